@@ -1,0 +1,54 @@
+"""Arrow's binary and list arrays seen as numpy sees them: offsets, lengths, validity. Slices are respected everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns the length in bytes of each value of a binary or string array; 0 for nulls."""
+    if not len(array):
+        return np.zeros(0, np.int64)
+    lengths = np.diff(offsets_of(array)).astype(np.int64, copy=False)
+    if array.null_count:
+        lengths[~is_valid(array)] = 0
+    return lengths
+
+
+def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns the n + 1 offsets of a binary, string or list array into its values; of a slice, its own."""
+    wide = any(
+        matches(array.type) for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
+    )
+    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+
+
+def by_length(lengths: npt.NDArray[np.int64], make: Callable[[int], bytes]) -> pa.BinaryArray:
+    """Returns ``make(length)`` for each length, calling it once for each distinct one."""
+    if len(lengths) and lengths.max() < 1 << 16:  # a table is quicker than sorting
+        distinct = np.flatnonzero(np.bincount(lengths))
+        table = np.zeros(int(lengths.max()) + 1, np.int32)
+        table[distinct] = np.arange(len(distinct), dtype=np.int32)
+        indices = table[lengths]
+    else:
+        distinct, indices = np.unique(lengths, return_inverse=True)
+    return pa.array([make(int(length)) for length in distinct], pa.binary()).take(pa.array(indices))
+
+
+def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Returns True where a value is not null."""
+    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def data_of(array: pa.LargeBinaryArray) -> pa.Buffer:
+    """Returns the bytes of all values of a binary array without nulls, one after the other."""
+    if not len(array):
+        return pa.py_buffer(b"")
+    offsets = offsets_of(array)
+    return array.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0])

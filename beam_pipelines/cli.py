@@ -1,0 +1,195 @@
+"""The command line: ``beam-pipelines convert | describe | inspect | verify | init``.
+
+Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that ``--help`` is quick.
+Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from beam_pipelines import __version__
+from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.options import BEAM_OPTIONS, BeamCommand
+
+if TYPE_CHECKING:
+    from beam_pipelines.planning import Plan
+
+Command = TypeVar("Command", bound=Any)
+
+INTERRUPTED = 130
+BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, --direct_num_workers or --temp_location; see docs/cli.md."
+
+
+def main() -> None:
+    """Runs the command line and ends the process with its exit status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit status; errors are printed to standard error."""
+    is_verbose = "--verbose" in arguments
+    _set_up_logging(is_verbose)
+    try:
+        status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted; nothing was committed.")
+        return INTERRUPTED
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "beam-pipelines"
+        _complain(error.format_message(), f"See '{command} --help'.")
+        return error.exit_code
+    except PipelineError as error:
+        if is_verbose:
+            traceback.print_exc()
+        # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
+        _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
+        if is_verbose:
+            traceback.print_exc()
+        hint = "" if is_verbose else " Run again with --verbose for the traceback."
+        _complain(f"{type(error).__name__}: {error}".rstrip(".") + "." + hint)
+        return 1
+
+
+def _complain(*messages: str) -> None:
+    for message in messages:
+        click.echo(f"error: {message}" if not message.startswith("See '") else message, err=True)
+
+
+def _set_up_logging(is_verbose: bool) -> None:
+    """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user as an error of ours."""
+    if is_verbose:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        return
+    warnings.simplefilter("ignore")
+    logging.getLogger().setLevel(logging.CRITICAL)
+
+
+def _plan(recipe_or_data: str) -> Plan:
+    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines."""
+    from beam_pipelines.planning import make_plan
+    from beam_pipelines.recipe_file import explain, load
+
+    recipe, lines = load(recipe_or_data)
+    try:
+        return make_plan(recipe)
+    except RecipeProblems as error:
+        raise explain(error.problems, lines) from error
+
+
+def _verbose(command: Command) -> Command:
+    option = click.option("--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam.")
+    return option(command)
+
+
+@click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Raw tables in, training-ready TFRecord datasets out, from one recipe."""
+
+
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("recipe_or_data")
+@click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
+@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@_verbose
+@click.pass_context
+def convert(
+    context: click.Context, recipe_or_data: str, output: str | None, overwrite: bool, dry_run: bool, quiet: bool
+) -> None:
+    """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
+    if output is None and not dry_run:
+        raise click.UsageError(
+            "found no --output, expected the folder of the dataset, for example --output out/flights."
+        )
+    plan = _plan(recipe_or_data)
+    if dry_run or output is None:
+        click.echo(plan.describe())
+        return
+    from beam_pipelines import pipeline
+    from beam_pipelines.summary import print_summary
+
+    manifest = pipeline.convert(plan, output, overwrite, context.meta[BEAM_OPTIONS], quiet)
+    if not quiet:
+        print_summary(manifest, output)
+
+
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("recipe_or_data")
+@click.option(
+    "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@_verbose
+@click.pass_context
+def describe(context: click.Context, recipe_or_data: str, output: str | None, quiet: bool) -> None:
+    """Read the data once: statistics, schema and anomalies, without writing examples."""
+    plan = _plan(recipe_or_data)
+    from beam_pipelines import pipeline
+    from beam_pipelines.summary import print_description
+
+    with tempfile.TemporaryDirectory() if output is None else contextlib.nullcontext(output) as folder:
+        manifest = pipeline.describe(plan, folder, context.meta[BEAM_OPTIONS], quiet)
+        print_description(manifest, folder, is_kept=output is not None)
+
+
+@cli.command()
+@click.argument("path", metavar="DIR_OR_SHARD")
+@click.option(
+    "-n", "number", default=5, show_default=True, type=click.IntRange(min=1), help="How many examples to print."
+)
+@click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
+@_verbose
+def inspect(path: str, number: int, split: str | None) -> None:
+    """Print examples of a dataset or of one TFRecord file."""
+    from beam_pipelines.inspect import inspect_examples
+
+    for text in inspect_examples(path, number, split):
+        click.echo(text)
+
+
+@cli.command()
+@click.argument("path", metavar="DIR")
+@_verbose
+def verify(path: str) -> None:
+    """Read every shard of a dataset again: checksums, counts, manifest, schema."""
+    from beam_pipelines.summary import show_bytes
+    from beam_pipelines.verify import verify_dataset
+
+    found = verify_dataset(path)
+    click.echo(
+        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)} are as the manifest says, "
+        "and every record parses by the schema."
+    )
+
+
+@cli.command()
+@click.argument("data", nargs=-1, required=True)
+@click.option("--output", metavar="FILE", default="recipe.yaml", show_default=True, help="The recipe to write.")
+@click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@_verbose
+def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
+    """Look at data files and write a recipe with comments."""
+    from beam_pipelines.init import write_recipe
+
+    write_recipe(data, output, overwrite)
+    click.echo(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Moves payloads from the pieces that make them to the partitions that need them, in a fixed order.
+
+Two ways with one interface. On a cluster the payloads themselves go through the engine's GroupByKey. On one machine,
+where Beam's local runner would hold them in memory (and, with its flush timer on, lose some: see runners.py), they go
+through files and only their addresses are grouped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import apache_beam as beam
+
+from beam_pipelines import files
+from beam_pipelines.errors import DataError
+
+
+class Parcel(NamedTuple):
+    """What one piece sends.
+
+    Attributes:
+      order: orders the parcels of a partition, and is unique among them: ``(range_number, part, …)``.
+      payloads: partition -> bytes.
+    """
+
+    order: tuple[int, ...]
+    payloads: Mapping[int, bytes]
+
+
+class Address(NamedTuple):
+    """Where a payload lies: ``length`` bytes at ``offset`` of a file."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class Delivery(NamedTuple):
+    """What one partition gets.
+
+    Attributes:
+      partition: its number.
+      contents: payloads, or their addresses, in order.
+      orders: the parcels' orders, one for each content.
+    """
+
+    partition: int
+    contents: tuple[bytes | Address, ...]
+    orders: tuple[tuple[int, ...], ...]
+
+    def payloads(self) -> Iterator[bytes]:
+        """Yields the payloads in order, one in memory at a time."""
+        for content in self.contents:
+            yield load_payload(content)
+
+
+def store_parcel(folder: str, parcel: Parcel) -> dict[int, Address]:
+    """Writes a parcel's payloads one after the other into one file, named by its order, so that a retry replaces it."""
+    path = files.join(folder, "_".join(str(number) for number in parcel.order))
+    addresses: dict[int, Address] = {}
+    offset = 0
+    with files.replace(path) as file:
+        for partition, payload in parcel.payloads.items():
+            file.write(payload)
+            addresses[partition] = Address(path, offset, len(payload))
+            offset += len(payload)
+    return addresses
+
+
+def load_payload(content: bytes | Address) -> bytes:
+    """Returns a payload, from its file where it has only an address."""
+    if isinstance(content, bytes):
+        return content
+    with files.open_read(content.path) as file:
+        file.seek(content.offset)
+        payload = file.read(content.length)
+    if len(payload) != content.length:
+        raise DataError(
+            f"{content.path}: found {len(payload)} bytes at {content.offset}, expected {content.length}. "
+            "A temporary file was changed or removed during the run: run again."
+        )
+    return payload
+
+
+@dataclasses.dataclass
+class Exchange(beam.PTransform):
+    """Groups payloads by partition.
+
+    Input: ``Parcel`` elements. Output: one ``Delivery`` for each partition that was sent anything, in no order; its
+    payloads are ordered by their parcels' ``order``, whatever the runner.
+
+    Attributes:
+      folder: where the payloads wait, or ``None`` to send them through the engine.
+    """
+
+    folder: str | None
+
+    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[Delivery]:
+        return (
+            parcels
+            | "Store" >> beam.FlatMap(_send, self.folder)  # (partition, (order, payload or address))
+            | "Group" >> beam.GroupByKey()
+            | "Deliver" >> beam.MapTuple(_deliver)
+        )
+
+
+def _send(parcel: Parcel, folder: str | None) -> Iterator[tuple[int, tuple[tuple[int, ...], bytes | Address]]]:
+    contents = parcel.payloads if folder is None else store_parcel(folder, parcel)
+    for partition, content in contents.items():
+        yield partition, (parcel.order, content)
+
+
+def _deliver(partition: int, sent: Iterable[tuple[tuple[int, ...], bytes | Address]]) -> Delivery:
+    ordered = sorted(sent, key=lambda entry: entry[0])
+    return Delivery(partition, tuple(content for _, content in ordered), tuple(order for order, _ in ordered))

@@ -1,0 +1,206 @@
+"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned; both give the same pieces.
+
+Broadcast: each worker process reads and indexes the right source once and probes the index piece by piece.
+Hash partitioned: see ``join_exchange.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import apache_beam as beam
+from apache_beam.utils.shared import Shared
+
+from beam_pipelines import files, join_exchange, read
+from beam_pipelines.exchange import Exchange
+from beam_pipelines.join_index import JoinIndex, build_index, check_unique, index_keys, join_batch, table_batch
+from beam_pipelines.join_plan import JoinPlan, JoinStep
+from beam_pipelines.pieces import Piece, Receipt, add_counts
+from beam_pipelines.unique_key import CheckUniqueKey
+
+
+def load_index(step: JoinStep, reject: bool) -> JoinIndex:
+    """Reads the right source of a broadcast join and indexes it.
+
+    Raises:
+      DataError: the source cannot be read, or its declared key is not unique.
+    """
+    table, _, _ = read.read_table(step.source_plan, reject)
+    source = step.source_plan.source
+    if source.key:
+        batch = table_batch(table.select(source.key))
+        check_unique(index_keys(batch.columns), batch, source.key, source.name)
+    return build_index(table, step.right_on, step.added)
+
+
+def join_piece(piece: Piece, step: JoinStep, index: JoinIndex) -> Piece:
+    """Joins one piece; its account gets the join's counts."""
+    batch, counts = join_batch(piece.batch, index, step.left_on, step.join.how, step.number)
+    return piece._replace(batch=batch, counts=add_counts(piece.counts, counts))
+
+
+class _ProbeIndex(beam.DoFn):
+    """Probes the index that all threads of a worker process share; it belongs to this step of this pipeline only."""
+
+    def __init__(self, step: JoinStep, reject: bool) -> None:
+        self._step = step
+        self._reject = reject
+        self._shared = Shared()
+        self._index: JoinIndex | None = None
+
+    def process(self, piece: Piece) -> Iterator[Piece]:
+        if self._index is None:  # Shared itself keeps only the last object of a process: a chain of joins has several
+            self._index = self._shared.acquire(lambda: load_index(self._step, self._reject))
+        yield join_piece(piece, self._step, self._index)
+
+
+@dataclasses.dataclass
+class JoinBroadcast(beam.PTransform):
+    """Joins pieces with a right source that every worker process holds.
+
+    Input: ``Piece`` elements. Output: a ``Piece`` with the same address for each.
+
+    Attributes:
+      step: the join.
+      reject: as ``read.ReadBatches`` takes it.
+    """
+
+    step: JoinStep
+    reject: bool
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        return pieces | "Probe" >> beam.ParDo(_ProbeIndex(self.step, self.reject))
+
+
+@dataclasses.dataclass
+class JoinByHash(beam.PTransform):
+    """Joins pieces with a right source of any size, partition by partition.
+
+    Input: ``Piece`` elements. Output: the very pieces that ``JoinBroadcast`` gives, in no order.
+
+    Attributes:
+      step: the join.
+      folder: where rows wait, or ``None`` to send them through the engine.
+      reject: as ``read.ReadBatches`` takes it.
+    """
+
+    step: JoinStep
+    folder: str | None
+    reject: bool
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        step = self.step
+        left = pieces | "SendLeft" >> beam.Map(join_exchange.send_left, step.left_on, step.partitions)
+        right = (
+            pieces.pipeline
+            | "ReadRight" >> read.ReadBatches(step.source_plan, self.reject)
+            | "SendRight" >> beam.Map(join_exchange.send_right, step.right_on, step.partitions)
+        )
+        joined = (
+            (left, right)
+            | "BothSides" >> beam.Flatten()
+            | "MeetInPartitions" >> Exchange(_subfolder(self.folder, f"join{step.number}-meet"))
+            | "JoinPartition" >> beam.FlatMap(join_exchange.join_partition, step)  # Parcel
+        )
+        accounts = pieces | "SendAccount" >> beam.Map(join_exchange.send_account)
+        return (
+            (accounts, joined)
+            | "RowsAndAccounts" >> beam.Flatten()
+            | "ReturnToRanges" >> Exchange(_subfolder(self.folder, f"join{step.number}-return"))
+            | "RestoreRange" >> beam.FlatMap(join_exchange.restore_range, step)  # Piece
+        )
+
+
+def _subfolder(folder: str | None, name: str) -> str | None:
+    return None if folder is None else files.join(folder, name)
+
+
+@dataclasses.dataclass
+class JoinBatches(beam.PTransform):
+    """Joins pieces with one right source after the other.
+
+    Input: ``Piece`` elements. Output: a ``Piece`` for each of them, with the same address, its rows in order (several
+    matches of a row in the right source's order), and the joins' counts in its account. The same bytes whatever the
+    strategies.
+
+    Attributes:
+      plan: what ``plan_join`` returned.
+      folder: where rows of hash-partitioned joins wait, used by nobody else; ``None`` sends them through the engine.
+      reject: as ``read.ReadBatches`` takes it.
+    """
+
+    plan: JoinPlan
+    folder: str | None
+    reject: bool
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        for step in self.plan.steps:
+            if step.strategy == "broadcast":
+                join: beam.PTransform = JoinBroadcast(step, self.reject)
+            else:
+                join = JoinByHash(step, self.folder, self.reject)
+            pieces = pieces | f"Join{step.number}" >> join
+        return pieces
+
+
+class RightReceipts(NamedTuple):
+    """The receipts of all pieces of one right source, in order; ``rows`` of each is empty."""
+
+    source: str
+    receipts: tuple[Receipt, ...]
+
+
+@dataclasses.dataclass
+class CountRightSources(beam.PTransform):
+    """Reads each right source once more, to account for its rows and to check its declared key.
+
+    Input: the start of a pipeline. Output: one ``RightReceipts`` for each right source, however often it is joined, and
+    not before its key, if it declares one, was found unique.
+
+    Attributes:
+      plan: what ``plan_join`` returned.
+      folder: where keys wait, used by nobody else; ``None`` sends them through the engine.
+      reject: as ``read.ReadBatches`` takes it.
+    """
+
+    plan: JoinPlan
+    folder: str | None
+    reject: bool
+
+    def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
+        steps = {step.join.source: step for step in self.plan.steps}
+        counted = [
+            start.pipeline | name >> _CountSource(step, self.folder, self.reject) for name, step in steps.items()
+        ]
+        return counted | beam.Flatten(pipeline=start.pipeline)
+
+
+@dataclasses.dataclass
+class _CountSource(beam.PTransform):
+    """Gathers the receipts of one right source."""
+
+    step: JoinStep
+    folder: str | None
+    reject: bool
+
+    def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
+        plan = self.step.source_plan
+        pieces = start.pipeline | "Read" >> read.ReadBatches(plan, self.reject)
+        branches = [pieces | "Receipt" >> beam.Map(_keyed_receipt, plan.source.name)]
+        if plan.source.key:
+            folder = _subfolder(self.folder, f"key-{plan.source.name}")
+            checked = pieces | CheckUniqueKey(plan, folder)
+            branches.append(checked | "NoReceipt" >> beam.Map(lambda _, name: (name, None), plan.source.name))
+        return branches | beam.Flatten() | "Gather" >> beam.GroupByKey() | "InOrder" >> beam.MapTuple(_right_receipts)
+
+
+def _keyed_receipt(piece: Piece, source: str) -> tuple[str, Receipt | None]:
+    receipt = Receipt(piece.range_number, piece.part, piece.counts, {}, piece.rejected, piece.crc32c, piece.path)
+    return source, receipt
+
+
+def _right_receipts(source: str, receipts: Iterable[Receipt | None]) -> RightReceipts:
+    ordered = sorted((receipt for receipt in receipts if receipt is not None), key=lambda receipt: receipt[:2])
+    return RightReceipts(source, tuple(ordered))

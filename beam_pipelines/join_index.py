@@ -1,0 +1,218 @@
+"""An index over key columns, and the join of one batch with an indexed table.
+
+Keys are compared as DuckDB compares them in a join: a null in any key column matches nothing, not even another null; NaN
+equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash and then compares the values themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines import hashing
+from beam_pipelines.errors import DataError
+from beam_pipelines.recipe import JoinHow
+
+Rows = npt.NDArray[np.int64]
+NO_KEY = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyIndex:
+    """Rows grouped by key. ``k`` distinct keys, ordered by their hash; rows with a null in a key column are left out.
+
+    Attributes:
+      seed: of the hash; chosen so that no two keys have the same.
+      hashes: uint64[k], ascending, distinct.
+      starts: int64[k + 1]; the rows of key number i are ``rows[starts[i]:starts[i + 1]]``.
+      rows: int64, row numbers in the table, ascending within a key.
+      values: the key columns, comparable (see ``_comparable``).
+    """
+
+    seed: int
+    hashes: hashing.Hashes
+    starts: Rows
+    rows: Rows
+    values: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinIndex:
+    """The right side of a join, ready to be probed.
+
+    Attributes:
+      keys: its key columns.
+      added: the columns that the join adds, under their names in the result; n rows.
+    """
+
+    keys: KeyIndex
+    added: pa.RecordBatch
+
+
+def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
+    """Indexes n rows, given as their key columns."""
+    values = tuple(_comparable(array) for array in arrays)
+    keyed = np.flatnonzero(_all_valid(arrays))
+    for seed in itertools.count():
+        hashes = hashing.hash_rows(arrays, seed)[keyed]
+        order = np.argsort(hashes, kind="stable")
+        hashes, rows = hashes[order], keyed[order]
+        repeats = hashes[1:] == hashes[:-1]
+        # Two keys with one hash: their rows are neighbours now. Once in 2**64 / n**2 tables; the next seed parts them.
+        if np.all(_are_equal(values, rows[1:][repeats], values, rows[:-1][repeats])):
+            firsts = np.flatnonzero(np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~repeats]))
+            return KeyIndex(seed, hashes[firsts], np.append(firsts, len(rows)), rows, values)
+    raise AssertionError
+
+
+def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
+    """Returns int64[n], for each row given as its key columns the number of its key in the index, or ``NO_KEY``."""
+    keys = np.full(len(arrays[0]), NO_KEY, np.int64)
+    if not len(index.hashes):
+        return keys
+    hashes = hashing.hash_rows(arrays, index.seed)
+    candidates = np.searchsorted(index.hashes, hashes)
+    candidates[candidates == len(index.hashes)] = 0
+    rows = np.flatnonzero((index.hashes[candidates] == hashes) & _all_valid(arrays))
+    candidates = candidates[rows]
+    equal = _are_equal(
+        tuple(_comparable(array) for array in arrays), rows, index.values, index.rows[index.starts[candidates]]
+    )
+    keys[rows[equal]] = candidates[equal]
+    return keys
+
+
+def _all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    valid = np.ones(len(arrays[0]), np.bool_)
+    for array in arrays:
+        if array.null_count:
+            valid &= array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _comparable(array: pa.Array) -> Any:
+    """Returns int64[n] that is equal where the values are, or the array itself if it holds text or bytes."""
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        return array
+    return hashing.canonical_bits(array)
+
+
+def _are_equal(left: Sequence[Any], left_rows: Rows, right: Sequence[Any], right_rows: Rows) -> npt.NDArray[np.bool_]:
+    """Compares keys row by row: bool[n] for n rows of either side, none of them null."""
+    equal = np.ones(len(left_rows), np.bool_)
+    for left_values, right_values in zip(left, right, strict=True):
+        if isinstance(left_values, np.ndarray):
+            equal &= left_values[left_rows] == right_values[right_rows]
+        else:
+            same = pc.equal(left_values.take(pa.array(left_rows)), right_values.take(pa.array(right_rows)))
+            equal &= same.to_numpy(zero_copy_only=False)
+    return equal
+
+
+def table_batch(table: pa.Table) -> pa.RecordBatch:
+    """Returns the table as one batch."""
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
+
+
+def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, str]]) -> JoinIndex:
+    """Indexes the right side of a join.
+
+    Args:
+      table: the rows; their order is the order of several matches of one row.
+      on: the key columns.
+      added: (column of the table, its name in the result).
+    """
+    batch = table_batch(table)
+    fields = [table.schema.field(name).with_name(result) for name, result in added]
+    columns = pa.RecordBatch.from_arrays([batch.column(name) for name, _ in added], schema=pa.schema(fields))
+    return JoinIndex(index_keys([batch.column(name) for name in on]), columns)
+
+
+def count_names(how: JoinHow, number: int) -> tuple[str, str, str]:
+    """Returns the names under which join ``number`` counts left rows with and without match, and rows it adds."""
+    return f"matched/{number}", f"{'unmatched' if how == 'left' else 'dropped'}/{number}", f"added/{number}"
+
+
+def join_batch(
+    batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str], how: JoinHow, number: int = 0
+) -> tuple[pa.RecordBatch, dict[str, int]]:
+    """Joins a batch with the indexed table.
+
+    Args:
+      batch: the left side.
+      on: its key columns, of the same types as the index's, in their order.
+      how: ``left`` keeps rows without match, with nulls; ``inner`` drops them.
+      number: of the join in the recipe, for the names of the counts.
+
+    Returns:
+      The left columns and the added ones: rows in the batch's order, several matches of a row in the table's order;
+      and the counts of ``pieces.Piece`` for this join.
+    """
+    keys = find_keys(index.keys, [batch.column(name) for name in on])
+    matches = np.where(keys == NO_KEY, 0, np.diff(index.keys.starts, append=0)[keys])
+    left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
+    left = batch if left_rows is None else batch.take(pa.array(left_rows))
+    right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
+    joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=joined_schema(left.schema, right.schema))
+    matched = int(np.count_nonzero(matches))
+    numbers = (matched, len(matches) - matched, int(matches.sum()) - matched)
+    return joined, dict(zip(count_names(how, number), numbers, strict=True))
+
+
+def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:
+    """Returns the columns of the left side and then the added ones."""
+    return pa.schema([*left, *added])
+
+
+def _pair_rows(index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Rows]:
+    """Returns the left rows (``None``: each once, in order) and, next to each, the right row or -1."""
+    copies = np.maximum(matches, 1) if how == "left" else matches
+    firsts = np.where(matches > 0, index.starts[keys], 0)
+    left_rows = None
+    if np.any(copies != 1):
+        left_rows = np.repeat(np.arange(len(keys)), copies)
+        ends = np.cumsum(copies)
+        nth = np.arange(len(left_rows)) - np.repeat(ends - copies, copies)
+        firsts, matches = firsts[left_rows] + nth, matches[left_rows]
+    right_rows = np.full(len(firsts), -1, np.int64)
+    found = matches > 0
+    right_rows[found] = index.rows[firsts[found]]
+    return left_rows, right_rows
+
+
+def check_unique(
+    index: KeyIndex, table: Mapping[str, pa.Array] | pa.RecordBatch, key: Sequence[str], where: str
+) -> int:
+    """Checks that no key of the index has two rows.
+
+    Args:
+      index: over the columns ``key`` of ``table``.
+      table: to show the offending key.
+      key: the columns that were promised to be unique.
+      where: the source, for the message.
+
+    Returns:
+      The number of keys. Rows with a null in a key column match nothing, and so are not counted.
+
+    Raises:
+      DataError: shows the repeated key that comes first in the table, and how often it occurs.
+    """
+    counts = np.diff(index.starts)
+    repeated = np.flatnonzero(counts > 1)
+    if len(repeated):
+        worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
+        row = int(index.rows[index.starts[worst]])
+        shown = ", ".join(f"{name}={table[name][row].as_py()!r}" for name in key)
+        others = f" (and {len(repeated) - 1} more keys occur more than once)" if len(repeated) > 1 else ""
+        raise DataError(
+            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the source declares "
+            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several matches are meant."
+        )
+    return len(counts)

@@ -1,0 +1,121 @@
+"""``dataset.json``: what a dataset is, where it came from and what became of every row. Written last, read first."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from beam_pipelines import __version__, files
+from beam_pipelines.account import Account
+from beam_pipelines.errors import DataError
+from beam_pipelines.plan import SourcePlan
+from beam_pipelines.recipe import Recipe, normalised, recipe_hash
+from beam_pipelines.write import ShardInfo
+
+FORMAT_VERSION = 1
+FILE_NAME = "dataset.json"
+_LIBRARIES = ("apache-beam", "pyarrow", "numpy", "duckdb", "isal", "tfx-bsl", "tensorflow-metadata")
+
+Manifest = dict[str, Any]
+
+
+def make_manifest(
+    recipe: Recipe,
+    plans: Mapping[str, SourcePlan],
+    account: Account,
+    shards: Sequence[ShardInfo],
+    schema: str,
+    timings: dict[str, float],
+) -> Manifest:
+    """Returns the manifest of a dataset.
+
+    Args:
+      recipe, plans, account: of the run.
+      shards: all shards, in any order.
+      schema: path of the schema that parses the records, relative to the dataset.
+      timings: step -> seconds.
+    """
+    ordered = sorted(shards, key=lambda shard: shard.path)
+    return {
+        "format_version": FORMAT_VERSION,
+        "name": recipe.name,
+        "recipe": normalised(recipe),
+        "recipe_hash": recipe_hash(recipe),
+        "schema": schema,
+        "label": recipe.label,
+        "compression": recipe.output.compression,
+        "splits": {
+            name: _split_entry(rows, [shard for shard in ordered if shard.split == name])
+            for name, rows in account.rows.items()
+        },
+        "sources": {name: _source_entry(plans[name], account) for name in plans},
+        "joins": [
+            {"source": join.source, "how": join.how, **vars(counts)}
+            for join, counts in zip(recipe.join, account.joins, strict=True)
+        ],
+        "counts": {
+            "read": account.sources[recipe.base].read,
+            "rejected": account.sources[recipe.base].rejected,
+            "added": sum(join.added for join in account.joins),
+            "dropped": sum(join.dropped for join in account.joins),
+            "filtered": account.filtered,
+            "written": sum(shard.rows for shard in shards),
+        },
+        "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        "timings": timings,
+    }
+
+
+def _split_entry(rows: int, shards: Sequence[ShardInfo]) -> dict[str, Any]:
+    return {
+        "rows": rows,
+        "bytes": sum(shard.bytes for shard in shards),
+        "framed_bytes": sum(shard.framed_bytes for shard in shards),
+        "shards": [
+            {"path": shard.path, "rows": shard.rows, "bytes": shard.bytes, "crc32c": f"{shard.crc32c:08x}"}
+            for shard in shards
+        ],
+    }
+
+
+def _source_entry(plan: SourcePlan, account: Account) -> dict[str, Any]:
+    source = account.sources[plan.source.name]
+    return {
+        "format": plan.format,
+        "read": source.read,
+        "rejected": source.rejected,
+        "files": [
+            {"path": file.path, "bytes": file.size_bytes, "fingerprint": source.fingerprints.get(file.path, "")}
+            for file in plan.files
+        ],
+    }
+
+
+def write_manifest(folder: str, manifest: Manifest, name: str = FILE_NAME) -> None:
+    """Writes ``dataset.json``, which makes the folder a dataset; under another name, it does not."""
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    with files.replace(files.join(folder, name)) as file:
+        file.write(text.encode())
+
+
+def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
+    """Reads the manifest of a dataset.
+
+    Raises:
+      DataError: there is none, or this version cannot read it.
+    """
+    path = files.join(folder, name)
+    if not files.exists(path):
+        raise DataError(f"{folder}: found no {name}, so there is no dataset, or none that was finished.")
+    try:
+        manifest: Manifest = json.loads(files.read_bytes(path))
+        version = manifest["format_version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+    if version != FORMAT_VERSION:
+        raise DataError(f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it.")
+    return manifest

@@ -1,0 +1,125 @@
+"""Tells our own command-line flags from Beam's, and a misspelt one from both.
+
+A command takes every option of Beam's (``--runner``, ``--project``, ``--direct_num_workers``, …) beside its own. Beam itself ignores
+what it does not know, so that a misspelt flag silently changes nothing; here it is an error with the nearest name.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import click
+
+from beam_pipelines.errors import nearest
+
+
+class BeamCommand(click.Command):
+    """A click command that puts Beam's options aside, as a list of arguments, in ``context.meta[BEAM_OPTIONS]``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Splits the arguments before click reads its own share of them."""
+        try:
+            own, beam_options = split_arguments(args, _own_flags(self))
+        except click.UsageError as error:
+            error.ctx = ctx  # names the command whose --help to see
+            raise
+        ctx.meta[BEAM_OPTIONS] = beam_options
+        return super().parse_args(ctx, own)
+
+
+BEAM_OPTIONS = "beam_pipelines.beam_options"
+
+
+class Flag(NamedTuple):
+    """A flag as it is written, and whether a value has to, may or must not follow it."""
+
+    name: str
+    takes_value: bool
+    value_is_optional: bool = False
+
+
+def split_arguments(arguments: list[str], own_flags: dict[str, Flag]) -> tuple[list[str], list[str]]:
+    """Divides arguments into ours (flags and everything that is no flag's value) and Beam's.
+
+    Dashes within a name are read as underscores where that makes it a known one: ``--dry-run`` is ``--dry_run``.
+    Beam is imported only when there is a flag that is not ours.
+
+    Raises:
+      click.UsageError: a flag is neither ours nor Beam's, or a value is not what Beam expects.
+    """
+    own: list[str] = []
+    beam_options: list[str] = []
+    beam_flags: dict[str, Flag] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            own += [argument, *rest]
+        elif not argument.startswith("--"):
+            own.append(argument)
+        else:
+            name, equals, value = argument.partition("=")
+            flag, target = _find(name, own_flags), own
+            if flag is None:
+                beam_flags = beam_flags or _beam_flags()
+                flag, target = _find(name, beam_flags), beam_options
+            if flag is None:
+                hint = nearest(name, [*own_flags, *beam_flags])
+                raise click.UsageError(f"found {name}, which is neither an option of this command nor of Beam.{hint}")
+            target.append(flag.name + equals + value)
+            if flag.takes_value and not equals:
+                target.extend(_following(rest, flag))
+    if beam_options:
+        _beam_parser().parse_args(beam_options)
+    return own, beam_options
+
+
+def _find(name: str, flags: dict[str, Flag]) -> Flag | None:
+    return flags.get(name) or flags.get("--" + name[2:].replace("-", "_"))
+
+
+def _following(rest: Iterator[str], flag: Flag) -> list[str]:
+    """Returns the value that follows a flag. One that is optional has to be joined to its flag by ``=``."""
+    value = None if flag.value_is_optional else next(rest, None)
+    return [] if value is None else [value]
+
+
+def _own_flags(command: click.Command) -> dict[str, Flag]:
+    flags = {"--help": Flag("--help", takes_value=False)}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            for name in parameter.opts:
+                flags[name] = Flag(name, takes_value=not parameter.is_flag)
+    return flags
+
+
+def _beam_flags() -> dict[str, Flag]:
+    actions: dict[str, argparse.Action] = _beam_parser()._option_string_actions  # noqa: SLF001 - no public way
+    return {
+        name: Flag(name, takes_value=action.nargs != 0, value_is_optional=action.nargs == "?")
+        for name, action in actions.items()
+        if name.startswith("--") and name != "--help"
+    }
+
+
+def _beam_parser() -> argparse.ArgumentParser:
+    """Returns one parser with the arguments of all of Beam's ``PipelineOptions`` classes."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    class Parser(argparse.ArgumentParser):
+        """Reports errors as click does. Beam's own parser also allows what we define: the same flag in two classes."""
+
+        def error(self, message: str) -> NoReturn:
+            raise click.UsageError(f"Beam's options: {message}.")
+
+    parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    for options in _subclasses(PipelineOptions):
+        options._add_argparse_args(parser)  # noqa: SLF001 - the method that Beam asks subclasses to define
+    return parser
+
+
+def _subclasses(of: Any) -> Iterator[Any]:
+    for subclass in of.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

@@ -1,0 +1,196 @@
+"""Progress of a local run: workers note what they have done in files, the launcher adds it up and shows it.
+
+Workers may be threads or processes, and Beam's local runner tells nobody how far they are. Each process appends records of
+fixed size to a file of its own, which costs one small write per piece or shard; the launcher reads the files as they grow.
+Nothing depends on it: a record that cannot be written is dropped, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO, Literal, NamedTuple
+
+Kind = Literal["read", "written"]
+
+_CODE_FOR_KIND: dict[Kind, int] = {"read": 0, "written": 1}
+# kind, rows, bytes
+_RECORD = struct.Struct("<Bqq")
+_SUFFIX = ".progress"
+
+POLL_SECONDS = 0.5
+LINE_SECONDS = 10.0
+# Per process: file descriptor for folder. A forked process has another key, so that no two processes share a file.
+_descriptors: dict[tuple[int, str], int] = {}
+_lock = threading.Lock()
+
+
+class Totals(NamedTuple):
+    """What all processes have done: rows and bytes read, rows and bytes written, shards written."""
+
+    rows_read: int = 0
+    bytes_read: int = 0
+    rows_written: int = 0
+    bytes_written: int = 0
+    shards: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgressLog:
+    """Where progress is noted.
+
+    Small, picklable and the same for all workers.
+
+    Attributes:
+      folder: a local folder; an empty text notes nothing (a cluster shows its own progress).
+    """
+
+    folder: str
+
+    def add(self, rows: int, size_bytes: int, kind: Kind) -> None:
+        """Notes one piece that was read, or one shard that was written."""
+        if not self.folder:
+            return
+        with contextlib.suppress(OSError):
+            # One write of 17 bytes to a file opened for appending is not interleaved with those of other threads.
+            os.write(self._descriptor(), _RECORD.pack(_CODE_FOR_KIND[kind], rows, size_bytes))
+
+    def _descriptor(self) -> int:
+        key = (os.getpid(), self.folder)
+        with _lock:
+            if key not in _descriptors:
+                os.makedirs(self.folder, exist_ok=True)
+                path = os.path.join(self.folder, f"{key[0]}{_SUFFIX}")
+                _descriptors[key] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            return _descriptors[key]
+
+    def totals(self) -> Totals:
+        """Adds up what all processes have noted so far."""
+        rows, sizes, numbers = [0, 0], [0, 0], [0, 0]
+        for data in self._files():
+            for kind, row_count, size in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size]):
+                rows[kind] += row_count
+                sizes[kind] += size
+                numbers[kind] += 1
+        return Totals(rows[0], sizes[0], rows[1], sizes[1], numbers[1])
+
+    def _files(self) -> Iterator[bytes]:
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.folder):
+                if entry.name.endswith(_SUFFIX):
+                    with open(entry.path, "rb") as file:
+                        yield file.read()
+
+    def close(self) -> None:
+        """Closes this process's file of the folder, if it has one."""
+        with _lock:
+            descriptor = _descriptors.pop((os.getpid(), self.folder), None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def show_progress(
+    log: ProgressLog, total_bytes: int, quiet: bool = False, stream: IO[str] | None = None
+) -> Iterator[None]:
+    """Shows progress on a stream while the body runs: a bar on a terminal, else a line every 10 seconds.
+
+    Args:
+      log: where the workers note what they do.
+      total_bytes: bytes of all sources, times how often they are read.
+      quiet: show nothing.
+      stream: default: standard error, so that standard output stays the command's result.
+    """
+    stream = sys.stderr if stream is None else stream
+    if quiet:
+        yield
+        return
+    display = _Bar(stream, total_bytes) if stream.isatty() else _Lines(stream, total_bytes)
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.wait(POLL_SECONDS):
+            display.update(log.totals())
+
+    thread = threading.Thread(target=poll, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        display.update(log.totals())
+        display.close()
+        log.close()
+
+
+class _Lines:
+    """A line now and then, for logs."""
+
+    def __init__(self, stream: IO[str], total_bytes: int) -> None:
+        self.stream, self.total_bytes = stream, total_bytes
+        self.start = self.last = time.monotonic()
+
+    def update(self, totals: Totals) -> None:
+        now = time.monotonic()
+        if now - self.last >= LINE_SECONDS:
+            self.last = now
+            print(describe(totals, self.total_bytes, now - self.start), file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Leaves nothing behind."""
+
+
+class _Bar:
+    """A bar that is redrawn in place, for terminals."""
+
+    def __init__(self, stream: IO[str], total_bytes: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.total_bytes = total_bytes
+        self.start = time.monotonic()
+        self.progress = Progress(
+            BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(file=stream), transient=True
+        )
+        self.task = self.progress.add_task("starting", total=max(total_bytes, 1))
+        self.progress.start()
+
+    def update(self, totals: Totals) -> None:
+        text = describe(totals, self.total_bytes, time.monotonic() - self.start)
+        self.progress.update(self.task, completed=min(totals.bytes_read, self.total_bytes), description=text)
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+def describe(totals: Totals, total_bytes: int, seconds: float) -> str:
+    """Returns ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
+
+    The time left follows from the bytes read; it is left out until there are some, and once all are read.
+    """
+    share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
+    parts = [
+        f"read {totals.rows_read:,} rows, {totals.bytes_read / 1e6:,.1f} of {total_bytes / 1e6:,.1f} MB ({share:.0%})",
+        f"{totals.rows_read / max(seconds, 1e-3):,.0f} rows/s",
+    ]
+    if 0 < share < 1:
+        parts.append(f"{show_seconds(seconds / share - seconds)} left")
+    parts.append(f"{totals.shards:,} shard{'' if totals.shards == 1 else 's'} written")
+    return ", ".join(parts)
+
+
+def show_seconds(seconds: float) -> str:
+    """Returns ``12 s``, ``3 min 20 s`` or ``2 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

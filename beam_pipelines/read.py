@@ -1,0 +1,248 @@
+"""Reads sources: plans them into ranges, and reads every range into pieces."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_pipelines import columns, files
+from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.pieces import Piece, Rejected, add_counts
+from beam_pipelines.plan import FileInfo, Range, SourcePlan, cut_ranges
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import FORMATS, format_of_path, text
+from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
+from beam_pipelines.sources.csv_ranges import fold
+from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch, problem
+
+Transition = tuple[int, int, int]
+
+
+def plan_source(source: Source, directory: str) -> SourcePlan:
+    """Finds a source's files, columns, types and ranges. Reads a sample of the data, or all of it with ``infer: full``.
+
+    Args:
+      source: the recipe's source.
+      directory: where relative paths start.
+
+    Raises:
+      RecipeProblems: the recipe does not fit what is there.
+      DataError: the data cannot be read.
+    """
+    found, problems = _list_files(source, directory)
+    name = source.format or (format_of_path(found[0].path) if found else None)
+    if source.format is not None and source.format not in FORMATS:
+        problems.append(problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}"))
+    elif name is None and found:
+        known = ", ".join(FORMATS)
+        problems.append(problem(source, "format", f"cannot tell the format of {found[0].path}. Set 'format': {known}."))
+    elif name is not None:
+        problems.extend(FORMATS[name].check(source))
+    problems.extend(_check_options(source))
+    if problems or name is None:
+        raise RecipeProblems(problems)
+    source = dataclasses.replace(source, schema=source.schema and _resolve(source.schema, directory))
+    for file in found:
+        if file.size_bytes == 0:
+            raise DataError(f"{file.path}: found an empty file, expected data. Leave it out, or check what wrote it.")
+    contents = FORMATS[name].infer(source, found)
+    _check_names(source, contents)
+    return SourcePlan(
+        source=source,
+        format=name,
+        files=found,
+        read_schema=contents.read_schema,
+        schema=columns.normalise_schema(contents.read_schema, found[0].path),
+        ranges=_cut(source, FORMATS[name], found),
+        null_columns=contents.null_columns,
+        file_schema=contents.file_schema,
+    )
+
+
+def _resolve(path: str, directory: str) -> str:
+    relative = files.is_local(path) and not os.path.isabs(path)
+    return files.join(directory, path) if relative and directory else path
+
+
+def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], list[Problem]]:
+    """Lists the files of all patterns, in the order of the patterns."""
+    found: dict[str, FileInfo] = {}
+    problems = []
+    for pattern in source.path:
+        resolved = _resolve(pattern, directory)
+        if files.is_local(resolved) and os.path.isdir(resolved):
+            problems.append(problem(source, "path", f"{pattern} is a folder. Name the files in it: '{pattern}/*.csv'."))
+            continue
+        matches = files.list_files(resolved)
+        if not matches:
+            problems.append(problem(source, "path", f"no file matches '{resolved}'."))
+        for path, size in matches:
+            if path in found:
+                problems.append(problem(source, "path", f"{path} is matched twice. Let only one pattern match it."))
+            found[path] = FileInfo(path, size)
+    return tuple(found.values()), problems
+
+
+def _check_options(source: Source) -> list[Problem]:
+    problems = []
+    known = [*CODEC_FOR_COMPRESSION, "zlib", "none"]
+    if source.compression is not None and source.compression not in known:
+        hint = nearest(source.compression, known)
+        problems.append(problem(source, "compression", f"unknown compression '{source.compression}'.{hint}"))
+    for name, type_ in source.types.items():
+        try:
+            columns.parse_type(type_)
+        except ValueError as error:
+            problems.append(problem(source, "types", f"column '{name}': {error}"))
+    twice = sorted({name for name in source.columns if source.columns.count(name) > 1})
+    return [*problems, *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice)]
+
+
+def _check_names(source: Source, contents: Contents) -> None:
+    """Raises ``RecipeProblems`` if the recipe names columns that are not there, or not read."""
+    problems = []
+    for key, names in (("columns", source.columns), ("types", tuple(source.types)), ("key", source.key)):
+        for name in names:
+            if name not in contents.names:
+                hint = nearest(name, contents.names)
+                problems.append(problem(source, key, f"there is no column '{name}' in the source.{hint}"))
+            elif name not in contents.read_schema.names:
+                problems.append(problem(source, key, f"column '{name}' is not read. Add it to 'columns'."))
+    for number, name in enumerate(contents.names, start=1):
+        if name == "" and name in contents.read_schema.names:
+            message = (
+                f"column {number} has no name. Name it in the file, or leave it out: list the others in 'columns'."
+            )
+            problems.append(problem(source, "columns", message))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[Range, ...]:
+    ranges: list[Range] = []
+    for file in found:
+        of_file = cut_ranges((file,), format_.splittable(source, file.path))
+        ranges += [dataclasses.replace(range_, number=len(ranges) + range_.chunk) for range_ in of_file]
+    return tuple(ranges)
+
+
+def read_range(plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Piece]:
+    """Reads one range into pieces, at least one, numbered from 0.
+
+    Args:
+      plan: the source's plan.
+      range_: one of its ranges.
+      quote_states: of the files of which ``ranges_to_scan`` has ranges.
+      reject: leaves bad rows out and lists them in the pieces, instead of raising at the first one.
+
+    Raises:
+      DataError: a bad row, or a damaged file.
+    """
+    waiting: Piece | None = None
+    crc32c = None
+    for rows in FORMATS[plan.format].read(plan, range_, quote_states, reject):
+        crc32c = crc32c if rows.crc32c is None else rows.crc32c
+        if rows.batch.num_rows or rows.rejected:
+            if waiting is not None:
+                yield waiting
+            waiting = _piece(range_, 0 if waiting is None else waiting.part + 1, rows)
+    yield (waiting or _piece(range_, 0, Rows(empty_batch(plan.schema))))._replace(crc32c=crc32c)
+
+
+def _piece(range_: Range, part: int, rows: Rows) -> Piece:
+    counts = {"read": rows.batch.num_rows, "rejected": len(rows.rejected)}
+    return Piece(range_.number, part, rows.batch, counts, rows.rejected, path=range_.file.path)
+
+
+def read_table(plan: SourcePlan, reject: bool) -> tuple[pa.Table, dict[str, int], tuple[Rejected, ...]]:
+    """Reads a whole source, in order, into memory.
+
+    Returns:
+      The rows; the account (``read``, ``rejected``); the rejected rows.
+
+    Raises:
+      DataError: as ``read_range``.
+    """
+    scanned = [(range_.file.path, (range_.chunk, scan_range(plan, range_))) for range_ in ranges_to_scan(plan)]
+    quote_states = {path: _fold_file(chunk for other, chunk in scanned if other == path) for path, _ in scanned}
+    batches: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    counts = {"read": 0, "rejected": 0}
+    for range_ in plan.ranges:
+        for piece in read_range(plan, range_, quote_states, reject):
+            batches.append(piece.batch)
+            counts = add_counts(counts, piece.counts)
+            rejected.extend(piece.rejected)
+    return pa.Table.from_batches(batches, plan.schema), counts, tuple(rejected)
+
+
+def ranges_to_scan(plan: SourcePlan) -> tuple[Range, ...]:
+    """Returns the ranges that have to be scanned for quotes before any is read: those of files with more than one."""
+    if FORMATS[plan.format].quoting(plan.source) is None:
+        return ()
+    cut = {range_.file.path for range_ in plan.ranges if range_.chunk > 0}
+    return tuple(range_ for range_ in plan.ranges if range_.file.path in cut)
+
+
+def scan_range(plan: SourcePlan, range_: Range) -> Transition:
+    """Reads a range and returns what it does to the quote automaton (``csv_ranges``)."""
+    dialect = FORMATS[plan.format].quoting(plan.source)
+    if dialect is None:
+        raise ValueError(f"{plan.format} needs no scan")
+    return text.scan_range(range_, dialect)
+
+
+def _fold_file(chunks: Iterable[tuple[int, Transition]]) -> bytes:
+    return fold(transition for _, transition in sorted(chunks))
+
+
+@dataclasses.dataclass
+class ReadBatches(beam.PTransform):
+    """Reads a source.
+
+    Input: the pipeline's begin. Output: ``Piece`` elements, at least one for each range of the plan, in no order; their
+    contents depend on the files and the plan alone. A retry reads a range again, and makes the same pieces.
+
+    Attributes:
+      plan: what to read.
+      reject: leaves bad rows out and lists them in the pieces, instead of failing at the first one.
+    """
+
+    plan: SourcePlan
+    reject: bool = False
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Piece]:
+        """Wires the scan for quotes, where there are any to scan for, into the reading."""
+        plan, scans = self.plan, ranges_to_scan(self.plan)
+        ranges = begin | "Ranges" >> _Elements(plan.ranges)
+        if not scans:
+            return ranges | "Read" >> beam.FlatMap(lambda range_: read_range(plan, range_, {}, self.reject))
+        states = (
+            begin
+            | "RangesToScan" >> _Elements(scans)
+            | "ScanQuotes" >> beam.Map(lambda range_: (range_.file.path, (range_.chunk, scan_range(plan, range_))))
+            | "GroupByFile" >> beam.GroupByKey()  # (path, [(chunk, transition)])
+            | "FoldStates" >> beam.MapTuple(lambda path, chunks: (path, _fold_file(chunks)))
+        )
+        return ranges | "Read" >> beam.FlatMap(
+            lambda range_, quote_states: read_range(plan, range_, quote_states, self.reject), beam.pvalue.AsDict(states)
+        )
+
+
+@dataclasses.dataclass
+class _Elements(beam.PTransform):
+    """Hands out ranges, each to be worked on by any worker."""
+
+    ranges: tuple[Range, ...]
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Range]:
+        return (
+            begin
+            | "Start" >> beam.Create([None], reshuffle=False)
+            | "List" >> beam.FlatMap(lambda _: self.ranges)
+            | "Spread" >> beam.Reshuffle()
+        )

@@ -1,0 +1,201 @@
+"""The recipe: what to read, join, select, encode, split and write. Frozen values, no behaviour.
+
+``recipe_file.py`` reads them from YAML; every later module takes them as they are. Field names are the recipe's own keys
+where Python allows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+Compression = Literal["gzip", "zlib", "none"]
+JoinHow = Literal["left", "inner"]
+JoinStrategy = Literal["auto", "broadcast", "hash"]
+
+MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """One named input table.
+
+    Attributes:
+      name: the source's name in the recipe.
+      path: file patterns, as Beam's filesystems understand them.
+      format: key of ``sources.FORMATS``, or ``None`` to go by the file's suffix.
+      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``, ``zstd`` or ``none``.
+      key: columns whose combined value must be unique in this source; empty when nothing is promised.
+      delimiter, quote: one character each; ``None`` takes the format's default (CSV ``,`` and ``"``; TSV tab); quote ``""``
+        turns quoting off.
+      header: whether the first line of each file names the columns.
+      columns: names the columns, in file order, when ``header`` is false; else selects and orders the ones to read.
+      nulls: texts that mean null, exactly as written, quoted or not.
+      types: declared column types, as ``columns.parse_type`` reads them; others are inferred.
+      infer: ``sample`` looks at the beginning of some files, ``full`` at every row.
+      schema: path of a TFMD schema, for ``tfrecord`` sources.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    format: str | None = None
+    compression: str | None = None
+    key: tuple[str, ...] = ()
+    delimiter: str | None = None
+    quote: str | None = None
+    header: bool = True
+    columns: tuple[str, ...] = ()
+    nulls: tuple[str, ...] = ("", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a")
+    types: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    infer: Literal["sample", "full"] = "sample"
+    schema: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Join:
+    """One step of the join chain: the rows so far on the left, ``source`` on the right.
+
+    Attributes:
+      source: name of the right source.
+      on: pairs (left column, right column), at least one.
+      how: ``left`` keeps unmatched left rows with nulls, ``inner`` drops them.
+      prefix: put before the names of the right source's columns (its key columns are not added).
+      strategy: ``auto`` decides by the right source's size.
+    """
+
+    source: str
+    on: tuple[tuple[str, str], ...]
+    how: JoinHow = "left"
+    prefix: str = ""
+    strategy: JoinStrategy = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeSplit:
+    """A split by time: rows with ``after <= column < before``; a bound that is ``None`` does not bind.
+
+    Bounds are ISO 8601 texts, compared as the column's own type (date, timestamp, or a number for number columns).
+    """
+
+    name: str
+    after: str | None
+    before: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How rows are divided. Exactly one of the three kinds is set.
+
+    Attributes:
+      fractions: split name -> share; shares add up to 1.
+      by: columns whose hash decides with ``fractions``; empty: the whole row.
+      time_column, times: splits by time. A row in none of them, or with a null, is an error.
+      files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's file.
+    """
+
+    fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
+    by: tuple[str, ...] = ()
+    time_column: str | None = None
+    times: tuple[TimeSplit, ...] = ()
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Split names in the recipe's order."""
+        return tuple(self.files) or tuple(time.name for time in self.times) or tuple(self.fractions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """How shards are written.
+
+    Attributes:
+      shard_size: target bytes of a shard file, compressed.
+      num_shards: shards of every split; overrides ``shard_size``.
+      shards_multiple_of: round the number of shards up to a multiple of this.
+      compression: of shard files.
+      level: compression level: gzip 0-3 (isal), zlib 1-9.
+      shuffle: global shuffle; ``False`` keeps source order.
+      shuffle_seed: seed of the shuffle and of nothing else.
+    """
+
+    shard_size: int = 128 * MIB
+    num_shards: int | None = None
+    shards_multiple_of: int = 1
+    compression: Compression = "gzip"
+    level: int = 1
+    shuffle: bool = True
+    shuffle_seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class OnError:
+    """What a bad row does: ``reject`` is the largest share (0 to 1) of a source's rows that may be rejected; 0 fails at the first."""
+
+    reject: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A whole conversion.
+
+    Attributes:
+      name: name of the dataset, and the prefix of shard files.
+      sources: the inputs by name.
+      base: the recipe's ``from``: the source whose rows become examples.
+      join: chain of joins, applied in order.
+      filter: SQL condition; rows where it is not true are filtered out. ``None`` keeps all.
+      derive: new column -> SQL expression, in order; each may use the ones before it.
+      drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is set.
+      encode: column -> chain of (kind, parameters).
+      label: name of the label feature, if any. A null label is an error.
+      schema: path of the TFMD schema that is the contract; ``None`` infers one.
+      split, on_error, output: see their classes.
+      directory: where relative paths start: the recipe file's own folder (not part of the recipe's hash).
+    """
+
+    name: str
+    sources: Mapping[str, Source]
+    base: str
+    join: tuple[Join, ...] = ()
+    filter: str | None = None
+    derive: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(default_factory=dict)
+    label: str | None = None
+    split: Split = dataclasses.field(default_factory=Split)
+    schema: str | None = None
+    on_error: OnError = dataclasses.field(default_factory=OnError)
+    output: Output = dataclasses.field(default_factory=Output)
+    directory: str = dataclasses.field(default="", compare=False)
+
+
+def normalised(recipe: Recipe) -> dict[str, Any]:
+    """Returns the recipe as JSON-ready data: every default filled in, the recipe's directory left out."""
+
+    def plain(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {
+                field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare
+            }
+        if isinstance(value, Mapping):
+            return {str(key): plain(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value]
+        if isinstance(value, (datetime.date, datetime.datetime)):
+            return value.isoformat()
+        return value
+
+    result: dict[str, Any] = plain(recipe)
+    return result
+
+
+def recipe_hash(recipe: Recipe) -> str:
+    """Returns the SHA-256 (hex) of the normalised recipe."""
+    text = json.dumps(normalised(recipe), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

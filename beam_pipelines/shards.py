@@ -1,0 +1,106 @@
+"""Which shards a dataset has, what they are called, and which rows go where: decided between the two reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from beam_pipelines.pieces import Receipt
+from beam_pipelines.recipe import Output
+from beam_pipelines.tfrecord import SUFFIX_FOR_COMPRESSION
+
+# A shard is permuted and compressed in partitions of about this many bytes of framed examples, so that a writer's memory
+# depends on neither the shard's size nor how well it compresses.
+PARTITION_BYTES = 64 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitShards:
+    """The shards of one split.
+
+    Attributes:
+      name: the split.
+      rows: rows of the split.
+      num_shards: its shard files.
+      partitions_per_shard: parts into which each shard is cut while rows are exchanged.
+      first_shard: number of its first shard among all shards of the dataset.
+      offsets: (range_number, part) -> rows of the split in all pieces before that one.
+    """
+
+    name: str
+    rows: int
+    num_shards: int
+    partitions_per_shard: int
+    first_shard: int
+    offsets: Mapping[tuple[int, int], int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+    """The shards of all splits, in the recipe's order."""
+
+    splits: Mapping[str, SplitShards]
+
+    def locate(self, number: int) -> tuple[SplitShards, int]:
+        """Returns the split of a shard and its number within the split, by its number among all shards."""
+        for split in self.splits.values():
+            if number < split.first_shard + split.num_shards:
+                return split, number - split.first_shard
+        raise IndexError(number)
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards of all splits."""
+        return sum(split.num_shards for split in self.splits.values())
+
+
+def plan_shards(
+    output: Output,
+    names: Sequence[str],
+    receipts: Sequence[Receipt],
+    shard_bytes: Mapping[str, float],
+    framed_bytes: Mapping[str, float],
+) -> ShardPlan:
+    """Plans the shards of every split.
+
+    Args:
+      output: the recipe's output.
+      names: split names in order.
+      receipts: one for each piece of the first read, in any order.
+      shard_bytes: split -> estimated bytes of all its shards, compressed.
+      framed_bytes: split -> estimated bytes of all its framed examples before compression.
+    """
+    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    splits: dict[str, SplitShards] = {}
+    first_shard = 0
+    for name in names:
+        offsets: dict[tuple[int, int], int] = {}
+        rows = 0
+        for receipt in ordered:
+            offsets[receipt.range_number, receipt.part] = rows
+            rows += receipt.rows.get(name, 0)
+        shards = count_shards(output, shard_bytes[name])
+        partitions = max(1, round(framed_bytes[name] / shards / PARTITION_BYTES))
+        splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
+        first_shard += shards
+    return ShardPlan(splits)
+
+
+def count_shards(output: Output, split_bytes: float) -> int:
+    """Returns how many shards a split of that many compressed bytes gets.
+
+    Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for the estimate: hence one shard
+    up to 1.6 times the size, and three above 2.4 times.
+    """
+    if output.num_shards is not None:
+        count = output.num_shards
+    else:
+        ratio = split_bytes / output.shard_size
+        count = 1 if ratio < 1.6 else max(3 if ratio > 2.4 else 2, round(ratio))
+    multiple = output.shards_multiple_of
+    return -(-count // multiple) * multiple
+
+
+def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
+    """Returns a shard's path within the dataset: ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``."""
+    return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{SUFFIX_FOR_COMPRESSION[compression]}"

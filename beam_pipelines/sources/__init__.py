@@ -1,0 +1,31 @@
+"""The formats that can be read, one file per kind, found through one dictionary."""
+
+from __future__ import annotations
+
+from beam_pipelines.sources.arrow import Arrow
+from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
+from beam_pipelines.sources.csv import Csv
+from beam_pipelines.sources.format import Format
+from beam_pipelines.sources.json_lines import JsonLines
+from beam_pipelines.sources.parquet import Parquet
+from beam_pipelines.sources.tfrecord import TFRecord
+
+FORMATS: dict[str, Format] = {
+    "csv": Csv((".csv", ".txt"), ","),
+    "tsv": Csv((".tsv", ".tab"), "\t"),
+    "json_lines": JsonLines(),
+    "parquet": Parquet(),
+    "arrow": Arrow(),
+    "tfrecord": TFRecord(),
+}
+
+
+def format_of_path(path: str) -> str | None:
+    """Returns the key of the format that a file's suffix names, looking behind a compression's; ``None`` if none does."""
+    path = path.lower()
+    for suffix in COMPRESSION_FOR_SUFFIX:
+        path = path.removesuffix(suffix)
+    for name, format_ in FORMATS.items():
+        if path.endswith(format_.suffixes):
+            return name
+    return None

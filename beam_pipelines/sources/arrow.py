@@ -1,0 +1,87 @@
+"""Arrow IPC files (also called Feather) and streams, read batch by batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from beam_pipelines import files
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch
+from beam_pipelines.sources.parquet import no_compression
+
+_FILE_MAGIC = b"ARROW1"
+
+
+class Arrow:
+    """Arrow's own format; one range a file."""
+
+    suffixes = (".arrow", ".feather", ".ipc", ".arrows")
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*tables.check_text_options(source, "Arrow"), *no_compression(source, "Arrow")]
+
+    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+        """Whether a file can be cut into ranges."""
+        return False
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        schemas, rows = [], 0
+        for file in inference.sample_files(files) if source.infer == "sample" else files:
+            with _opened(file.path) as (_, schema, batches):
+                schemas.append((file, schema))
+                rows += next((batch.num_rows for batch in batches if batch.num_rows), 0)
+        if not rows:
+            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        return tables.contents_of(source, schemas)
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+        """Reads one range; see ``Format``."""
+        row = 1
+        with _opened(range_.file.path) as (file, schema, batches):
+            tables.check_file(plan, range_.file, schema)
+            for batch in batches:
+                for part in _parts(batch):
+                    yield from tables.rows_of(part, plan, range_.file, row, reject)
+                    row += part.num_rows
+            yield Rows(empty_batch(plan.schema), crc32c=tail_crc32c(file, range_.file.size_bytes))
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[BinaryIO, pa.Schema, Iterator[pa.RecordBatch]]]:
+    with files.open_read(path) as file:
+        is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+        file.seek(0)
+        try:
+            if is_file:
+                reader = pa.ipc.open_file(file)
+                yield file, reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+            else:
+                stream = pa.ipc.open_stream(file)
+                yield file, stream.schema, iter(stream)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise DataError(
+                f"{path}: found damaged Arrow data, expected a whole IPC file or stream: {error}. "
+                "Get the file again, or set 'format'."
+            ) from error
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+    rows = max(1, min(MAX_PIECE_ROWS, PIECE_BYTES // row_bytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

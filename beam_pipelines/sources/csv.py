@@ -1,0 +1,278 @@
+"""CSV and TSV: types inferred once, then every range parsed with fixed types; compressed files read as one stream."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines import columns
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.pieces import Rejected
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import bad_rows, csv_ranges, inference, text
+from beam_pipelines.sources.compression import compression_of, no_zlib, read_head
+from beam_pipelines.sources.csv_parser import CsvParser, dialect_of, read_table, split_cells
+from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.sources.format import (
+    Contents,
+    QuoteStates,
+    Rows,
+    combine,
+    cut_rows,
+    problem,
+)
+
+# An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would not come back.
+_NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
+_LONG_INTEGER = r"^\s*[+-]?[0-9]{19,}\s*$"
+
+
+@dataclasses.dataclass(frozen=True)
+class Csv:
+    """Text with one record a line (or more, inside quotes), and cells separated by one character.
+
+    Attributes:
+      suffixes: see ``Format``.
+      delimiter: what separates cells, unless the recipe says otherwise.
+    """
+
+    suffixes: tuple[str, ...]
+    delimiter: str
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        problems = no_zlib(source)
+        for key, value, empty_allowed in (("delimiter", source.delimiter, False), ("quote", source.quote, True)):
+            if value is None or (value == "" and empty_allowed):
+                continue
+            if len(value) != 1 or not value.isascii() or value in "\r\n":
+                problems.append(problem(source, key, f"found {value!r}, expected one ASCII character, no line end."))
+        if not problems and dialect_of(source, self.delimiter).delimiter == dialect_of(source, self.delimiter).quote:
+            problems.append(problem(source, "quote", "the quote is the delimiter, too. Change one of them."))
+        if not source.header and not source.columns:
+            problems.append(
+                problem(source, "header", "without a header, name the columns in file order with 'columns'.")
+            )
+        for name, type_ in source.types.items():
+            if type_.startswith("list<"):
+                message = f"column '{name}': found {type_}, but a CSV cell is no list. Declare another type."
+                problems.append(problem(source, "types", message))
+        return problems
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return compression_of(source, path) == "none"
+
+    def quoting(self, source: Source) -> Dialect | None:
+        """Returns the dialect if line ends may lie inside quotes."""
+        dialect = self.dialect(source)
+        return None if dialect.quote is None else dialect
+
+    def dialect(self, source: Source) -> Dialect:
+        """Returns delimiter and quote of a source."""
+        return dialect_of(source, self.delimiter)
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        dialect = self.dialect(source)
+        names = read_header(source, files[0], dialect)
+        wanted = inference.selected(source, names)
+        found = pa.schema([(name, pa.null()) for name in wanted])
+        rows = 0
+        for file, body in text.sample_bodies(source, files, dialect):
+            records = body
+            if source.header and body.begins_file:
+                records, header = cut_header(body, dialect, file.path)
+                _check_same_columns(files[0].path, names, file.path, header)
+            schema, number = _infer_body(source, file, records, names, wanted, dialect)
+            found, rows = inference.merge_schemas(found, schema), rows + number
+        if not rows:
+            raise DataError(f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the source.")
+        nulls = tuple(name for name in wanted if pa.types.is_null(found.field(name).type))
+        read_schema = pa.schema([(name, _read_type(source, found.field(name))) for name in wanted])
+        return Contents(names, pa.schema([(name, pa.string()) for name in names]), read_schema, nulls)
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        dialect = self.dialect(plan.source)
+        parser = CsvParser(tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls)
+        for body in text.read_bodies(plan.source, range_, quote_states, dialect):
+            records = body
+            if plan.source.header and body.begins_file:
+                records, header = cut_header(body, dialect, range_.file.path)
+                _check_same_columns(plan.files[0].path, parser.names, range_.file.path, header)
+            batch, rejected = _read_body(parser, plan, range_.file, records, reject)
+            *first, last = cut_rows(batch, rejected)
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+
+def _read_body(
+    parser: CsvParser, plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    lines = text.LineNumbers(plan.source, file, body)
+    toggles = parser.toggles(body.data)
+    if len(toggles) % 2:
+        raise DataError(
+            f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never closed, expected "
+            "another one before the end of the file. Close it, or set 'quote' of the source."
+        )
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for found in parser.sift(body.data, toggles):
+        if isinstance(found, pa.RecordBatch):
+            good.append(found)
+            continue
+        start, end, column, reason = found
+        record = bad_rows.clip(body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))
+        bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, record)
+        if not reject:
+            raise DataError(bad.describe())
+        rejected.append(bad)
+    return combine(good, plan.schema), tuple(rejected)
+
+
+def _check_same_columns(first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]) -> None:
+    """Checks that a file has the columns of the source's first one.
+
+    Raises:
+      DataError: it has not; the message names both files.
+    """
+    if header == names:
+        return
+    difference = f"found {len(header)} columns, expected {len(names)}"
+    for number, (found, wanted) in enumerate(zip(header, names, strict=False), start=1):
+        if found != wanted:
+            difference = f"found column {number} named '{found}', expected '{wanted}'"
+            break
+    raise DataError(
+        f"{path}: {difference} as in {first}. Files of one source must agree: make them two sources, or mend one."
+    )
+
+
+def read_header(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, ...]:
+    """Returns the column names of a file.
+
+    Raises:
+      DataError: no name, or no UTF-8, in a header; a name twice.
+    """
+    if not source.header:
+        return source.columns
+    head = read_head(file.path, compression_of(source, file.path), inference.SAMPLE_BYTES)
+    return cut_header(text.Body(*text.without_mark(0, head, file.path)), dialect, file.path)[1]
+
+
+def cut_header(body: text.Body, dialect: Dialect, path: str) -> tuple[text.Body, tuple[str, ...]]:
+    """Cuts the first record off a file's first body and returns the rest, and the cells.
+
+    Raises:
+      DataError: no name, or no UTF-8, in the header; a name twice.
+    """
+    start, end = _first_record(body.data, dialect)
+    record = body.data[start:end].rstrip(b"\r\n")
+    if not text.is_utf8(record):
+        raise DataError(f"{path}, line 1: found bytes in the header that are not UTF-8. Convert the file to UTF-8.")
+    names = tuple(split_cells(record, dialect))
+    if not names:
+        raise DataError(f"{path}: found no header, expected one. Name the columns with 'header: false' and 'columns'.")
+    for number, name in enumerate(names, start=1):
+        if names.index(name) != number - 1:
+            raise DataError(
+                f"{path}, line 1: found the column name '{name}' twice, as columns {names.index(name) + 1} and {number}; "
+                "expected every name once. Rename one of them in the file."
+            )
+    return body._replace(offset=body.offset + end, data=body.data[end:]), names
+
+
+def _first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:
+    """Returns where the first record begins and ends, looking no farther than needed."""
+    length = 4096
+    while True:
+        head = data[:length]
+        toggles = csv_ranges.toggling_quotes(head, OUTSIDE, NEWLINE, dialect)
+        starts, ends = csv_ranges.record_spans(head, toggles)
+        if len(starts) and (ends[0] < len(head) or length >= len(data)):
+            return int(starts[0]), int(ends[0])
+        if length >= len(data):
+            return 0, 0
+        length *= 4
+
+
+def _infer_body(
+    source: Source, file: FileInfo, body: text.Body, names: tuple[str, ...], wanted: tuple[str, ...], dialect: Dialect
+) -> tuple[pa.Schema, int]:
+    """Infers the types of the wanted columns from some records, and returns them and the number of records.
+
+    Raises:
+      DataError: no record has as many cells as there are columns; a column of integers has one beyond int64.
+    """
+    parse = functools.partial(read_table, names=names, dialect=dialect, nulls=source.nulls)
+    try:
+        table = parse(body.data, wanted)
+    except pa.ArrowInvalid:
+        data = _without_ragged(source, file, body, names, dialect)
+        body = body._replace(data=data)
+        table = parse(data, wanted)
+    undeclared = [field for field in table.schema if field.name not in source.types]
+    numbers = [field.name for field in undeclared if field.type in (pa.int64(), pa.float64())]
+    types = {field.name: pa.string() if pa.types.is_binary(field.type) else field.type for field in table.schema}
+    if numbers:
+        texts = parse(body.data, tuple(numbers), {name: pa.string() for name in numbers})
+        types |= {name: _checked_number(file, name, types[name], texts.column(name)) for name in numbers}
+    for field in undeclared:
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            micros = pa.timestamp("us", field.type.tz)
+            with contextlib.suppress(pa.ArrowInvalid):  # not if there are parts of microseconds
+                parse(body.data, (field.name,), {field.name: micros})
+                types[field.name] = micros
+    return pa.schema(list(types.items())), table.num_rows
+
+
+def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray) -> pa.DataType:
+    if type_ == pa.int64():
+        return pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
+    for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
+        if not -(1 << 63) <= int(long) < 1 << 63:
+            raise DataError(
+                f"{file.path}, column '{name}': found the integer {long.strip()}, expected none beyond int64. "
+                f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to round it."
+            )
+    return type_
+
+
+def _without_ragged(source: Source, file: FileInfo, body: text.Body, names: tuple[str, ...], dialect: Dialect) -> bytes:
+    """Returns the records that have the right number of cells; the others are reported when they are read."""
+    binary = pa.schema([(name, pa.binary()) for name in names])
+    parser = CsvParser(names, binary, binary, dialect, ())
+    bad = [found for found in parser.sift(body.data, parser.toggles(body.data)) if isinstance(found, tuple)]
+    kept, position = [], 0
+    for start, end, _, _ in bad:
+        kept.append(body.data[position:start])
+        position = end
+    data = b"".join([*kept, body.data[position:]])
+    if not data.strip(b"\r\n"):
+        start, _, _, reason = bad[0]
+        line = text.LineNumbers(source, file, body).line(start)
+        raise DataError(f"{file.path}, line {line}: {reason}")
+    return data
+
+
+def _read_type(source: Source, field: pa.Field) -> pa.DataType:
+    """Returns the type that the reader checks: the declared one, else the inferred one in a unit that columns have."""
+    types = pa.types
+    if field.name in source.types:
+        declared = columns.parse_type(source.types[field.name])
+        if types.is_timestamp(declared) and types.is_timestamp(field.type):
+            return pa.timestamp("us", field.type.tz)
+        return pa.float32() if types.is_float16(declared) else declared
+    if types.is_null(field.type):
+        return pa.string()
+    if types.is_timestamp(field.type) and field.type.unit == "s":
+        return pa.timestamp("us", field.type.tz)
+    return pa.time64("us") if types.is_time(field.type) else field.type

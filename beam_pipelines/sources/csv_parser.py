@@ -1,0 +1,175 @@
+"""Parses whole CSV records, fast when all are good, and says exactly what is wrong when some are not."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from beam_pipelines import columns
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import bad_rows, csv_ranges
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect, Positions
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvParser:
+    """Parses records of one source.
+
+    Attributes:
+      names: all columns of the files, in order.
+      read_schema: the columns to read, as pyarrow.csv checks them.
+      schema: the same as column types.
+      dialect: delimiter and quote.
+      nulls: texts that mean null.
+    """
+
+    names: tuple[str, ...]
+    read_schema: pa.Schema
+    schema: pa.Schema
+    dialect: Dialect
+    nulls: tuple[str, ...]
+
+    def toggles(self, data: bytes) -> Positions:
+        """Returns the quotes that open or close in records that begin with ``data``."""
+        return csv_ranges.toggling_quotes(data, OUTSIDE, NEWLINE, self.dialect)
+
+    def parse(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
+        """Parses records into one batch.
+
+        Raises:
+          pa.ArrowInvalid: any of them is ragged or has a value that does not fit its column.
+        """
+        types = {field.name: field.type for field in self.read_schema}
+        table = read_table(
+            data, tuple(types), types, names=self.names, dialect=self.dialect, nulls=self.nulls, multi_line=multi_line
+        )
+        arrays = [columns.normalise(_only_chunk(column)) for column in table.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | tuple[int, int, str, str]]:
+        """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason)."""
+        badly_closed = csv_ranges.badly_closed(data, toggles, self.dialect)
+        if not len(badly_closed):
+            try:
+                yield self.parse(data, multi_line=len(toggles) > 0)
+                return
+            except bad_rows.ERRORS:
+                pass
+        starts, ends = csv_ranges.record_spans(data, toggles)
+        bad_numbers = np.unique(np.searchsorted(starts, badly_closed, side="right") - 1)
+
+        def attempt(start: int, end: int) -> pa.RecordBatch:
+            if np.searchsorted(bad_numbers, start) != np.searchsorted(bad_numbers, end):
+                raise pa.ArrowInvalid("text after a closing quote")
+            return self.parse(data[starts[start] : ends[end - 1]])
+
+        for found in bad_rows.sift(attempt, 0, len(starts)):
+            if isinstance(found, BadRow):
+                start, end = int(starts[found.number]), int(ends[found.number])
+                record = data[start:end].rstrip(b"\r\n")
+                closed = np.searchsorted(bad_numbers, found.number) != np.searchsorted(bad_numbers, found.number + 1)
+                yield start, end, *self._explain(record, bool(closed), found.error)
+            else:
+                yield found
+
+    def _explain(self, record: bytes, badly_closed: bool, error: Exception) -> tuple[str, str]:
+        """Returns the column and what is wrong with a record that does not parse."""
+        if badly_closed:
+            quote = chr(self.dialect.quote or 0)
+            return "", (
+                f"found text after a closing quote, expected the delimiter {chr(self.dialect.delimiter)!r} or the end of "
+                f"the line. Write a quote inside quotes twice ({quote}{quote}), or set 'quote' of the source."
+            )
+        cells = split_cells(record, self.dialect)
+        if len(cells) != len(self.names):
+            return "", (
+                f"found {len(cells)} cells, expected {len(self.names)} as in the header. Quote cells that contain the "
+                f"delimiter {chr(self.dialect.delimiter)!r}, or set 'delimiter' and 'quote' of the source."
+            )
+        for field in self.read_schema:
+            one = dataclasses.replace(
+                self, read_schema=pa.schema([field]), schema=pa.schema([self.schema.field(field.name)])
+            )
+            try:
+                one.parse(record)
+            except bad_rows.ERRORS:
+                found = cells[self.names.index(field.name)]
+                return field.name, bad_rows.wrong_value(found, field.type, _cure(field, found))
+        return "", str(error)
+
+
+def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _cure(field: pa.Field, found: str) -> str:
+    if pa.types.is_string(field.type):
+        return f"Convert the file to UTF-8, or declare 'types: {{{field.name}: bytes}}'."
+    if pa.types.is_integer(field.type) and found.strip().lstrip("+-").isdigit():
+        return f"Declare 'types: {{{field.name}: text}}' or 'types: {{{field.name}: float64}}'."
+    return f"Add {found!r} to 'nulls' of the source, or declare 'types: {{{field.name}: text}}'."
+
+
+def dialect_of(source: Source, delimiter: str) -> Dialect:
+    """Returns the dialect of a source; ``delimiter`` is the format's default."""
+    quote = '"' if source.quote is None else source.quote
+    return Dialect(ord(source.delimiter or delimiter), ord(quote) if quote else None)
+
+
+def read_table(
+    data: bytes,
+    wanted: tuple[str, ...],
+    types: Mapping[str, pa.DataType] | None = None,
+    *,
+    names: tuple[str, ...],
+    dialect: Dialect,
+    nulls: tuple[str, ...],
+    multi_line: bool = True,
+) -> pa.Table:
+    """Parses records with pyarrow.csv, in one block and one thread.
+
+    Args:
+      data: whole records, without a header.
+      wanted: columns to convert, in this order.
+      types: their types; ``None`` infers them.
+      names: all columns.
+      dialect: delimiter and quote.
+      nulls: texts that mean null in a column of any type, quoted or not.
+      multi_line: whether cells may contain line ends.
+    """
+    if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
+        return pa.schema([(name, (types or {}).get(name, pa.null())) for name in wanted]).empty_table()
+    return pa_csv.read_csv(
+        pa.BufferReader(data),
+        read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=list(names)),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=chr(dialect.delimiter),
+            quote_char=chr(dialect.quote) if dialect.quote is not None else False,
+            newlines_in_values=multi_line,
+        ),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(wanted),
+            null_values=list(nulls),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
+
+
+def split_cells(record: bytes, dialect: Dialect) -> list[str]:
+    """Splits one record with Python's csv module, for headers and messages; bytes that are not UTF-8 show as escapes."""
+    text = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
+    if dialect.quote is None:
+        reader = csv.reader(text, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None)
+    else:
+        reader = csv.reader(text, delimiter=chr(dialect.delimiter), quotechar=chr(dialect.quote))
+    return next(reader, [])

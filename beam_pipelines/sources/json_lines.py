@@ -1,0 +1,296 @@
+"""JSON Lines: one object a line, nested ones made flat (``nested.py``)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.pieces import Rejected
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import bad_rows, csv_ranges, inference, nested, tables, text
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
+_NO_QUOTES = np.empty(0, np.int64)
+
+
+class JsonLines:
+    """Text with one JSON object a line; absent fields are null."""
+
+    suffixes = (".jsonl", ".ndjson", ".json")
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*tables.check_text_options(source, "JSON Lines"), *no_zlib(source)]
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return compression_of(source, path) == "none"
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002 (JSON strings hold no line ends)
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        schema, rows = pa.schema([]), 0
+        for file, body in text.sample_bodies(source, files, text.LINES):
+            table = _infer_body(source, file, body)
+            schema, rows = inference.merge_schemas(schema, table.schema), rows + table.num_rows
+        if not rows:
+            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        contents = tables.contents_of(source, [(files[0], schema)])
+        read_types = {field.name: field.type for field in contents.read_schema}
+        read_types |= {name: _declared_type(read_types[name]) for name in source.types if name in read_types}
+        file_schema = pa.schema(nested.map_leaves(schema, lambda name, _: read_types.get(name)))
+        return contents._replace(file_schema=file_schema)
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        for body in text.read_bodies(plan.source, range_, quote_states, text.LINES):
+            *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+
+def _declared_type(type_: pa.DataType) -> pa.DataType:
+    """Returns the type that the JSON parser has to take for a declared one; the rest is a cast."""
+    if nested.is_list(type_):
+        return pa.list_(_declared_type(type_.value_type))
+    if pa.types.is_date(type_) or pa.types.is_time(type_):
+        return pa.string()
+    return pa.float32() if pa.types.is_float16(type_) else type_
+
+
+def _infer_body(source: Source, file: FileInfo, body: text.Body) -> pa.Table:
+    """Infers nested types from some lines.
+
+    Raises:
+      DataError: lines that contradict one another or are no JSON; an integer beyond int64.
+    """
+    try:
+        table = _parse(body.data, None, "infer")
+    except bad_rows.ERRORS as error:
+        raise _contradiction(source, file, body, error) from error
+    flat = {
+        name: array
+        for field, column in zip(table.schema, table.columns, strict=True)
+        for name, array in nested.flatten_array(field.name, column.combine_chunks())
+    }
+    for name, array in flat.items():
+        values = pc.list_flatten(array) if nested.is_list(array.type) else array
+        if (
+            name not in source.types
+            and values.type == pa.float64()
+            and pc.any(pc.greater_equal(pc.abs(values), 2.0**63)).as_py()
+        ):
+            _check_integers(file, body, name)
+    return table
+
+
+def _contradiction(source: Source, file: FileInfo, body: text.Body, error: Exception) -> DataError:
+    """Returns the error for a sample that cannot be inferred from: the first line with which it goes wrong."""
+    starts, ends = _lines(body.data)
+    low, high = 0, len(starts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _parse(body.data[: ends[middle - 1]], None, "infer")
+            low = middle
+        except bad_rows.ERRORS as earlier:
+            high, error = middle, earlier
+    line = text.LineNumbers(source, file, body).line(int(starts[low]))
+    found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
+    return DataError(
+        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON object like those before: "
+        f"{_plain(error)}. Mend the line."
+    )
+
+
+def _plain(error: Exception) -> str:
+    """Returns the parser's own words, without its row number, which counts from another place."""
+    words = re.sub(r"\s+in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(".")
+    return re.sub(r"Column\(/?(.*?)\)", lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'", words)
+
+
+def _check_integers(file: FileInfo, body: text.Body, name: str) -> None:
+    """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond int64."""
+    for line in body.data.splitlines():
+        for value in _values(json.loads(line), name) if line.strip() else ():
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                raise DataError(
+                    f"{file.path}, column '{name}': found the integer {value}, expected none beyond int64. "
+                    f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
+                )
+
+
+def _values(value: Any, name: str) -> Iterator[Any]:
+    """Yields what a parsed line holds in a flat column."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _values(item, name)
+    elif name == "":
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if name == key or name.startswith(f"{key}."):
+                yield from _values(item, name[len(key) + 1 :])
+
+
+def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
+    """Parses lines in one block and one thread.
+
+    Raises:
+      pa.ArrowInvalid: a line that is not an object as the schema wants it, bytes that are not UTF-8, a line with two objects.
+    """
+    if not data.strip():
+        return pa.schema([]).empty_table()
+    if not text.is_utf8(data):  # the parser would take them as they are
+        raise pa.ArrowInvalid("bytes that are not UTF-8")
+    table = pa_json.read_json(
+        pa.BufferReader(data),
+        read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pa_json.ParseOptions(
+            explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=unexpected
+        ),
+    )
+    if table.num_rows != _count_lines(data):
+        raise pa.ArrowInvalid("a line that is not exactly one object")
+    return table
+
+
+def _count_lines(data: bytes) -> int:
+    """Counts the lines that are not blank."""
+    if data[:1].isspace() or _BLANK_LINE.search(data):
+        return len(_lines(data)[0])
+    return data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+def _lines(data: bytes) -> tuple[csv_ranges.Positions, csv_ranges.Positions]:
+    """Returns where the lines that are not blank begin and end."""
+    starts, ends = csv_ranges.record_spans(data, _NO_QUOTES)
+    filled = [bool(data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return starts[filled], ends[filled]
+
+
+def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
+    unexpected = "ignore" if plan.source.columns else "error"
+    table = _parse(data, plan.file_schema, unexpected).combine_chunks()
+    if not table.num_rows:
+        table = plan.file_schema.empty_table()
+    batch = pa.RecordBatch.from_arrays([_only_chunk(column) for column in table.columns], schema=table.schema)
+    return tables.convert(batch, plan)
+
+
+def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _read_body(
+    plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    try:
+        return _read_lines(body.data, plan), ()
+    except bad_rows.ERRORS:
+        pass
+    lines = text.LineNumbers(plan.source, file, body)
+    starts, ends = _lines(body.data)
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+
+    def attempt(start: int, end: int) -> pa.RecordBatch:
+        return _read_lines(body.data[starts[start] : ends[end - 1]], plan)
+
+    for found in bad_rows.sift(attempt, 0, len(starts)):
+        if isinstance(found, BadRow):
+            start = int(starts[found.number])
+            line = body.data[start : ends[found.number]].strip()
+            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
+            column, reason = _explain(line, plan, found.error)
+            bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown)
+            if not reject:
+                raise DataError(bad.describe())
+            rejected.append(bad)
+        else:
+            good.append(found)
+    return combine(good, plan.schema), tuple(rejected)
+
+
+def _explain(line: bytes, plan: SourcePlan, error: Exception) -> tuple[str, str]:
+    """Returns the column and what is wrong with a line that does not parse."""
+    if not text.is_utf8(line):
+        return "", "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the file to UTF-8."
+    try:
+        value = json.loads(line)
+    except ValueError as wrong:
+        return "", f"found text that is not JSON ({wrong}), expected one object a line. Mend the line."
+    if not isinstance(value, dict):
+        return "", f"found {bad_rows.clip(repr(value), 100)}, expected an object with named fields. Mend the line."
+    if "specified twice" in str(error):
+        return "", f"{_plain(error)}, expected every field once. Mend the line."
+    return _explain_fields(line, value, plan) or ("", f"{_plain(error)}. Mend the line.")
+
+
+def _explain_fields(line: bytes, value: dict[str, Any], plan: SourcePlan) -> tuple[str, str] | None:
+    """Returns the first column that cannot be read alone, or the first field that is not known."""
+    for field in plan.read_schema:
+        try:
+            _read_lines(line, _only(plan, field.name))
+        except bad_rows.ERRORS as wrong:
+            return field.name, _explain_value(value, field, wrong)
+    known = [field.name for field in nested.flatten_fields(plan.file_schema)]
+    for name in _field_names(value):
+        if name not in known and not any(other.startswith(f"{name}.") for other in known):
+            return name, (
+                "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of the "
+                "source to look at every line first, or name the columns to read with 'columns'."
+            )
+    return None
+
+
+def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
+    found = list(_values(value, field.name))
+    if None in found and nested.is_list(field.type):
+        return "found a null inside a list, expected values only. Leave the column out with 'columns'."
+    cure = f"Mend the line, or leave the column out with 'columns' ({_plain(error)})."
+    if not pa.types.is_string(field.type) and found and isinstance(found[0], str):
+        cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
+    return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
+
+
+def _only(plan: SourcePlan, name: str) -> SourcePlan:
+    """Returns the plan for one column, whatever else is there."""
+    keep = pa.schema(nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None))
+    return dataclasses.replace(
+        plan,
+        source=dataclasses.replace(plan.source, columns=(name,)),
+        file_schema=keep,
+        read_schema=pa.schema([plan.read_schema.field(name)]),
+        schema=pa.schema([plan.schema.field(name)]),
+    )
+
+
+def _field_names(value: Any, prefix: str = "") -> Iterator[str]:
+    """Yields the names of the flat columns of a parsed line."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            name = f"{prefix}{key}"
+            items = item if isinstance(item, list) else [item]
+            nested_items = [entry for entry in items if isinstance(entry, dict)]
+            if not nested_items:
+                yield name
+            for entry in nested_items:
+                yield from _field_names(entry, f"{name}.")

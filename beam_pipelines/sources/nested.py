@@ -1,0 +1,86 @@
+"""Nested columns made flat.
+
+A struct's fields become columns of their own: field ``b`` of ``a`` is column ``a.b``, null where ``a`` is null. A list of structs
+becomes parallel lists: ``[{"b": 1}, {"b": 2}]`` in ``a`` is ``[1, 2]`` in ``a.b``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+
+def is_list(type_: pa.DataType) -> bool:
+    """Whether a type is a list of any kind."""
+    types = pa.types
+    return bool(types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_))
+
+
+def flatten_fields(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[pa.Field]:
+    """Yields the flat columns of nested ones, in order."""
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        if pa.types.is_struct(field.type):
+            yield from flatten_fields(field.type, f"{name}.")
+        elif is_list(field.type) and pa.types.is_struct(field.type.value_type):
+            for child in flatten_fields(field.type.value_type, f"{name}."):
+                yield child.with_type(pa.list_(child.type))
+        else:
+            yield pa.field(name, field.type)
+
+
+def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yields the flat columns of one column, in the order of ``flatten_fields``."""
+    if pa.types.is_struct(array.type):
+        for field, child in zip(array.type, array.flatten(), strict=True):
+            yield from flatten_array(f"{name}.{field.name}", child)
+    elif is_list(array.type) and pa.types.is_struct(array.type.value_type):
+        lists = array.cast(pa.list_(array.type.value_type))
+        # `values` and `offsets` disregard the slice alike: offsets point into the whole of values.
+        for child_name, child in flatten_array(name, lists.values):
+            yield child_name, pa.ListArray.from_arrays(lists.offsets, child, mask=_nulls(lists))
+    else:
+        yield name, array
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def map_leaves(
+    fields: Iterable[pa.Field], change: Callable[[str, pa.DataType], pa.DataType | None], prefix: str = ""
+) -> list[pa.Field]:
+    """Returns nested fields with each flat column's type changed, and left out where ``change`` returns ``None``.
+
+    Args:
+      fields: nested fields.
+      change: takes a flat column's name and type (a list, within a list of structs) and returns the new one.
+      prefix: of the names that ``change`` gets.
+    """
+    changed = []
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        if pa.types.is_struct(field.type):
+            type_: pa.DataType | None = pa.struct(map_leaves(field.type, change, f"{name}."))
+        elif is_list(field.type) and pa.types.is_struct(field.type.value_type):
+            items = map_leaves(field.type.value_type, lambda leaf, item: _item_change(change, leaf, item), f"{name}.")
+            type_ = pa.list_(pa.struct(items))
+        else:
+            type_ = change(name, field.type)
+        if type_ is not None and not (_holds_nothing(type_) and not _holds_nothing(field.type)):
+            changed.append(pa.field(field.name, type_))
+    return changed
+
+
+def _item_change(
+    change: Callable[[str, pa.DataType], pa.DataType | None], name: str, type_: pa.DataType
+) -> pa.DataType | None:
+    changed = change(name, pa.list_(type_))
+    return None if changed is None else changed.value_type
+
+
+def _holds_nothing(type_: pa.DataType) -> bool:
+    if is_list(type_):
+        return _holds_nothing(type_.value_type)
+    return bool(pa.types.is_struct(type_) and type_.num_fields == 0)

@@ -1,0 +1,103 @@
+"""Parquet: by row groups, with only the columns that are needed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_pipelines import files
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import inference, nested, tables
+from beam_pipelines.sources.checksums import tail_crc32c
+from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+
+
+class Parquet:
+    """Files of row groups. A row group belongs to the range in which its first byte lies."""
+
+    suffixes = (".parquet", ".pq")
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*tables.check_text_options(source, "Parquet"), *no_compression(source, "Parquet")]
+
+    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+        """Whether a file can be cut into ranges."""
+        return True
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        schemas, rows = [], 0
+        for file in inference.sample_files(files) if source.infer == "sample" else files:
+            with _opened(file.path) as (_, parquet):
+                schemas.append((file, parquet.schema_arrow))
+                rows += parquet.metadata.num_rows
+        if not rows:
+            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        return tables.contents_of(source, schemas)
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+        """Reads one range; see ``Format``."""
+        with _opened(range_.file.path) as (file, parquet):
+            if range_.chunk == 0:
+                tables.check_file(plan, range_.file, parquet.schema_arrow)
+            wanted = _top_columns(plan, parquet.schema_arrow)
+            row = 1
+            for number in range(parquet.num_row_groups):
+                group = parquet.metadata.row_group(number)
+                if range_.start <= _first_byte(group) < range_.end:
+                    for batch in parquet.iter_batches(_batch_rows(group), [number], wanted, use_threads=False):
+                        yield from tables.rows_of(batch, plan, range_.file, row, reject)
+                        row += batch.num_rows
+                else:
+                    row += group.num_rows
+            crc32c = tail_crc32c(file, range_.file.size_bytes) if range_.chunk == 0 else None
+            yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+
+
+def no_compression(source: Source, name: str) -> list[Problem]:
+    """Returns a problem if the recipe says that files are compressed as a whole, which the format does itself."""
+    if source.compression in (None, "none"):
+        return []
+    return [problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")]
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
+    with files.open_read(path) as file:
+        try:
+            yield file, pq.ParquetFile(file, pre_buffer=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise DataError(
+                f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file again, or set 'format'."
+            ) from error
+
+
+def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
+    """Returns the file's own columns that hold the flat ones to read."""
+    wanted = set(plan.read_schema.names)
+    return [field.name for field in schema if wanted.intersection(flat.name for flat in nested.flatten_fields([field]))]
+
+
+def _first_byte(group: Any) -> int:
+    columns = [group.column(number) for number in range(group.num_columns)]
+    offsets = (
+        min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset) for column in columns
+    )
+    return int(min(offsets))
+
+
+def _batch_rows(group: Any) -> int:
+    row_bytes: int = max(1, group.total_byte_size // max(1, group.num_rows))
+    return max(1, min(MAX_PIECE_ROWS, PIECE_BYTES // row_bytes))

@@ -1,0 +1,245 @@
+"""What the formats that know their own types share: flat columns, checks of every file and row, conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines import columns
+from beam_pipelines.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.pieces import Rejected
+from beam_pipelines.plan import FileInfo, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import bad_rows, inference, nested
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.format import Contents, Rows, combine, cut_rows, problem
+
+
+class ColumnError(ValueError):
+    """A value of one column cannot be converted; carries the column's name."""
+
+    def __init__(self, column: str, message: str) -> None:
+        super().__init__(column, message)
+        self.column = column
+        self.message = message
+
+
+def check_text_options(source: Source, name: str) -> list[Problem]:
+    """Returns a problem for each option of the source that only text formats know."""
+    problems = []
+    if not source.header:
+        problems.append(problem(source, "header", f"a {name} file has no header. Leave the option out."))
+    for key, value in (("delimiter", source.delimiter), ("quote", source.quote)):
+        if value is not None:
+            problems.append(problem(source, key, f"a {name} file has no {key}. Leave the option out."))
+    return problems
+
+
+def contents_of(source: Source, schemas: Sequence[tuple[FileInfo, pa.Schema]]) -> Contents:
+    """Returns what the files of a source hold, from the schemas of some of them.
+
+    Raises:
+      DataError: files that do not agree, a flat name twice, a type that is no column.
+      RecipeProblems: a declared type to which the column cannot be converted.
+    """
+    first, file_schema = schemas[0]
+    flat = flat_schema(file_schema, first.path)
+    wanted = inference.selected(source, tuple(flat.names))
+    for file, schema in schemas[1:]:
+        flat = _agreed(source, first, flat, file, flat_schema(schema, file.path))
+    problems = []
+    fields = []
+    for name in wanted:
+        found = flat.field(name).type
+        if name not in source.types:
+            fields.append(pa.field(name, _without_null(found)))
+            continue
+        declared = columns.parse_type(source.types[name])
+        try:
+            convert_array(pa.array([], found), declared)
+        except (*bad_rows.ERRORS, TypeError):
+            message = f"column '{name}': found {found}, which cannot become {source.types[name]}. Declare another type."
+            problems.append(problem(source, "types", message))
+        fields.append(pa.field(name, declared))
+    if problems:
+        raise RecipeProblems(problems)
+    undeclared = pa.schema([field for field in fields if field.name not in source.types])
+    column_types = {field.name: field.type for field in columns.normalise_schema(undeclared, first.path)}
+    read_schema = pa.schema([(field.name, column_types.get(field.name, field.type)) for field in fields])
+    nulls = tuple(name for name in wanted if _without_null(flat.field(name).type) != flat.field(name).type)
+    return Contents(tuple(flat.names), file_schema, read_schema, nulls)
+
+
+def _without_null(type_: pa.DataType) -> pa.DataType:
+    """Returns text for a type in which there is nothing but nulls, or empty lists."""
+    if nested.is_list(type_):
+        return pa.list_(_without_null(type_.value_type)) if pa.types.is_null(type_.value_type) else type_
+    return pa.string() if pa.types.is_null(type_) else type_
+
+
+def flat_schema(schema: pa.Schema, path: str) -> pa.Schema:
+    """Returns the flat columns of a file.
+
+    Raises:
+      DataError: two have the same name.
+    """
+    fields = list(nested.flatten_fields(schema))
+    names = [field.name for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one of them."
+            )
+    return pa.schema(fields)
+
+
+def _agreed(source: Source, first: FileInfo, flat: pa.Schema, file: FileInfo, other: pa.Schema) -> pa.Schema:
+    """Returns the schema of two files that agree; a column that one has only nulls in takes the other's type."""
+    _check_names(first.path, flat.names, file.path, other.names)
+    types = {}
+    for field in flat:
+        found = other.field(field.name).type
+        known, new = (columns.column_type(type_) for type_ in (field.type, found))
+        if pa.types.is_null(field.type):
+            types[field.name] = found
+            continue
+        types[field.name] = field.type
+        if field.name not in source.types and known != new and not pa.types.is_null(found):
+            raise _type_differs(file.path, field.name, found, field.type, first.path)
+    return pa.schema(list(types.items()))
+
+
+def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:
+    for one, other, missing in (
+        (path, first, sorted(set(names) - set(others))),
+        (first, path, sorted(set(others) - set(names))),
+    ):
+        if missing:
+            raise DataError(
+                f"{one}: found no column '{missing[0]}', which {other} has. Files of one source must agree: make them "
+                "two sources, or mend one."
+            )
+
+
+def _type_differs(path: str, name: str, found: pa.DataType, known: pa.DataType, first: str) -> DataError:
+    return DataError(
+        f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of one source must "
+        f"agree: mend one, or declare the type with 'types: {{{name}: …}}'."
+    )
+
+
+def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
+    """Checks that a file has the columns and types that were found at planning.
+
+    Raises:
+      DataError: it has not; the message names both files.
+    """
+    flat = flat_schema(schema, file.path)
+    first = plan.files[0].path
+    _check_names(first, [field.name for field in nested.flatten_fields(plan.file_schema)], file.path, flat.names)
+    for field in plan.read_schema:
+        found = flat.field(field.name).type
+        if field.name in plan.source.types or _without_null(found) != found:
+            continue
+        if columns.column_type(found) != field.type:
+            raise _type_differs(file.path, field.name, found, field.type, first)
+
+
+def rows_of(
+    batch: pa.RecordBatch, plan: SourcePlan, file: FileInfo, first_row: int, reject: bool, word: str = "row"
+) -> Iterator[Rows]:
+    """Converts rows as they lie in a file to the plan's columns.
+
+    Args:
+      batch: with the file's own types, nested or not.
+      plan: of the source.
+      file: where the rows are from.
+      first_row: number of the first row in the file, from 1, for messages.
+      reject: whether bad rows are left out and listed.
+      word: what messages call a row.
+
+    Raises:
+      DataError: a bad row.
+    """
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for found in bad_rows.sift(lambda start, end: convert(batch.slice(start, end - start), plan), 0, batch.num_rows):
+        if isinstance(found, BadRow):
+            column, reason = explain(batch.slice(found.number, 1), plan, found.error)
+            position = f"{word} {first_row + found.number}"
+            bad = Rejected(plan.source.name, file.path, position, column, reason, "")
+            if not reject:
+                raise DataError(bad.describe())
+            rejected.append(bad)
+        else:
+            good.append(found)
+    yield from cut_rows(combine(good, plan.schema), tuple(rejected))
+
+
+def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
+    """Flattens, selects, casts and normalises the columns of a batch.
+
+    Raises:
+      ColumnError: a value that does not fit.
+    """
+    flat = _flat_arrays(batch)
+    arrays = []
+    for field, column in zip(plan.read_schema, plan.schema, strict=True):
+        try:
+            array = convert_array(flat[field.name], field.type if field.name in plan.source.types else column.type)
+        except bad_rows.ERRORS as error:
+            raise ColumnError(field.name, str(error)) from error
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+
+def _flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return {
+        name: array
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+        for name, array in nested.flatten_array(field.name, column)
+    }
+
+
+def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Casts an array to a declared or a column type, exactly, and then to its column type.
+
+    Raises:
+      pa.ArrowInvalid: a value that has no exact equal, or a null inside a list.
+      pa.ArrowNotImplementedError: there is no such cast.
+      TypeError: the type has no column type.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        array = array.cast(type_)
+    elif columns.column_type(array.type) == type_:
+        array = columns.normalise(array)
+    elif array.type != type_:
+        array = pc.cast(array, type_)
+    array = columns.normalise(array)
+    if pa.types.is_list(array.type) and pc.list_flatten(array).null_count:
+        raise pa.ArrowInvalid("a null inside a list")
+    return array
+
+
+def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
+    """Returns the column and what is wrong with a row that cannot be converted."""
+    if not isinstance(error, ColumnError):
+        return "", str(error)
+    found = _flat_arrays(row)[error.column]
+    if nested.is_list(found.type) and pc.list_flatten(found).null_count:
+        return error.column, "found a null inside a list, expected values only. Leave the column out with 'columns'."
+    type_ = plan.read_schema.field(error.column).type
+    cure = f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with 'columns'."
+    return error.column, bad_rows.wrong_value(_value(found), type_, cure)
+
+
+def _value(array: pa.Array) -> object:
+    """Returns the only value of an array for a message; as text where Python has no equal."""
+    try:
+        return array[0].as_py()
+    except ValueError:
+        return str(array.cast(pa.string())[0])

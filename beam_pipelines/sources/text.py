@@ -1,0 +1,208 @@
+"""Text files cut into bodies of whole records: by ranges where the file can be cut, as a stream where it is compressed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines import files
+from beam_pipelines.errors import DataError
+from beam_pipelines.plan import FileInfo, Range
+from beam_pipelines.recipe import MIB, Source
+from beam_pipelines.sources import csv_ranges
+from beam_pipelines.sources.compression import ChecksummedFile, compression_of, decompressed_blocks
+from beam_pipelines.sources.csv_ranges import MAX_RECORD_BYTES, NEWLINE, OUTSIDE, RETURN, Dialect, Positions
+from beam_pipelines.sources.format import PIECE_BYTES, QuoteStates
+from beam_pipelines.sources.inference import SAMPLE_BYTES, sample_files
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Lines that end in a newline, whatever they hold.
+LINES = Dialect(NEWLINE, None)
+
+
+class Body(NamedTuple):
+    """Some whole records.
+
+    Attributes:
+      offset: where they begin in the (decompressed) file, without the byte order mark.
+      data: the records.
+      begins_file: whether the file's first record is here.
+      crc32c: checksum of the range's own bytes on disk, on the last body of a range.
+    """
+
+    offset: int
+    data: bytes
+    begins_file: bool = False
+    crc32c: int | None = None
+
+
+def read_bodies(source: Source, range_: Range, states: QuoteStates, dialect: Dialect) -> Iterator[Body]:
+    """Yields the records of one range, at least one body, in order."""
+    path = range_.file.path
+    compression = compression_of(source, path)
+    with files.open_read(path) as file:
+        if compression == "none":
+            yield _cut_body(file, range_, states, dialect)
+            return
+        checksummed = ChecksummedFile(file)
+        yield from stream_bodies(decompressed_blocks(checksummed, path, compression, PIECE_BYTES), path, dialect)
+        yield Body(0, b"", crc32c=checksummed.crc32c())
+
+
+def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect: Dialect) -> Body:
+    """Reads the records that begin in a range: its own bytes, less the end of a record, more the rest of another."""
+    path, size = range_.file.path, range_.file.size_bytes
+    states = quote_states.get(path)
+    if states is None:
+        if dialect.quote is not None and (range_.start, range_.end) != (0, size):
+            raise RuntimeError(f"{path}: range {range_.number} is read without the states of a scan for quotes")
+        states = bytes(range_.chunk + 2)  # OUTSIDE everywhere
+    begin = csv_ranges.record_start(file, path, range_.start, size, states[range_.chunk], dialect)
+    end = csv_ranges.record_start(file, path, range_.end, size, states[range_.chunk + 1], dialect)
+    own = read_exactly(file, path, range_.start, range_.end)
+    crc32c = google_crc32c.value(own)
+    if begin >= end:
+        return Body(begin, b"", crc32c=crc32c)
+    if begin == range_.start and end == range_.end:
+        data = own
+    else:
+        rest = read_exactly(file, path, range_.end, end)
+        data = b"".join((memoryview(own)[begin - range_.start :], rest))
+    return Body(*without_mark(begin, data, path), begins_file=range_.start == 0, crc32c=crc32c)
+
+
+def scan_range(range_: Range, dialect: Dialect) -> tuple[int, int, int]:
+    """Reads a range and returns its transition (``csv_ranges.transition``)."""
+    with files.open_read(range_.file.path) as file:
+        start = max(range_.start - 1, 0)
+        data = read_exactly(file, range_.file.path, start, range_.end)
+    if range_.start == 0:
+        return csv_ranges.transition(without_mark(0, data, range_.file.path)[1], NEWLINE, dialect)
+    return csv_ranges.transition(data[1:], data[0], dialect)
+
+
+def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
+    """Reads bytes [start, end).
+
+    Raises:
+      DataError: the file has become shorter since it was listed.
+    """
+    file.seek(start)
+    data = file.read(end - start)
+    if len(data) != end - start:
+        raise DataError(
+            f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was listed. "
+            "Do not change sources while they are read; run again."
+        )
+    return data
+
+
+def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect) -> Iterator[Body]:
+    """Cuts a stream of blocks where records end; a record's beginning waits for the next block.
+
+    Raises:
+      DataError: a record is longer than ``MAX_RECORD_BYTES``.
+    """
+    offset, waiting = without_mark(0, next(blocks, b""), path)
+    begins_file = True
+    for block in itertools.chain([b""], blocks):
+        waiting = waiting + block if block else waiting
+        end = csv_ranges.last_newline(waiting, csv_ranges.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect)) + 1
+        if end:
+            yield Body(offset, waiting[:end], begins_file)
+            begins_file = False
+            offset, waiting = offset + end, waiting[end:]
+        elif len(waiting) > MAX_RECORD_BYTES:
+            raise DataError(csv_ranges.endless_record(path, f"after byte {offset:,} of the text"))
+    if waiting:
+        yield Body(offset, waiting, begins_file)
+
+
+def sample_bodies(source: Source, found: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
+    """Yields the records to infer types from: the beginning of some files or, with ``infer: full``, all of all."""
+    full = source.infer == "full"
+    sampled = found if full else sample_files(found)
+    size = PIECE_BYTES if full else SAMPLE_BYTES // len(sampled)
+    for file in sampled:
+        with files.open_read(file.path) as opened:
+            blocks = decompressed_blocks(opened, file.path, compression_of(source, file.path), size)
+            first = next(blocks, b"")
+            bodies = stream_bodies(itertools.chain([first], blocks), file.path, dialect)
+            # The first body of a file that goes on ends where a record does; what follows it may be a part of one.
+            cut = not full and len(first) == size
+            for body in itertools.islice(bodies, 1) if cut else bodies:
+                yield file, body
+
+
+def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
+    """Strips a UTF-8 byte order mark from the beginning of a file, and returns where the text begins and the text.
+
+    Raises:
+      DataError: the mark is UTF-16's.
+    """
+    if offset:
+        return offset, data
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'.")
+    return (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :]) if data.startswith(BYTE_ORDER_MARK) else (0, data)
+
+
+class LineNumbers:
+    """Numbers of physical lines in one body, counted only when the first one is asked for."""
+
+    def __init__(self, source: Source, file: FileInfo, body: Body) -> None:
+        self._path = file.path
+        self._compression = compression_of(source, file.path)
+        self._body = body
+        self._ends: Positions | None = None
+        self._before = 0
+
+    def line(self, position: int) -> int:
+        """Returns the line, from 1, of a position in the body."""
+        if self._ends is None:
+            self._before = _count_lines(self._path, self._compression, self._body.offset)
+            self._ends = _line_ends(self._body.data)
+        return 1 + self._before + int(np.searchsorted(self._ends, position))
+
+
+def _line_ends(data: bytes) -> Positions:
+    """Returns the last byte of every line end: newlines, and carriage returns without one."""
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == NEWLINE)
+    if b"\r" not in data:
+        return ends
+    returns = np.flatnonzero(text == RETURN)
+    followed = text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE
+    return np.sort(np.concatenate([ends, returns[~followed]]))
+
+
+def _count_lines(path: str, compression: str, length: int) -> int:
+    """Counts the line ends in the first ``length`` bytes of a file's text."""
+    count, after_return = 0, False
+    with files.open_read(path) as file:
+        for block in decompressed_blocks(file, path, compression, 4 * MIB):
+            if length <= 0:
+                break
+            part = block[:length]
+            length -= len(part)
+            count += part.count(b"\n") + part.count(b"\r") - part.count(b"\r\n")
+            count -= after_return and part[:1] == b"\n"
+            after_return = part.endswith(b"\r")
+    return count
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    whole = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
+    )
+    try:
+        whole.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""Count, mean and standard deviation of numbers, merged without any rounding."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Every float64 is a whole number of these units (2**-1074 is the smallest one), and so is every sum of them.
+_SCALE = 1074
+# Beyond 2**±400 squares leave the range of float64; the values are scaled first.
+_SAFE_EXPONENT = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """What count, mean and population standard deviation follow from.
+
+    The sums are whole numbers (fixed point), because adding those never rounds: merging in any order, with any number of
+    workers, gives the same mean and deviation to the last bit. Rounding happens only inside ``of``, in float64 around the
+    batch's own mean, which keeps about 15 digits of the deviation however far from zero the values lie.
+
+    Attributes:
+      count: number of values.
+      total: their sum, in units of 2**-1074.
+      squares: the sum of their squares, in units of 2**-2148.
+    """
+
+    count: int = 0
+    total: int = 0
+    squares: int = 0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Moments:
+        """Returns the moments of finite values, each of which occurs ``counts`` times.
+
+        Args:
+          values: int64 or float64; no NaN, no infinities.
+          counts: as many, positive, fewer than 2**31 in all.
+        """
+        count = int(counts.sum())
+        if count == 0:
+            return cls()
+        if values.dtype == np.int64:
+            return cls._of_integers(values, counts, count)
+        exponent = int(np.frexp(np.abs(values).max())[1])
+        shift = exponent if abs(exponent) > _SAFE_EXPONENT else 0
+        scaled = np.ldexp(values, -shift) if shift else values
+        center = float((scaled * counts).sum() / count)
+        deviations: npt.NDArray[np.float64] = scaled - center
+        deviation = float((deviations * counts).sum())
+        total = count * _fixed(center, _SCALE) + _fixed(deviation, _SCALE)
+        squares = _squares(count, _fixed(center, _SCALE), _fixed(deviation, _SCALE), deviations, counts)
+        return cls(count, _shifted(total, shift), _shifted(squares, 2 * shift))
+
+    @classmethod
+    def _of_integers(cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int) -> Moments:
+        # Two sums of 32-bit halves: neither can overflow.
+        total = (int(((values >> 32) * counts).sum()) << 32) + int(((values & 0xFFFFFFFF) * counts).sum())
+        center = total // count
+        if int(values.max()) - int(values.min()) < 1 << 62:
+            deviations = (values - center).astype(np.float64)
+        else:
+            deviations = values.astype(np.float64) - float(center)
+        deviation = (total - count * center) << _SCALE
+        squares = _squares(count, center << _SCALE, deviation, deviations, counts)
+        return cls(count, total << _SCALE, squares)
+
+    @classmethod
+    def merged(cls, parts: Iterable[Moments]) -> Moments:
+        """Returns the moments of all parts' values together; the order does not matter."""
+        parts = list(parts)
+        return cls(sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts))
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean, correctly rounded from the sum; 0 of no values, as in TFDV."""
+        return self.total / (self.count << _SCALE) if self.count else 0.0
+
+    @property
+    def standard_deviation(self) -> float:
+        """Population standard deviation; 0 of no values, as in TFDV."""
+        if not self.count:
+            return 0.0
+        variance = max(0, self.squares * self.count - self.total * self.total)  # times count², in units of 2**-2148
+        return math.isqrt(variance << 128) / (self.count << _SCALE + 64)
+
+
+def _squares(
+    count: int, center: int, deviation: int, deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
+) -> int:
+    """Returns the sum of (center + deviation)² over all values, multiplied out."""
+    square_deviations = float((deviations * deviations * counts).sum())
+    return count * center * center + 2 * center * deviation + _fixed(square_deviations, 2 * _SCALE)
+
+
+def _fixed(value: float, scale: int) -> int:
+    """Returns a finite float as a whole number of units of 2**-scale, exactly."""
+    numerator, denominator = value.as_integer_ratio()
+    return (numerator << scale) // denominator
+
+
+def _shifted(value: int, bits: int) -> int:
+    return value << bits if bits >= 0 else value >> -bits

@@ -1,0 +1,207 @@
+"""The TFRecord format: framing, compressing, reading and checking.
+
+A record is ``length (uint64) · masked CRC-32C of the length (uint32) · data · masked CRC-32C of the data (uint32)``, all
+little-endian. Source: tensorflow/core/lib/io/record_writer.h; the mask is ``rotate_right(crc, 15) + 0xa282ead8``.
+
+A compressed file is one gzip or zlib stream. Never several gzip members: TensorFlow 2.21 can lose what follows the end of one
+(docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from isal import isal_zlib
+
+from beam_pipelines.binary_arrays import by_length, byte_lengths, offsets_of
+from beam_pipelines.errors import DataError
+from beam_pipelines.recipe import Compression
+
+SUFFIX_FOR_COMPRESSION: dict[str, str] = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
+READ_BYTES = 4 << 20
+HEADER_BYTES, FOOTER_BYTES = 12, 4
+_GZIP_BITS, _ZLIB_BITS = 31, 15
+# isal's levels end at 3; above, zlib itself.
+MAX_ISAL_LEVEL = 3
+
+
+class Compressor(Protocol):
+    """What zlib, isal and ``_Plain`` have in common."""
+
+    def compress(self, data: bytes | pa.Buffer, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
+class _Plain:
+    def compress(self, data: bytes | pa.Buffer, /) -> bytes:
+        return bytes(data)
+
+    def flush(self) -> bytes:
+        return b""
+
+
+def compressor(compression: Compression, level: int) -> Compressor:
+    """Returns a new compressor for one file.
+
+    gzip takes isal at levels 0 to 3 and zlib at 4 to 9; zlib streams take zlib at any. Both write a header without a time, so
+    the same data give the same bytes.
+    """
+    if compression == "none":
+        return _Plain()
+    if compression == "gzip" and level <= MAX_ISAL_LEVEL:
+        return isal_zlib.compressobj(level, isal_zlib.DEFLATED, _GZIP_BITS)  # type: ignore[no-any-return]
+    return zlib.compressobj(level, zlib.DEFLATED, _GZIP_BITS if compression == "gzip" else _ZLIB_BITS)
+
+
+def frame(examples: pa.BinaryArray | pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Frames each value as a TFRecord record. No nulls are allowed.
+
+    Returns:
+      A large_binary array of the same length; its data buffer is a valid TFRecord file.
+    """
+    if not len(examples):
+        return pa.array([], pa.large_binary())
+    headers = by_length(byte_lengths(examples), _header)
+    footers = masked(crc32c_of(examples))
+    offsets = np.arange(0, 4 * len(footers) + 1, 4, dtype=np.int64)
+    tails = pa.Array.from_buffers(
+        pa.large_binary(), len(footers), [None, pa.py_buffer(offsets), pa.py_buffer(footers.astype("<u4"))]
+    )
+    large = pa.large_binary()
+    return pc.binary_join_element_wise(headers.cast(large), examples.cast(large), tails, pa.scalar(b"", large))
+
+
+def _header(length: int) -> bytes:
+    size = struct.pack("<Q", length)
+    return size + struct.pack("<I", int(masked(np.array([google_crc32c.value(size)], np.uint32))[0]))
+
+
+def crc32c_of(values: pa.BinaryArray | pa.LargeBinaryArray) -> npt.NDArray[np.uint32]:
+    """Returns the CRC-32C of each value. The loop over values runs in C (``map`` of C functions)."""
+    offsets = offsets_of(values)
+    data = values.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0]).to_pybytes()
+    bounds = (offsets - offsets[0]).tolist()
+    slices = map(slice, bounds[:-1], bounds[1:])
+    return np.fromiter(
+        map(google_crc32c.value, map(bytes.__getitem__, itertools.repeat(data), slices)), np.uint32, len(values)
+    )
+
+
+def masked(crc: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Returns masked CRCs, as TFRecord stores them."""
+    return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(0xA282EAD8)
+
+
+def compression_of(path: str) -> Compression:
+    """Returns the compression that a file's suffix stands for."""
+    if path.endswith(".gz"):
+        return "gzip"
+    return "zlib" if path.endswith(".zlib") else "none"
+
+
+def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
+    """Yields the decompressed bytes of a file in chunks of a few MiB.
+
+    Raises:
+      DataError: the compressed stream is damaged or ends early.
+    """
+    if compression == "none":
+        yield from iter(lambda: file.read(READ_BYTES), b"")
+        return
+    bits = _GZIP_BITS if compression == "gzip" else _ZLIB_BITS
+    stream, data = None, file.read(READ_BYTES)
+    while data or (stream and not stream.eof):
+        stream = stream or isal_zlib.decompressobj(bits)
+        try:
+            chunk = stream.decompress(data, READ_BYTES)
+        except isal_zlib.error as error:
+            raise DataError(f"{path}, before byte {file.tell()}: damaged {compression} data ({error})") from error
+        if chunk:
+            yield chunk
+        if stream.eof:  # what follows is another member, by another writer
+            data = stream.unused_data or file.read(READ_BYTES)
+            stream = None
+        elif len(chunk) == READ_BYTES:  # there may be more, even of no further input
+            data = stream.unconsumed_tail
+        else:
+            data = stream.unconsumed_tail or file.read(READ_BYTES)
+            if not data:
+                raise DataError(f"{path}: the {compression} stream ends early. The file is truncated: write it again.")
+
+
+def read_record_blocks(file: BinaryIO, path: str, compression: str) -> Iterator[list[bytes]]:
+    """Yields a TFRecord file's records, some MiB at a time, each checked against both of its CRCs.
+
+    Args:
+      file: opened for reading in binary mode, not decompressed.
+      path: names the file in errors.
+      compression: ``gzip``, ``zlib`` or ``none``.
+
+    Raises:
+      DataError: a CRC does not match or the file ends within a record; names the file, the record (from 0) and the offset of
+        the record in the decompressed data.
+    """
+    rest, offset, number = b"", 0, 0
+    for chunk in read_chunks(file, path, compression):
+        data = rest + chunk if rest else chunk
+        starts = _record_starts(data, f"{path}, record {{}}, offset {{}}", number, offset)
+        records = _checked_records(data, starts, path, number, offset)
+        if records:
+            yield records
+        rest = data[starts[-1] :]
+        offset += starts[-1]
+        number += len(records)
+    if rest:
+        raise DataError(
+            f"{path}, record {number}, offset {offset}: the file ends within a record ({len(rest)} bytes left). "
+            "It is truncated: write it again."
+        )
+
+
+def _record_starts(data: bytes, where: str, number: int, offset: int) -> list[int]:
+    """Returns where each whole record begins, and where the first incomplete one does."""
+    starts, position, end = [0], 0, len(data)
+    unpack, crc32c = struct.Struct("<QI").unpack_from, google_crc32c.value
+    known: dict[int, int] = {}  # length -> masked CRC of its header
+    while position + HEADER_BYTES <= end:  # sequential by nature: each length says where the next one is
+        length, crc = unpack(data, position)
+        expected = known.get(length)
+        if expected is None:
+            value = crc32c(data[position : position + 8])
+            expected = known[length] = ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        if crc != expected:
+            raise DataError(
+                f"{where.format(number + len(starts) - 1, offset + position)}: the CRC of the length does not match. "
+                "The file is damaged, or it is not a TFRecord file with this compression."
+            )
+        position += HEADER_BYTES + length + FOOTER_BYTES
+        if position > end:
+            break
+        starts.append(position)
+    return starts
+
+
+def _checked_records(data: bytes, starts: list[int], path: str, number: int, offset: int) -> list[bytes]:
+    bounds = np.array(starts, np.int64)
+    heads, tails = bounds[:-1] + HEADER_BYTES, bounds[1:] - FOOTER_BYTES
+    slices = map(slice, heads.tolist(), tails.tolist())
+    records = list(map(bytes.__getitem__, itertools.repeat(data), slices))
+    found = np.frombuffer(data, np.uint8)[tails[:, None] + np.arange(4)].copy().view("<u4")[:, 0] if records else None
+    actual = masked(np.fromiter(map(google_crc32c.value, records), np.uint32, len(records)))
+    if found is not None and (wrong := np.flatnonzero(found != actual)).size:
+        first = int(wrong[0])
+        raise DataError(
+            f"{path}, record {number + first}, offset {offset + starts[first]}: the CRC of the data does not match. "
+            "The file is damaged: write it again."
+        )
+    return records

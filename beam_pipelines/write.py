@@ -1,0 +1,105 @@
+"""Writing: a shard's blocks are put in order, compressed and written as one file, which is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import NamedTuple
+
+import apache_beam as beam
+import google_crc32c
+
+from beam_pipelines import files
+from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.errors import DataError
+from beam_pipelines.exchange import Delivery, load_payload
+from beam_pipelines.recipe import Output
+from beam_pipelines.shards import ShardPlan, shard_path
+from beam_pipelines.shuffle import permute, unpack_blocks
+from beam_pipelines.tfrecord import READ_BYTES, compressor
+
+
+class ShardInfo(NamedTuple):
+    """A shard that is written.
+
+    Attributes:
+      split: its split.
+      path: relative to the dataset.
+      rows: examples in it.
+      bytes: size of the file.
+      framed_bytes: bytes of its framed examples before compression.
+      crc32c: of the file.
+    """
+
+    split: str
+    path: str
+    rows: int
+    bytes: int
+    framed_bytes: int
+    crc32c: int
+
+
+def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, folder: str) -> ShardInfo:
+    """Writes one shard into ``folder`` and reads the file back.
+
+    The same delivery gives the same bytes, whatever file was there is replaced, and the file appears only when it is
+    complete: a retry does no harm.
+
+    Raises:
+      DataError: what was read back is not what was written.
+    """
+    split, number = plan.locate(delivery.partition)
+    path = shard_path(name, split.name, number, split.num_shards, output.compression)
+    stream = compressor(output.compression, output.level)
+    rows = size = framed = crc = 0
+    with files.replace(files.join(folder, *path.split("/"))) as file:
+        contents = zip(delivery.orders, delivery.contents, strict=True)
+        for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
+            records = unpack_blocks([load_payload(content) for _, content in group])
+            records = permute(output, delivery.partition, partition, records)
+            data = data_of(records)
+            rows, framed = rows + len(records), framed + data.size
+            size, crc = _append(file, stream.compress(data), size, crc)
+        size, crc = _append(file, stream.flush(), size, crc)
+    _read_back(files.join(folder, *path.split("/")), size, crc)
+    return ShardInfo(split.name, path, rows, size, framed, crc)
+
+
+def _append(file: files.BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]:
+    file.write(data)
+    return size + len(data), google_crc32c.extend(crc, data)
+
+
+def _read_back(path: str, size: int, crc: int) -> None:
+    found_size = found_crc = 0
+    with files.open_read(path) as file:
+        while data := file.read(READ_BYTES):
+            found_size, found_crc = found_size + len(data), google_crc32c.extend(found_crc, data)
+    if (found_size, found_crc) != (size, crc):
+        raise DataError(
+            f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} bytes with {crc:08x}. "
+            "The storage changed or lost what was written: check it, and run again."
+        )
+
+
+@dataclasses.dataclass
+class WriteShards(beam.PTransform):
+    """Writes one file for each delivery.
+
+    Input: one ``Delivery`` for each shard, from an exchange of ``ScatterRecords``. Output: one ``ShardInfo`` for each shard.
+
+    Attributes:
+      name: the dataset's name.
+      output: the recipe's output.
+      plan: the shards, one element.
+      folder: where shards are written.
+    """
+
+    name: str
+    output: Output
+    plan: beam.PCollection[ShardPlan]
+    folder: str
+
+    def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
+        plan = beam.pvalue.AsSingleton(self.plan)
+        return deliveries | "Write" >> beam.Map(write_shard, plan, self.name, self.output, self.folder)

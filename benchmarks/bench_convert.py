@@ -1,0 +1,165 @@
+"""Measures a whole conversion, and the loop people write today beside it, in one run.
+
+Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows, so it gets fewer of them; its
+rate is given with its start-up and without. Memory is the proportional set size (PSS: pages that several processes share are
+split between them) summed over the process and all its descendants, sampled 20 times a second; the peak is the largest sample.
+CPU seconds are user and system time of the same processes, as last seen before each of them ended.
+
+The two take turns, and the table gives each one's run of median wall time: a machine that is busy with something else slows both, but not
+equally. The load is printed, so that a number taken on a busy machine can be told from one that was not.
+
+  python benchmarks/bench_convert.py --rows 1000000 --workers 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import psutil
+
+import criteo_like
+
+HERE = pathlib.Path(__file__).resolve().parent
+SAMPLES_PER_SECOND = 20
+RECIPE = """\
+name: clicks
+sources: {{clicks: {{path: {path}}}}}
+label: label
+split: {{train: 0.9, eval: 0.1}}
+output: {{shard_size: 32 MiB, compression: gzip, shuffle_seed: 7}}
+"""
+
+
+class Measured(NamedTuple):
+    """What one command took.
+
+    Attributes:
+      wall_seconds: from its start to its end.
+      cpu_seconds: of all its processes.
+      peak_bytes: largest sampled sum of PSS over all its processes.
+      output: its standard output.
+    """
+
+    wall_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    output: str
+
+
+def measure(command: list[str], log: pathlib.Path) -> Measured:
+    """Runs a command to its end and watches it; its output goes to ``log`` meanwhile.
+
+    Raises:
+      SystemExit: the command failed.
+    """
+    cpu_seconds: dict[tuple[int, float], float] = {}
+    peak_bytes = 0
+    start = time.perf_counter()
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
+        root = psutil.Process(process.pid)
+        while process.poll() is None:
+            peak_bytes = max(peak_bytes, sample(root, cpu_seconds))
+            time.sleep(1 / SAMPLES_PER_SECOND)
+    wall_seconds = time.perf_counter() - start
+    text = log.read_text()
+    if process.returncode:
+        sys.exit(f"{' '.join(command)}\nended with exit status {process.returncode}:\n{text}")
+    return Measured(wall_seconds, sum(cpu_seconds.values()), peak_bytes, text)
+
+
+def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) -> int:
+    """Notes the CPU time of each process under ``root`` and returns the sum of their PSS in bytes."""
+    total = 0
+    try:
+        processes = [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+            cpu_seconds[process.pid, process.create_time()] = times.user + times.system
+            total += process.memory_full_info().pss
+        except psutil.Error:  # it ended between being listed and being looked at
+            continue
+    return total
+
+
+def table_rows(rows: int, loop: Measured, loop_rows: int, convert: Measured) -> list[list[str]]:
+    """Returns the report's lines: name, rows, wall, rows/s, ratio to the loop without start-up, CPU, memory."""
+    report = json.loads(loop.output.splitlines()[-1])
+    pure_seconds = report["loop_seconds"]
+    pure_rate = loop_rows / pure_seconds
+
+    def line(name: str, rows: int, seconds: float, measured: Measured | None) -> list[str]:
+        cpu = f"{measured.cpu_seconds:.1f}" if measured else ""
+        memory = f"{measured.peak_bytes / 1e9:.2f}" if measured else ""
+        rate = rows / seconds
+        return [name, f"{rows:,}", f"{seconds:.1f}", f"{rate:,.0f}", f"{rate / pure_rate:.1f}", cpu, memory]
+
+    return [
+        line("loop, start-up included", loop_rows, loop.wall_seconds, loop),
+        line("loop, start-up excluded", loop_rows, pure_seconds, None),
+        line("beam-pipelines convert, start-up included", rows, convert.wall_seconds, convert),
+    ]
+
+
+def median_run(runs: list[Measured]) -> Measured:
+    """Returns the run whose wall time is the median; of an even number, the slower of the two in the middle."""
+    return sorted(runs, key=lambda run: run.wall_seconds)[len(runs) // 2]
+
+
+def print_table(lines: list[list[str]]) -> None:
+    """Prints a Markdown table."""
+    header = ["", "rows", "wall s", "rows/s", "× the loop without start-up", "CPU s", "peak PSS, GB"]
+    print("| " + " | ".join(header) + " |")
+    print("|---" + "|---:" * (len(header) - 1) + "|")
+    for line in lines:
+        print("| " + " | ".join(line) + " |")
+
+
+def main() -> None:
+    """Makes the data if it is not there, measures both, prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--loop_rows", type=int, default=100_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    data = folder / f"clicks-{arguments.rows}.csv"
+    if not data.exists():
+        criteo_like.write(data, arguments.rows, seed=7)
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(RECIPE.format(path=data))
+
+    loop_rows = min(arguments.loop_rows, arguments.rows)
+    tutorial = [sys.executable, str(HERE / "tutorial_loop.py"), "--input", str(data), "--rows", str(loop_rows)]
+    tutorial += ["--output", str(folder / "loop.tfrecord.gz")]
+    convert = [str(pathlib.Path(sys.executable).with_name("beam-pipelines")), "convert", str(recipe), "--overwrite"]
+    options = ["--output", str(folder / "clicks"), f"--direct_num_workers={arguments.workers}"]
+    load = os.getloadavg()[0]
+    loops, converts = [], []
+    for _ in range(arguments.repeats):
+        loops.append(measure(tutorial, folder / "loop.log"))
+        converts.append(measure([*convert, *options], folder / "convert.log"))
+
+    print(
+        f"{data.stat().st_size / 1e6:,.0f} MB of CSV, {os.cpu_count()} cores, {arguments.workers} workers, load {load:.1f} before"
+    )
+    for name, runs in (("loop", loops), ("convert", converts)):
+        print(f"{name}: {arguments.repeats} runs of {', '.join(f'{run.wall_seconds:.1f}' for run in runs)} s")
+    print()
+    print_table(table_rows(arguments.rows, median_run(loops), loop_rows, median_run(converts)))
+
+
+if __name__ == "__main__":
+    main()

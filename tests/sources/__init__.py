@@ -1,0 +1,1 @@
+"""Tests of the formats that can be read."""

@@ -1,0 +1,69 @@
+"""What the tests of sources share."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beam_pipelines import plan, read
+from beam_pipelines.errors import RecipeProblems
+from beam_pipelines.recipe import Source
+
+
+def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
+    """Reads text with Python's csv module in its strict mode; ``None`` if it refuses it."""
+    try:
+        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    except csv.Error:
+        return None
+
+
+def text_schema(names: Sequence[str]) -> pa.Schema:
+    """Returns a schema of text columns."""
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def write(path: Path, content: bytes | str) -> str:
+    """Writes a file and returns its path."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def source(*paths: str | Path, **options: Any) -> Source:
+    """Returns a source named ``s``."""
+    return Source("s", tuple(map(str, paths)), **options)
+
+
+def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> plan.SourcePlan:
+    """Plans a source; with small ranges if asked to."""
+    if range_bytes is None:
+        return read.plan_source(source(*paths, **options), "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes))
+        return read.plan_source(source(*paths, **options), "")
+
+
+def read_rows(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> list[dict[str, Any]]:
+    """Plans and reads a source."""
+    table, counts, rejected = read.read_table(plan_of(*paths, range_bytes=range_bytes, **options), reject=False)
+    assert counts == {"read": table.num_rows, "rejected": 0}
+    assert rejected == ()
+    return table.to_pylist()
+
+
+def types_of(*paths: str | Path, **options: Any) -> Mapping[str, str]:
+    """Plans a source and returns its column types."""
+    return {field.name: str(field.type) for field in plan_of(*paths, **options).schema}
+
+
+def problems_of(*paths: str | Path, **options: Any) -> dict[tuple[str | int, ...], str]:
+    """Plans a source that has problems and returns them, path -> message."""
+    with pytest.raises(RecipeProblems) as caught:
+        plan_of(*paths, **options)
+    return {problem.path: problem.message for problem in caught.value.problems}

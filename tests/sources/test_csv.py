@@ -1,0 +1,271 @@
+"""CSV and TSV files: types, options, and every way in which they can be bad."""
+
+from __future__ import annotations
+
+import bz2
+import datetime
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+
+from beam_pipelines import read
+from beam_pipelines.errors import DataError
+from beam_pipelines.sources import text
+from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
+
+
+@pytest.mark.parametrize(
+    ("cells", "type_"),
+    [
+        (["1", "-2", ""], "int64"),
+        (["9223372036854775807", "-9223372036854775808"], "int64"),
+        (["1", "2.5"], "double"),
+        (["true", "False"], "bool"),
+        (["2013-01-31", "NA"], "date32[day]"),
+        (["2013-01-31", "2013-01-31 05:15:00"], "timestamp[us]"),
+        (["2013-01-31 05:15:00.123456"], "timestamp[us]"),
+        (["9999-12-31 00:00:00"], "timestamp[us]"),
+        (["2013-01-31T05:15:00Z"], "timestamp[us]"),
+        (["05:15:00"], "time64[us]"),
+        (["x", "1"], "string"),
+        (["007", "1"], "string"),
+        (["0x1F"], "string"),
+        (["0", "10"], "int64"),
+        (["", "NA"], "string"),
+    ],
+)
+def test_types_are_inferred(tmp_path: Path, cells: list[str], type_: str) -> None:
+    """Each kind of text becomes the column type that keeps it."""
+    path = write(tmp_path / "a.csv", "id,x\n" + "".join(f"k,{cell}\n" for cell in cells))
+    assert types_of(path) == {"id": "string", "x": type_}
+
+
+def test_values_come_back_exactly(tmp_path: Path) -> None:
+    """int64 extremes, offsets from UTC, quoted nulls and line ends in cells are read to the last bit."""
+    path = write(
+        tmp_path / "a.csv",
+        'i,t,s\n9223372036854775807,2013-01-31T05:15:00+02:00,"x\r\ny"\n-9223372036854775808,"NA","a ""b"" 5"" c"\n',
+    )
+    assert read_rows(path) == [
+        {"i": 2**63 - 1, "t": datetime.datetime(2013, 1, 31, 3, 15), "s": "x\r\ny"},  # noqa: DTZ001
+        {"i": -(2**63), "t": None, "s": 'a "b" 5" c'},
+    ]
+
+
+def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
+    """A column in which the sample holds only nulls becomes text, and the plan says so."""
+    plan = plan_of(write(tmp_path / "a.csv", "x,y\n1,\n2,NA\n"))
+    assert plan.null_columns == ("y",)
+    assert plan.schema.field("y").type == pa.string()
+
+
+@pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])
+def test_an_integer_beyond_int64_does_not_become_a_float(tmp_path: Path, value: str) -> None:
+    """A column of integers that do not fit int64 has to be declared."""
+    path = write(tmp_path / "a.csv", f"x\n1\n{value}\n")
+    with pytest.raises(DataError, match=rf"column 'x': found the integer {value}.*types: \{{x: text\}}"):
+        plan_of(path)
+    assert read_rows(path, types={"x": "text"}) == [{"x": "1"}, {"x": value}]
+    assert types_of(path, types={"x": "float64"}) == {"x": "double"}
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "rows"),
+    [
+        ({"delimiter": ";"}, "a;b\n1;2,5\n", [{"a": 1, "b": "2,5"}]),
+        ({"quote": "'"}, "a,b\n1,'x,''y'\n", [{"a": 1, "b": "x,'y"}]),
+        ({"quote": ""}, 'a,b\n1,"x\n', [{"a": 1, "b": '"x'}]),
+        ({"header": False, "columns": ("p", "q")}, "1,2\n", [{"p": 1, "q": 2}]),
+        ({"columns": ("b",)}, "a,b\n1,2\n", [{"b": 2}]),
+        ({"columns": ("c", "a")}, "a,b,c\n1,2,3\n", [{"c": 3, "a": 1}]),
+        ({"nulls": ("?",)}, "a,b\n?,NA\n1,?\n", [{"a": None, "b": "NA"}, {"a": 1, "b": None}]),
+        ({"types": {"a": "text", "b": "float32"}}, "a,b\n1,2\n", [{"a": "1", "b": 2.0}]),
+        ({"types": {"a": "bool"}}, "a,b\n1,2\n0,3\n", [{"a": True, "b": 2}, {"a": False, "b": 3}]),
+        ({"types": {"b": "bytes"}}, b"a,b\n1,\xff\n", [{"a": 1, "b": b"\xff"}]),
+        ({}, b"\xef\xbb\xbfa,b\r\n1,2\r\n", [{"a": 1, "b": 2}]),
+        ({}, b'\xef\xbb\xbf"a","b"\n1,2\n', [{"a": 1, "b": 2}]),
+        ({}, "a,b\n1,2", [{"a": 1, "b": 2}]),
+        ({}, "a,b\r1,2\r3,4\r", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        ({}, "\na,b\n\n1,2\n\n\n3,4\n\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        ({}, 'a,"b\nc"\n1,5" disk\n', [{"a": 1, "b\nc": '5" disk'}]),
+        ({"format": "tsv"}, "a\tb\n1\t2,3\n", [{"a": 1, "b": "2,3"}]),
+        ({}, 'a\n""\n"x"\n', [{"a": None}, {"a": "x"}]),
+    ],
+)
+def test_options(tmp_path: Path, options: dict, content: str, rows: list[dict]) -> None:
+    """Delimiter, quote, header, columns, nulls, types, marks and line ends are honoured."""
+    assert read_rows(write(tmp_path / "a.csv", content), **options) == rows
+
+
+def test_tsv_and_compression_go_by_suffix(tmp_path: Path) -> None:
+    """The suffix names the format behind the compression's."""
+    path = tmp_path / "a.TSV.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
+    assert read_rows(path) == [{"a": 1, "b": 2}]
+    assert plan_of(path).format == "tsv"
+
+
+COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_files_are_streamed(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed file is cut where records end, wherever its blocks do, and never held as a whole."""
+    monkeypatch.setattr(text, "PIECE_BYTES", 1000)
+    rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
+    content = "a,b\n" + "".join('{},"line\n""{}"""\n'.format(row["a"], row["a"]) for row in rows)
+    path = tmp_path / f"a.csv{suffix}"
+    half = len(content) // 2
+    path.write_bytes(b"".join(COMPRESS[suffix](part.encode()) for part in (content[:half], content[half:])))
+    plan = plan_of(path)
+    pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+    assert len(pieces) > 5
+    assert [piece.part for piece in pieces] == list(range(len(pieces)))
+    assert [row for piece in pieces for row in piece.batch.to_pylist()] == rows
+    assert [piece.crc32c is None for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_damaged_compression_is_an_error(tmp_path: Path, suffix: str) -> None:
+    """A compressed file that is cut off names itself."""
+    path = tmp_path / f"a.csv{suffix}"
+    path.write_bytes(COMPRESS[suffix](b"a,b\n" + b"1,2\n" * 1000)[:-6])
+    with pytest.raises(DataError, match=r"a\.csv.*damaged"):
+        read_rows(path)
+
+
+HEAD = "id,age,name\n"
+BAD = [
+    ("1,n/b,x\n", "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to 'nulls'"),
+    ("1,300,x\n", "line 4, column 'age': found '300', expected an integer from -128 to 127. Declare"),
+    ("1,2\n", "line 4: found 2 cells, expected 3"),
+    ("1,2,x,y\n", "line 4: found 4 cells, expected 3"),
+    ('1,2,"x"y\n', "line 4: found text after a closing quote"),
+    (b"1,2,\xff\n", "line 4, column 'name': found '\\\\xff', expected text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_bad_row_is_found(tmp_path: Path, line: str | bytes, message: str, *, compressed: bool) -> None:
+    """The error names file, line, column, value, type and cure; rejecting leaves out that row and no other."""
+    line = line.encode() if isinstance(line, str) else line
+    content = HEAD.encode() + b'1,2,"a\nb"\n' + line + b"2,3,z\n" * 50 + line + b"4,5,y\n"
+    path = tmp_path / ("a.csv.gz" if compressed else "a.csv")
+    path.write_bytes(gzip.compress(content) if compressed else content)
+    plan = plan_of(path, types={"age": "int8", "name": "text", "id": "int64"})
+    with pytest.raises(DataError) as caught:
+        read.read_table(plan, reject=False)
+    assert str(caught.value).startswith(f"{path}, {message}"), str(caught.value)
+    table, counts, rejected = read.read_table(plan, reject=True)
+    assert counts == {"read": 52, "rejected": 2} == {"read": table.num_rows, "rejected": len(rejected)}
+    assert [bad.position for bad in rejected] == ["line 4", "line 55"]
+    assert rejected[0].source == "s"
+    assert rejected[0].text == line.decode("utf-8", "backslashreplace").strip()
+
+
+def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
+    """A bad row's line is that of the file, in whichever range it lies."""
+    lines = ["x,y"] + [f"{number},{number}" for number in range(2000)]
+    lines[1500] = "oops,1"
+    path = write(tmp_path / "a.csv", "\r\n".join(lines))
+    plan = plan_of(path, range_bytes=1000, types={"x": "int64"})
+    assert len(plan.ranges) > 10
+    _, _, rejected = read.read_table(plan, reject=True)
+    assert [(bad.position, bad.column, bad.text) for bad in rejected] == [("line 1501", "x", "oops,1")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "found an empty file"),
+        (b"a,b\n", "found a header and no rows"),
+        (b"a,b", "found a header and no rows"),
+        (b"\n\n", "found no header"),
+        (b"a,b,a\n1,2,3\n", "found the column name 'a' twice, as columns 1 and 3"),
+        (b"a,\xff\n1,2\n", "found bytes in the header that are not UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "found UTF-16 text"),
+        (b'a,b\n1,"x\n2,y\n', "line 2: found a quote that is never closed"),
+        (b"a,b\n1,2,3\n1,2,3\n", "line 2: found 3 cells, expected 2"),
+    ],
+)
+def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> None:
+    """Files without data, with bad headers, in other encodings or with open quotes end in an error that says so."""
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(DataError) as caught:
+        read_rows(path)
+    assert str(caught.value).startswith((f"{path}: {message}", f"{path}, {message}", f"{path}, line 1: {message}"))
+
+
+def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
+    """A quote that is never closed is found whichever range it lies in, and is never a rejected row."""
+    path = write(tmp_path / "a.csv", "a,b\n" + '1,"x\ny"\n' * 500 + '1,"open\n' + "1,2\n" * 500)
+    plan = plan_of(path, range_bytes=1000)
+    with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
+        read.read_table(plan, reject=True)
+
+
+def test_files_of_one_source_must_agree(tmp_path: Path) -> None:
+    """A file with another header names both files, even if it was not in the sample."""
+    one = write(tmp_path / "1.csv", "a,b\n1,2\n")
+    two = write(tmp_path / "2.csv", "a,c\n1,2\n")
+    with pytest.raises(DataError, match=rf"{two}: found column 2 named 'c', expected 'b' as in {one}"):
+        read_rows(tmp_path / "*.csv")
+    write(tmp_path / "2.csv", "a\n1\n")
+    with pytest.raises(DataError, match=r"2\.csv: found 1 columns, expected 2 as in .*1\.csv"):
+        read_rows(tmp_path / "*.csv")
+
+
+def test_types_are_inferred_over_files(tmp_path: Path) -> None:
+    """What one file makes integers of and another one floats is a column of floats; a header alone adds nothing."""
+    write(tmp_path / "1.csv", "a,b\n1,x\n")
+    write(tmp_path / "2.csv", "a,b\n1.5,2\n")
+    write(tmp_path / "3.csv", "a,b\n")
+    assert read_rows(tmp_path / "*.csv") == [{"a": 1.0, "b": "x"}, {"a": 1.5, "b": "2"}]
+
+
+def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late float is an error after a sample, with the line that declares it, and found by a full look."""
+    monkeypatch.setattr(text, "SAMPLE_BYTES", 1000)
+    monkeypatch.setattr(text, "PIECE_BYTES", 1000)
+    path = write(tmp_path / "a.csv", "a\n" + "1\n" * 2000 + "1.5\n")
+    with pytest.raises(
+        DataError, match=r"line 2002, column 'a': found '1\.5', expected an integer.*types: \{a: text\}"
+    ):
+        read_rows(path)
+    assert types_of(path, infer="full") == {"a": "double"}
+    assert len(read_rows(path, infer="full")) == 2001
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "message"),
+    [
+        ({"delimiter": "||"}, "delimiter", "expected one ASCII character"),
+        ({"quote": "\n"}, "quote", "expected one ASCII character"),
+        ({"quote": ","}, "quote", "the quote is the delimiter"),
+        ({"header": False}, "header", "name the columns"),
+        ({"types": {"aa": "int64"}}, "types", "no column 'aa' in the source. Did you mean 'a'?"),
+        ({"types": {"a": "int46"}}, "types", "unknown type 'int46'. Did you mean 'int64'?"),
+        ({"types": {"a": "list<int64>"}}, "types", "a CSV cell is no list"),
+        ({"columns": ("b", "x")}, "columns", "no column 'x'"),
+        ({"columns": ("b", "b")}, "columns", "named twice"),
+        ({"columns": ("b",), "key": ("a",)}, "key", "column 'a' is not read"),
+        ({"key": ("c",)}, "key", "no column 'c'"),
+        ({"format": "csvv"}, "format", "unknown format 'csvv'. Did you mean 'csv'?"),
+        ({"compression": "gzp"}, "compression", "unknown compression 'gzp'. Did you mean 'gzip'?"),
+    ],
+)
+def test_wrong_options_are_problems(tmp_path: Path, options: dict, key: str, message: str) -> None:
+    """Each option that does not fit is reported at its place in the recipe."""
+    problems = problems_of(write(tmp_path / "a.csv", "a,b\n1,2\n"), **options)
+    assert message in problems["sources", "s", key]
+
+
+def test_a_column_without_a_name(tmp_path: Path) -> None:
+    """A column without a name, as pandas writes its index, has to be left out."""
+    path = write(tmp_path / "a.csv", ",b\n0,2\n")
+    assert "column 1 has no name" in problems_of(path)["sources", "s", "columns"]
+    assert read_rows(path, columns=("b",)) == [{"b": 2}]

@@ -1,0 +1,158 @@
+"""JSON Lines files: nested fields, types, and bad lines."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines import read
+from beam_pipelines.errors import DataError
+from beam_pipelines.sources import text
+from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def test_nested_fields_become_flat(tmp_path: Path) -> None:
+    """Objects become columns a.b, lists of objects parallel lists, and what is absent is null."""
+    path = write(
+        tmp_path / "a.jsonl",
+        lines(
+            {
+                "a": {"b": 1, "c": {"d": "x"}},
+                "e": [{"f": 1, "g": {"h": 0.5}}, {"f": 2, "g": {"h": 1}}],
+                "i": [1, 2],
+                "j": [],
+            },
+            {"a": None, "e": [], "i": None},
+            {"a": {"b": 2**53 + 1}, "e": [{"f": 3, "g": {"h": 3.5}}], "j": []},
+        ),
+    )
+    expected = [
+        {"a.b": 1, "a.c.d": "x", "e.f": [1, 2], "e.g.h": [0.5, 1.0], "i": [1, 2], "j": []},
+        {"a.b": None, "a.c.d": None, "e.f": [], "e.g.h": [], "i": None, "j": None},
+        {"a.b": 2**53 + 1, "a.c.d": None, "e.f": [3], "e.g.h": [3.5], "i": None, "j": []},
+    ]
+    assert read_rows(path) == expected
+    assert plan_of(path).null_columns == ("j",)
+    assert read_rows(path, columns=("e.g.h", "a.b")) == [{"e.g.h": row["e.g.h"], "a.b": row["a.b"]} for row in expected]
+
+
+def test_types(tmp_path: Path) -> None:
+    """Times in strings are found, declared types are honoured, also those that the parser does not know."""
+    path = write(
+        tmp_path / "a.jsonl", lines({"t": "2013-01-31T05:15:00Z", "d": "2013-01-31", "n": 1, "s": "x", "b": True})
+    )
+    assert types_of(path) == {"t": "timestamp[us]", "d": "timestamp[us]", "n": "int64", "s": "string", "b": "bool"}
+    declared = {"d": "date", "n": "float32", "s": "bytes", "t": "text"}
+    assert read_rows(path, types=declared) == [
+        {"t": "2013-01-31T05:15:00Z", "d": datetime.date(2013, 1, 31), "n": 1.0, "s": b"x", "b": True}
+    ]
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    result = {}
+    for key, item in value.items():
+        result |= flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
+    return result
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries(
+            {"n": st.integers(-(2**63), 2**63 - 1), "o": st.fixed_dictionaries({"s": st.text('a\n"é', max_size=4)})}
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    range_bytes=st.integers(5, 80),
+)
+def test_ranges_give_what_json_gives(tmp_path_factory: pytest.TempPathFactory, rows: list, range_bytes: int) -> None:
+    """Whatever the ranges, the rows are those of Python's json module."""
+    path = write(tmp_path_factory.getbasetemp() / "cut.jsonl", lines(*rows))
+    assert read_rows(path, range_bytes=range_bytes, types={"o.s": "text"}) == [flat(row) for row in rows]
+
+
+GOOD = {"n": 1, "s": "x", "l": [1], "o": {"p": 1}}
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ('{"n": 1,', "", "found text that is not JSON"),
+        ("[1]", "", "found [1], expected an object"),
+        ('{"n": "x"}', "n", "found 'x', expected an integer"),
+        ('{"n": 1.5}', "n", "found 1.5, expected an integer"),
+        ('{"n": 9223372036854775808}', "n", "found 9223372036854775808, expected an integer"),
+        ('{"s": 5}', "s", "found 5, expected text"),
+        ('{"o": {"p": "x"}}', "o.p", "found 'x', expected an integer"),
+        ('{"z": 5}', "z", "found a field that was not seen at planning"),
+        ('{"o": {"z": 5}}', "o.z", "found a field that was not seen at planning"),
+        ('{"l": [1, null]}', "l", "found a null inside a list"),
+        ('{"n": 1}{"n": 2}', "", "found text that is not JSON"),
+        (b'{"s": "\xff"}', "", "found bytes that are not UTF-8"),
+        ('{"n": 1, "n": 2}', "", "field 'n' was specified twice, expected every field once"),
+    ],
+)
+def test_a_bad_line_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Any, column: str, message: str
+) -> None:
+    """The error names line, column, value and cure; rejecting leaves out that line and no other."""
+    monkeypatch.setattr(text, "SAMPLE_BYTES", 200)
+    line = line if isinstance(line, bytes) else line.encode()
+    good = lines(GOOD).encode()
+    path = write(tmp_path / "a.jsonl", good * 20 + b"\n" + line + b"\n" + good * 5)
+    plan = plan_of(path)
+    with pytest.raises(DataError) as caught:
+        read.read_table(plan, reject=False)
+    where = f"{path}, line 22" + (f", column '{column}'" if column else "")
+    assert str(caught.value).startswith(f"{where}: ")
+    assert message in str(caught.value)
+    table, counts, rejected = read.read_table(plan, reject=True)
+    assert counts == {"read": 25, "rejected": 1}
+    assert table.to_pylist() == [flat(GOOD)] * 25
+    assert [(bad.position, bad.column) for bad in rejected] == [("line 22", column)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": 1}\n{"a": "x"}\n', r"line 2: found .* field 'a' changed from number to string"),
+        ('{"a": 1}\n{"a"\n', "line 2: found"),
+        ('{"a": 1}\n{"a": 9223372036854775808}\n', "column 'a': found the integer 9223372036854775808"),
+        ('{"a": [[1]]}\n', "column 'a': found type list<item: list<item: int64>>"),
+        ('{"a": {"b": 1}, "a.b": 2}\n', "two columns named 'a.b'"),
+        ("\n\n", "found no rows"),
+        ("", "found an empty file"),
+    ],
+)
+def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None:
+    """What cannot be planned from ends in an error that says where and why."""
+    path = write(tmp_path / "a.jsonl", content)
+    with pytest.raises(DataError, match=message) as caught:
+        plan_of(path)
+    assert str(caught.value).startswith(path)
+
+
+def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
+    """Compression, a byte order mark, CRLF and blank lines change nothing."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbf{"a": 1}\r\n\r\n  \r\n{"a": 2}'))
+    assert read_rows(path) == [{"a": 1}, {"a": 2}]
+
+
+def test_declared_types_are_checked(tmp_path: Path) -> None:
+    """A type to which a field cannot be converted, or of an unknown field, is a problem of the recipe."""
+    path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
+    assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
+    assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]

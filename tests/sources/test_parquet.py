@@ -1,0 +1,119 @@
+"""Parquet files: row groups, columns, types."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines import read
+from beam_pipelines.errors import DataError
+from tests.sources.support import plan_of, problems_of, read_rows, write
+
+
+def write_table(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 50), st.integers(200, 5000))
+def test_every_row_group_belongs_to_one_range(
+    tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int
+) -> None:
+    """However a file is cut, each row is read once, in order."""
+    path = write_table(tmp_path_factory.getbasetemp() / "a.parquet", {"n": range(rows)}, row_group_size=group)
+    assert [row["n"] for row in read_rows(path, range_bytes=range_bytes)] == list(range(rows))
+
+
+def test_types_become_column_types(tmp_path: Path) -> None:
+    """Every type that has a column type is converted to it, dictionaries and structs included."""
+    moment = datetime.datetime(2013, 1, 31, 5, 15, tzinfo=datetime.timezone.utc)
+    path = write_table(
+        tmp_path / "a.parquet",
+        {
+            "u": pa.array([1, None], pa.uint64()),
+            "h": pa.array([1.5, None], pa.float32()),
+            "m": pa.array([decimal.Decimal("1.25"), None]),
+            "c": pa.array(["x", None]).dictionary_encode(),
+            "t": pa.array([moment, None], pa.timestamp("ms", "Europe/Berlin")),
+            "b": pa.array([b"ab", None], pa.binary(2)),
+            "l": pa.array([[1], None], pa.large_list(pa.int8())),
+            "s": pa.array([{"p": 1, "q": ["a"]}, None]),
+            "v": pa.nulls(2),
+        },
+    )
+    row = {"u": 1, "h": 1.5, "m": 1.25, "c": "x", "t": moment.replace(tzinfo=None), "b": b"ab", "l": [1]}
+    assert read_rows(path) == [
+        {**row, "s.p": 1, "s.q": ["a"], "v": None},
+        dict.fromkeys([*row, "s.p", "s.q", "v"]),
+    ]
+    assert plan_of(path).null_columns == ("v",)
+    assert read_rows(path, columns=("s.q", "u")) == [{"s.q": ["a"], "u": 1}, {"s.q": None, "u": None}]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (pa.array([1, 2, 2**63, 4], pa.uint64()), "found 9223372036854775808, expected an integer from"),
+        (pa.array([[1], [2], [None], []]), "found a null inside a list"),
+        (pa.array([0, 1000, 1, 0], pa.timestamp("ns")), "expected a timestamp"),
+    ],
+)
+def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> None:
+    """A value without an exact equal is an error that names the row; rejecting leaves out that row and no other."""
+    path = write_table(tmp_path / "a.parquet", {"x": values}, row_group_size=2)
+    plan = plan_of(path)
+    with pytest.raises(DataError) as caught:
+        read.read_table(plan, reject=False)
+    assert str(caught.value).startswith(f"{path}, row 3, column 'x': ")
+    assert message in str(caught.value)
+    _, counts, rejected = read.read_table(plan, reject=True)
+    assert counts == {"read": 3, "rejected": 1}
+    assert [bad.position for bad in rejected] == ["row 3"]
+
+
+def test_declared_types_are_cast(tmp_path: Path) -> None:
+    """A declared type is a cast that has to be exact; one that does not exist is a problem of the recipe."""
+    path = write_table(tmp_path / "a.parquet", {"a": [1, 300], "l": [[1], [2]]})
+    assert read_rows(path, types={"a": "text"}, columns=("a",)) == [{"a": "1"}, {"a": "300"}]
+    with pytest.raises(DataError, match="row 2, column 'a': found 300, expected an integer from -128 to 127"):
+        read_rows(path, types={"a": "int8"})
+    assert "cannot become date" in problems_of(path, types={"l": "date"})["sources", "s", "types"]
+    assert "compressed inside" in problems_of(path, compression="gzip")["sources", "s", "compression"]
+
+
+@pytest.mark.parametrize("other", [{"a": [1], "c": [2]}, {"a": ["x"], "b": [2]}])
+def test_files_of_one_source_must_agree(tmp_path: Path, other: dict) -> None:
+    """A file with other columns or types names both files; null and narrower columns are no difference."""
+    write_table(tmp_path / "1.parquet", {"a": [1], "b": [2]})
+    write_table(tmp_path / "2.parquet", {"b": pa.array([2], pa.int8()), "a": pa.nulls(1)})
+    rows = [{"a": 1, "b": 2}, {"a": None, "b": 2}]
+    assert read_rows(tmp_path / "*.parquet") == rows
+    plan = plan_of(tmp_path / "*.parquet")
+    write_table(tmp_path / "2.parquet", other)
+    with pytest.raises(DataError, match=r"2\.parquet.*1\.parquet|1\.parquet.*2\.parquet"):
+        plan_of(tmp_path / "*.parquet")
+    with pytest.raises(DataError, match=r"2\.parquet.*1\.parquet|1\.parquet.*2\.parquet"):
+        read.read_table(plan, reject=True)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    """Files that are damaged, without rows, or with types that no column has name themselves."""
+    path = write(tmp_path / "a.parquet", b"PAR1 not really")
+    with pytest.raises(DataError, match=r"a\.parquet: found damaged Parquet data"):
+        plan_of(path)
+    write_table(tmp_path / "a.parquet", {"a": pa.array([], pa.int64())})
+    with pytest.raises(DataError, match="found no rows"):
+        plan_of(path)
+    write_table(tmp_path / "a.parquet", {"a": [[[1]]], "b": [1]})
+    with pytest.raises(DataError, match="column 'a': found type list"):
+        plan_of(path)
+    assert read_rows(path, columns=("b",)) == [{"b": 1}]

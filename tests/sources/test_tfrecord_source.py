@@ -1,0 +1,118 @@
+"""TFRecord files of tf.Example, imported with a schema."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from beam_pipelines import read
+from beam_pipelines.errors import DataError
+from tests.sources.support import plan_of, problems_of, read_rows, write
+
+SCHEMA = """
+feature { name: "id" type: INT shape { dim { size: 1 } } presence { min_fraction: 1 } }
+feature { name: "name" type: BYTES value_count { min: 0 max: 1 } string_domain { value: "x" } }
+feature { name: "raw" type: BYTES value_count { max: 1 } }
+feature { name: "scores" type: FLOAT }
+feature { name: "pair" type: INT shape { dim { size: 2 } } }
+feature { name: "word" type: BYTES natural_language_domain {} shape {} }
+"""
+
+
+def varint(number: int) -> bytes:
+    number &= 2**64 - 1
+    result = b""
+    while number > 127:
+        result += bytes([number & 127 | 128])
+        number >>= 7
+    return result + bytes([number])
+
+
+def field(number: int, payload: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def example(**features: list[Any]) -> bytes:
+    """Serializes a tf.Example by hand, from example.proto and feature.proto."""
+    entries = b""
+    for name, values in features.items():
+        if isinstance(values[0], bytes):
+            kind = field(1, b"".join(field(1, value) for value in values))
+        elif isinstance(values[0], float):
+            kind = field(2, field(1, b"".join(struct.pack("<f", value) for value in values)))
+        else:
+            kind = field(3, field(1, b"".join(varint(value) for value in values)))
+        entries += field(1, field(1, name.encode()) + field(2, kind))
+    return field(1, entries)
+
+
+def record(data: bytes) -> bytes:
+    def masked(part: bytes) -> bytes:
+        crc = google_crc32c.value(part)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(data))
+    return length + masked(length) + data + masked(data)
+
+
+FULL = example(id=[-5], name=[b"x"], raw=[b"\xff"], scores=[0.5, 1.5], pair=[1, 2], word=["é".encode()])
+FULL_ROW = {"id": -5, "name": "x", "raw": b"\xff", "scores": [0.5, 1.5], "pair": [1, 2], "word": "é"}
+EMPTY_ROW = {"id": 7, "name": None, "raw": None, "scores": None, "pair": None, "word": None}
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    return write(tmp_path / "schema.pbtxt", SCHEMA)
+
+
+@pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".tfrecord.zlib"])
+def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> None:
+    """Single values become scalars and others lists; bytes are text where the schema says so; absent is null."""
+    content = record(FULL) + record(example(id=[7], unknown=[1]))
+    compress = {".gz": gzip.compress, ".zlib": zlib.compress}.get(Path(suffix[1:]).suffix, bytes)
+    path = write(tmp_path / f"a{suffix}", compress(content))
+    assert read_rows(path, schema=schema) == [FULL_ROW, EMPTY_ROW]
+    assert read_rows(path, schema=schema, columns=("word", "id")) == [{"word": "é", "id": -5}, {"word": None, "id": 7}]
+    assert read_rows(path, schema=schema, types={"id": "float64"}, columns=("id",)) == [{"id": -5.0}, {"id": 7.0}]
+    pieces = list(read.read_range(plan := plan_of(path, schema=schema), plan.ranges[0], {}, reject=False))
+    assert pieces[-1].crc32c == google_crc32c.value(Path(path).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("bad", "column"),
+    [
+        (example(id=[1, 2]), "id"),
+        (example(word=[b"\xff"]), "word"),
+        (example(id=[0.5]), "id"),
+        (b"\x0a\x05no", ""),
+    ],
+)
+def test_a_bad_record_is_found(tmp_path: Path, schema: str, bad: bytes, column: str) -> None:
+    """An example that does not fit names its record; rejecting leaves out that one and no other."""
+    path = write(tmp_path / "a.tfrecord", record(FULL) * 3 + record(bad) + record(FULL))
+    plan = plan_of(path, schema=schema)
+    with pytest.raises(DataError, match=r"a\.tfrecord, record 3"):
+        read.read_table(plan, reject=False)
+    table, counts, rejected = read.read_table(plan, reject=True)
+    assert table.to_pylist() == [FULL_ROW] * 4
+    assert counts == {"read": 4, "rejected": 1}
+    assert [(bad.position, bad.column) for bad in rejected] == [("record 3", column)]
+
+
+def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
+    """A damaged file, no records, no schema and a wrong schema end in their errors."""
+    path = write(tmp_path / "a.tfrecord", record(FULL)[:-2] + b"xx")
+    with pytest.raises(DataError, match=r"a\.tfrecord"):
+        read_rows(path, schema=schema)
+    assert "needs the TFMD schema" in problems_of(path)["sources", "s", "schema"]
+    assert "no file" in problems_of(path, schema=f"{schema}x")["sources", "s", "schema"]
+    assert "is no TFMD schema" in problems_of(path, schema=path)["sources", "s", "schema"]
+    empty = write(tmp_path / "a.tfrecord.gz", gzip.compress(b""))
+    with pytest.raises(DataError, match="found no records"):
+        plan_of(empty, schema=schema)

@@ -1,0 +1,57 @@
+"""exchange.py delivers every payload once and in order, through files and through the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_pipelines.errors import DataError
+from beam_pipelines.exchange import Address, Exchange, Parcel, load_payload, store_parcel
+
+PARCELS = [
+    Parcel((1, 0), {0: b"c", 2: b"x" * 1000}),
+    Parcel((0, 1), {0: b"b"}),
+    Parcel((0, 0), {0: b"a", 1: b""}),
+    Parcel((10, 0), {0: b"d"}),
+]
+
+
+@pytest.mark.parametrize("by_files", [True, False])
+def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
+    """Payloads come by partition, ordered by their parcels, however they travel."""
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        deliveries = (
+            pipeline
+            | beam.Create(PARCELS)
+            | Exchange(str(tmp_path / "blocks") if by_files else None)
+            | beam.Map(lambda delivery: (delivery.partition, delivery.orders, list(delivery.payloads())))
+        )
+        assert_that(
+            deliveries,
+            equal_to(
+                [
+                    (0, ((0, 0), (0, 1), (1, 0), (10, 0)), [b"a", b"b", b"c", b"d"]),
+                    (1, ((0, 0),), [b""]),
+                    (2, ((1, 0),), [b"x" * 1000]),
+                ]
+            ),
+        )
+
+
+def test_a_retry_replaces_the_file(tmp_path: Path) -> None:
+    """Storing a parcel twice leaves one file, and both addresses are good."""
+    parcel = Parcel((3, 4), {7: b"seven", 8: b"eight"})
+    first, second = store_parcel(str(tmp_path), parcel), store_parcel(str(tmp_path), parcel)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"seven"]
+
+
+def test_a_short_file_is_noticed(tmp_path: Path) -> None:
+    """A temporary file that somebody truncated is an error, not a short payload."""
+    path = tmp_path / "block"
+    path.write_bytes(b"abc")
+    with pytest.raises(DataError, match="found 2 bytes at 1, expected 5"):
+        load_payload(Address(str(path), 1, 5))

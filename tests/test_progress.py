@@ -1,0 +1,138 @@
+"""Tests of noting progress in workers and showing it in the launcher."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import pathlib
+import pickle
+import re
+import threading
+import time
+
+import pytest
+
+from beam_pipelines import progress
+from beam_pipelines.progress import ProgressLog, Totals, describe, show_progress, show_seconds
+
+
+class Terminal(io.StringIO):
+    """A text stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def note(folder: str, times: int) -> None:
+    log = ProgressLog(folder)
+    for _ in range(times):
+        log.add(rows=3, size_bytes=100, kind="read")
+    log.add(rows=7, size_bytes=50, kind="written")
+
+
+def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
+    """What threads and processes (forked ones as well) note is added up without loss."""
+    folder = str(tmp_path / "progress")
+    log = pickle.loads(pickle.dumps(ProgressLog(folder)))  # noqa: S301 - as Beam sends it to workers
+    note(folder, 1)  # before the fork, so that a child could inherit the descriptor
+    workers = [multiprocessing.get_context("fork").Process(target=note, args=(folder, 200)) for _ in range(2)]
+    workers += [threading.Thread(target=note, args=(folder, 200)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7)
+    assert len(list((tmp_path / "progress").iterdir())) == 3
+    log.close()
+
+
+def test_record_in_the_making_is_left_for_later(tmp_path: pathlib.Path) -> None:
+    """A record of which only a part has arrived does not disturb the sum."""
+    log = ProgressLog(str(tmp_path))
+    log.add(5, 6, "read")
+    log.close()
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes() + b"\0\1\2")
+    assert log.totals() == Totals(5, 6, 0, 0, 0)
+
+
+@pytest.mark.parametrize("folder", ["", "/dev/null/no-folder"])
+def test_nowhere_to_note(folder: str) -> None:
+    """Without a folder, or with one that cannot be written, nothing is noted and nothing fails."""
+    log = ProgressLog(folder)
+    log.add(1, 1, "read")
+    assert log.totals() == Totals()
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        (Totals(), "read 0 rows, 0.0 of 620.0 MB (0%), 0 rows/s, 0 shards written"),
+        (
+            Totals(1_200_000, 310_000_000, 5, 5, 1),
+            "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard written",
+        ),
+        (Totals(10, 620_000_000, 9, 9, 3), "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written"),
+    ],
+)
+def test_describe(totals: Totals, expected: str) -> None:
+    """A line says rows, bytes, rate, time left and shards."""
+    assert describe(totals, 620_000_000, 12.5) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+)
+def test_show_seconds(seconds: float, text: str) -> None:
+    """Durations are shown in the two largest units."""
+    assert show_seconds(seconds) == text
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows progress more often than people want it."""
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("quick")
+def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
+    """A stream that is no terminal gets whole lines, and no more of them than the interval allows."""
+    stream, log = io.StringIO(), ProgressLog(str(tmp_path))
+    start = time.monotonic()
+    with show_progress(log, total_bytes=1000, stream=stream):
+        log.add(10, 500, "read")
+        time.sleep(0.3)
+    lines = stream.getvalue().splitlines()
+    assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
+    assert all(re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines)
+
+
+def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
+    """A run of less than ten seconds leaves no lines in a log."""
+    stream = io.StringIO()
+    with show_progress(ProgressLog(str(tmp_path)), 1000, stream=stream):
+        time.sleep(0.05)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.usefixtures("quick")
+def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
+    """A terminal gets a bar with the same words, which is gone in the end."""
+    stream, log = Terminal(), ProgressLog(str(tmp_path))
+    with show_progress(log, 1000, stream=stream):
+        log.add(10, 500, "read")
+        time.sleep(0.3)
+    assert "read 10 rows" in stream.getvalue()
+
+
+@pytest.mark.usefixtures("quick")
+def test_quiet_and_errors_leave_no_thread(tmp_path: pathlib.Path) -> None:
+    """Nothing is shown when quiet; an error in the body goes through and the thread ends."""
+    stream = io.StringIO()
+    with show_progress(ProgressLog(str(tmp_path)), 1000, quiet=True, stream=stream):
+        time.sleep(0.1)
+    with pytest.raises(KeyError), show_progress(ProgressLog(str(tmp_path)), 1000, stream=stream):
+        raise KeyError
+    assert stream.getvalue() == ""
+    assert "progress" not in {thread.name for thread in threading.enumerate()}

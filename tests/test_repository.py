@@ -1,0 +1,165 @@
+"""What holds for the repository's files as a whole."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Hosts of indexes and mirrors, and options that name one: where packages come from is the machine's business.
+INDEX_HOST = re.compile(
+    r"--(?:extra-)?index-url|--trusted-host|index-url\s*=|files\.pythonhosted\.org|/simple/?(?:\s|$)|artifactory|devpi|nexus"
+)
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users)/[\w.]")
+# This file spells out what it looks for.
+EXEMPT = {"tests/test_repository.py"}
+
+
+def tracked_files() -> list[pathlib.Path]:
+    """Files that git tracks or would track: everything that is not ignored."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def texts() -> dict[str, str]:
+    """Name -> content of every text file of the repository."""
+    found = {}
+    for path in tracked_files():
+        data = path.read_bytes()
+        name = path.relative_to(ROOT).as_posix()
+        if b"\0" not in data and name not in EXEMPT:
+            found[name] = data.decode(errors="replace")
+    return found
+
+
+@pytest.mark.parametrize("pattern", [INDEX_HOST, MACHINE_PATH], ids=["package index hosts", "machine paths"])
+def test_files_say_nothing_about_the_machine_they_were_written_on(pattern):
+    """No file names a package index's host or a path of somebody's machine."""
+    hits = [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in texts().items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert hits == []
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_readme_has_the_two_commands(command):
+    """A newcomer finds both commands in the README, and the Makefile has them."""
+    assert command in (ROOT / "README.md").read_text()
+    assert re.search(rf"^{command.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_every_module_says_what_it_is_for():
+    """Each Python file that is not empty begins with a docstring: of the package, the tests, benchmarks and examples."""
+    silent = [
+        name
+        for name, text in texts().items()
+        if name.endswith(".py") and text and not ast.get_docstring(ast.parse(text, name))
+    ]
+    assert silent == []
+
+
+def test_every_test_says_what_it_shows():
+    """Each test function has a docstring."""
+    silent = [
+        f"{name}: {node.name}"
+        for name, text in texts().items()
+        if name.startswith("tests/") and name.endswith(".py")
+        for node in ast.walk(ast.parse(text, name))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+def test_modules_stay_small():
+    """No module of the package is longer than 500 lines: one idea each."""
+    long = {
+        name: count
+        for name, text in texts().items()
+        if name.startswith("beam_pipelines/") and name.endswith(".py") and (count := len(text.splitlines())) > 500
+    }
+    assert long == {}
+
+
+def test_constraints_pin_every_requirement():
+    """Every package that pyproject.toml asks for has an exact version in constraints.txt, and nothing there is loose."""
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    loose = [line for line in lines if not re.match(r"[A-Za-z0-9._-]+==[^\s*]+( ; python_version .*)?$", line)]
+    assert loose == []
+    pinned = {normalised(line.split("==")[0]) for line in lines}
+    assert requirements() - pinned == set()
+
+
+def requirements() -> set[str]:
+    """Names of the packages in pyproject.toml, read without tomllib, which Python 3.10 lacks."""
+    text = (ROOT / "pyproject.toml").read_text().split("[project.scripts]")[0].split("dependencies = ", 1)[1]
+    return {normalised(name) for name in re.findall(r'"([A-Za-z0-9._-]+)[=<>~]', text)}
+
+
+def normalised(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+DATAFLOW = [
+    "examples/flights/recipe.yaml",
+    "--output",
+    "gs://b/out",
+    "--project",
+    "p",
+    "--temp",
+    "gs://b/t/",
+    "--image",
+    "i",
+]
+
+
+def run_dataflow(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script without its last step."""
+    command = ["bash", "run_dataflow.sh", *arguments, "--dry-run"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_run_dataflow_prints_the_whole_command():
+    """With the four things that cannot be guessed, the script knows a command, and hands on what is for Beam."""
+    run = subprocess.run(
+        ["bash", "run_dataflow.sh", *DATAFLOW, "--dry-run", "--", "--subnetwork=net"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = run.stdout.split()
+    assert words[:4] == ["beam-pipelines", "convert", "examples/flights/recipe.yaml", "--output=gs://b/out"]
+    assert {"--runner=DataflowRunner", "--region=us-central1", "--job_name=beam-pipelines-recipe"} <= set(words)
+    assert {"--staging_location=gs://b/t/staging", "--labels=tool=beam-pipelines"} <= set(words)
+    assert words[-1] == "--subnetwork=net"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (DATAFLOW[:-2], "found no --image"),
+        (DATAFLOW[1:], "found no recipe"),
+        (["absent.yaml", *DATAFLOW[1:]], "absent.yaml: there is no such file"),
+        ([*DATAFLOW, "--output", "out"], "expected a gs:// URL"),
+        ([*DATAFLOW, "--max_workers", "0"], "expected a number above 0"),
+        ([*DATAFLOW, "--labels", "A=b"], "expected name=value"),
+        ([*DATAFLOW, "--job_name", "9"], "beginning with a letter"),
+        ([*DATAFLOW, "--regoin", "x"], "unknown option '--regoin'"),
+        ([*DATAFLOW, "--region"], "expected a value"),
+    ],
+)
+def test_run_dataflow_refuses_what_would_fail_an_hour_later(arguments, message):
+    """A wrong or missing argument ends with exit status 2 and says what was expected."""
+    run = run_dataflow(*arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert run.stdout == ""

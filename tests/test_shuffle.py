@@ -1,0 +1,90 @@
+"""shuffle.py deals every row to one shard, evenly, and repeatably."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines import shuffle
+from beam_pipelines.exchange import Parcel
+from beam_pipelines.recipe import Output
+from beam_pipelines.shards import ShardPlan, SplitShards
+
+SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
+
+
+def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> list[list[bytes]]:
+    """Scatters pieces of the given sizes and puts shards together as a writer does; records are their own positions."""
+    offsets = {(number, 0): sum(sizes[:number]) for number in range(len(sizes))}
+    plan = ShardPlan({"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)})
+    parcels: list[Parcel] = []
+    for number, size in enumerate(sizes):
+        start = offsets[number, 0]
+        records = pa.array([str(row).encode() for row in range(start, start + size)], pa.large_binary())
+        parcels += shuffle.scatter(plan, output, "train", (number, 0), records)
+    shards = []
+    for shard in range(num_shards):
+        written: list[bytes] = []
+        for partition in range(partitions):
+            sent = sorted(parcel for parcel in parcels if parcel.order[0] == partition and shard in parcel.payloads)
+            records = shuffle.unpack_blocks([parcel.payloads[shard] for parcel in sent])
+            written += shuffle.permute(output, shard, partition, records).to_pylist()
+        shards.append(written)
+    return shards
+
+
+@given(SIZES, st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 9))
+@settings(max_examples=100, deadline=None)
+def test_every_row_once_and_evenly(sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int) -> None:
+    """Each row is in one shard, and shards differ by a row at most for each partition."""
+    shards = deal(sizes, num_shards, partitions, Output(shuffle=by_seed, shuffle_seed=seed))
+    rows = [int(record) for shard in shards for record in shard]
+    assert sorted(rows) == list(range(sum(sizes)))
+    lengths = [len(shard) for shard in shards]
+    assert max(lengths) - min(lengths) <= 1
+
+
+@given(SIZES, st.integers(1, 5), st.integers(1, 3))
+@settings(max_examples=100, deadline=None)
+def test_without_shuffle_shards_follow_the_source(sizes: list[int], num_shards: int, partitions: int) -> None:
+    """Shard after shard, the rows are in source order."""
+    shards = deal(sizes, num_shards, partitions, Output(shuffle=False))
+    assert [int(record) for shard in shards for record in shard] == list(range(sum(sizes)))
+
+
+def test_seed_decides_the_order() -> None:
+    """The same seed gives the same order, another seed another."""
+    first = deal([1000], 3, 2, Output(shuffle_seed=1))
+    assert first == deal([1000], 3, 2, Output(shuffle_seed=1))
+    assert first != deal([1000], 3, 2, Output(shuffle_seed=2))
+
+
+def test_shuffle_is_global_and_looks_random() -> None:
+    """A row's place in the output tells next to nothing about its place in the source."""
+    shards = deal([20_000, 20_000, 10_000], 4, 2, Output())
+    places = np.array([int(record) for shard in shards for record in shard])
+    assert abs(np.corrcoef(places, np.arange(len(places)))[0, 1]) < 0.02
+    neighbours = np.mean(np.abs(np.diff(places)) == 1)
+    assert neighbours < 0.001
+    for shard in shards:  # every shard has its share of every third of the source
+        thirds = np.bincount(np.array(shard).astype(int) * 3 // 50_000, minlength=3) / len(shard)
+        assert thirds == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+def test_permutation_is_pinned() -> None:
+    """The permutation never changes: it is part of what a seed means."""
+    assert shuffle.permutation((7, 1), 8).tolist() == PINNED
+
+
+PINNED = [5, 4, 0, 2, 6, 7, 3, 1]
+
+
+def test_blocks_round_trip_slices() -> None:
+    """Packing a slice packs its own records only."""
+    records = pa.array([b"x" * 100_000, b"a", b"b", b"y" * 100_000], pa.large_binary())
+    block = shuffle.pack_block(records.slice(1, 2))
+    assert len(block) < 2000
+    assert shuffle.unpack_blocks([block, block]).to_pylist() == [b"a", b"b", b"a", b"b"]
