@@ -151,5 +151,5 @@ def _check_rejected(name: str, source: SourceAccount, allowed: float) -> None:
     shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
     raise DataError(
         f"source '{name}': {source.rejected:,} of {total:,} rows are bad ({source.rejected / total:.2%}), more than "
-        f"'on_error: {{reject: {allowed:.4%}}}' allows. The first ones:{shown}"
+        f"'on_error: {{reject: {100 * allowed:.6g}%}}' allows. The first ones:{shown}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +25,19 @@ def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
     wide = any(
         matches(array.type) for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
     )
-    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32)
-    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    dtype: Any = np.int64 if wide else np.int32
+    offsets = np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
+    wide_offsets: npt.NDArray[np.int64] = offsets.astype(np.int64)
+    return wide_offsets
 
 
 def by_length(lengths: npt.NDArray[np.int64], make: Callable[[int], bytes]) -> pa.BinaryArray:
     """Returns ``make(length)`` for each length, calling it once for each distinct one."""
     if len(lengths) and lengths.max() < 1 << 16:  # a table is quicker than sorting
-        distinct = np.flatnonzero(np.bincount(lengths))
+        distinct: npt.NDArray[Any] = np.flatnonzero(np.bincount(lengths))
         table = np.zeros(int(lengths.max()) + 1, np.int32)
         table[distinct] = np.arange(len(distinct), dtype=np.int32)
-        indices = table[lengths]
+        indices: npt.NDArray[Any] = table[lengths]
     else:
         distinct, indices = np.unique(lengths, return_inverse=True)
     return pa.array([make(int(length)) for length in distinct], pa.binary()).take(pa.array(indices))

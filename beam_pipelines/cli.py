@@ -10,6 +10,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -57,11 +58,32 @@ def run(arguments: Sequence[str]) -> int:
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
+        if _is_interruption(error):
+            _complain("interrupted; nothing was committed.")
+            return INTERRUPTED
         if is_verbose:
             traceback.print_exc()
         hint = "" if is_verbose else " Run again with --verbose for the traceback."
-        _complain(f"{type(error).__name__}: {error}".rstrip(".") + "." + hint)
+        _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)
         return 1
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Whether an error is what Beam made of a KeyboardInterrupt: an error of its own, with the original as its context."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in seen:
+        if isinstance(following, KeyboardInterrupt):
+            return True
+        seen.append(following)
+        following = following.__context__
+    return False
+
+
+def _last_line(error: Exception) -> str:
+    """Returns what went wrong: from a worker process Beam brings a whole traceback as text, which ends with it."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines and lines[0].startswith("Traceback ") else str(error)
 
 
 def _complain(*messages: str) -> None:
@@ -76,6 +98,8 @@ def _set_up_logging(is_verbose: bool) -> None:
         return
     warnings.simplefilter("ignore")
     logging.getLogger().setLevel(logging.CRITICAL)
+    # A thread of Beam's that watches a worker process fails when the process ends early; the run's own error tells why.
+    threading.excepthook = lambda _: None
 
 
 def _plan(recipe_or_data: str) -> Plan:

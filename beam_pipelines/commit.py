@@ -73,14 +73,20 @@ def check_reads_agree(first: Sequence[Receipt], second: Sequence[Receipt]) -> No
     before = {(receipt.range_number, receipt.part): receipt for receipt in first}
     for receipt in sorted(second, key=lambda receipt: (receipt.range_number, receipt.part)):
         earlier = before.pop((receipt.range_number, receipt.part), None)
-        if earlier is None or (earlier.rows, earlier.crc32c, earlier.counts) != (receipt.rows, receipt.crc32c, receipt.counts):
+        if earlier is None or (earlier.rows, earlier.crc32c, earlier.counts) != (
+            receipt.rows,
+            receipt.crc32c,
+            receipt.counts,
+        ):
             raise DataError(
                 f"{receipt.path}: the second read found something else than the first ({receipt.rows} against "
                 f"{earlier.rows if earlier else 'nothing'}). The file changed during the run; nothing was written. Run again "
                 "when it is complete."
             )
     if before:
-        raise DataError(f"the second read lacks {len(before)} pieces of the first; nothing was written. Run again, and report it.")
+        raise DataError(
+            f"the second read lacks {len(before)} pieces of the first; nothing was written. Run again, and report it."
+        )
 
 
 def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]) -> None:
@@ -92,7 +98,11 @@ def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]
     written = dict.fromkeys(account.rows, 0)
     for shard in shards:
         written[shard.split] += shard.rows
-    if written != dict(account.rows) or len({shard.path for shard in shards}) != num_shards or len(shards) != num_shards:
+    if (
+        written != dict(account.rows)
+        or len({shard.path for shard in shards}) != num_shards
+        or len(shards) != num_shards
+    ):
         raise DataError(
             f"{len(shards)} of {num_shards} shards hold {written} rows, expected {dict(account.rows)}. The runner lost or repeated "
             "some; the dataset was not committed. Run again, with --direct_num_workers=1 if it was a local run, and report it."
@@ -130,7 +140,9 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
         if split["shards"]
     }
     sources = [
-        SourceSummary(name, len(source.files), source.size_bytes, account.sources[name].read, account.sources[name].rejected)
+        SourceSummary(
+            name, len(source.files), source.size_bytes, account.sources[name].read, account.sources[name].rejected
+        )
         for name, source in plan.sources.items()
     ]
     joins = [

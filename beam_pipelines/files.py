@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -13,6 +17,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import DataError
 
+_BEFORE_WILDCARD = re.compile(r"[^[*?]*")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 def join(folder: str, *names: str) -> str:
     """Joins path components as the folder's filesystem does."""
@@ -20,12 +27,33 @@ def join(folder: str, *names: str) -> str:
 
 
 def list_files(pattern: str) -> list[tuple[str, int]]:
-    """Returns (path, bytes) of the files that match a pattern, ordered by path; empty if none does."""
+    """Returns (path, bytes) of the files that match a pattern, ordered by path; empty if none does.
+
+    A local file, or a folder before the last component, that is called just as the pattern is written is meant itself,
+    whatever brackets and stars are in its name.
+    """
+    if is_local(pattern) and os.path.isfile(pattern):
+        return [(pattern, os.path.getsize(pattern))]
+    here, matched = _matched(pattern)
     try:
-        found = FileSystems.match([pattern])[0].metadata_list
+        found = FileSystems.match([matched])[0].metadata_list
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{pattern}: cannot list files: {error}") from error
-    return sorted((metadata.path, metadata.size_in_bytes) for metadata in found)
+    return sorted((metadata.path[len(here) :], metadata.size_in_bytes) for metadata in found)
+
+
+def _matched(pattern: str) -> tuple[str, str]:
+    """Returns the pattern that Beam understands, and what it has more at its beginning than the user's.
+
+    Of a local pattern Beam lists the folder before the first wildcard, and an empty name is no folder to it.
+    """
+    if not is_local(pattern):
+        return "", pattern
+    folder, name = os.path.split(pattern)
+    if os.path.isdir(folder):
+        pattern = os.path.join(glob.escape(folder), name)
+    here = "" if os.path.dirname(_BEFORE_WILDCARD.match(pattern)[0]) else os.path.join(os.curdir, "")  # type: ignore[index]
+    return here, here + pattern
 
 
 def open_read(path: str) -> BinaryIO:
@@ -36,11 +64,31 @@ def open_read(path: str) -> BinaryIO:
         raise DataError(f"{path}: cannot be opened: {error}") from error
 
 
-def open_write(path: str) -> BinaryIO:
-    """Opens a file for writing, without compressing; local parent folders are made."""
-    if is_local(path):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    return FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[no-any-return]
+@contextlib.contextmanager
+def open_write(path: str) -> Iterator[BinaryIO]:
+    """Opens a file for writing, without compressing; local parent folders are made.
+
+    Raises:
+      DataError: the file cannot be written, because of the path, a permission, or a full disk.
+    """
+    with _explained(path):
+        if is_local(path):
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            yield file
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turns what an operating system says of a file that cannot be written into an error that helps."""
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in _FULL
+        cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
+        raise DataError(
+            f"{path}: cannot be written: {error.strerror or error}. {cure}, or choose another --output."
+        ) from error
 
 
 def read_bytes(path: str) -> bytes:
@@ -62,8 +110,14 @@ def exists(path: str) -> bool:
 
 def delete(path: str) -> None:
     """Deletes a file or a folder with all that is in it; nothing happens if it is not there."""
-    if exists(path) or list_files(join(path, "**")):
-        FileSystems.delete([path])
+    if not is_local(path):
+        if exists(path) or list_files(join(path, "**")):
+            FileSystems.delete([path])
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)  # Beam would take the name as a pattern, and delete its namesakes too
+    else:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(path)
 
 
 def is_local(path: str) -> bool:
@@ -73,17 +127,22 @@ def is_local(path: str) -> bool:
 
 @contextlib.contextmanager
 def replace(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing that appears under its name only when it is complete, over whatever was there."""
+    """Opens a file for writing that appears under its name only when it is complete, over whatever was there.
+
+    Raises:
+      DataError: as ``open_write``.
+    """
     if not is_local(path):
         with open_write(path) as file:  # object stores show an object when it is closed
             yield file
         return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
     try:
-        with open(part, "wb") as file:
-            yield file
-        os.replace(part, path)
+        with _explained(path):
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            with open(part, "wb") as file:
+                yield file
+            os.replace(part, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)
@@ -96,14 +155,22 @@ def is_absolute(path: str) -> bool:
 
 
 def rename(pairs: list[tuple[str, str]]) -> None:
-    """Renames files, over whatever was there; one that was renamed before, by a run of the same step, is left alone."""
+    """Renames files, over whatever was there; one that was renamed before, by a run of the same step, is left alone.
+
+    Raises:
+      DataError: a local target cannot be written.
+    """
     todo = [(source, target) for source, target in pairs if exists(source)]
-    for _, target in todo:
+    remote = [pair for pair in todo if not is_local(pair[1])]
+    for source, target in todo:
         if is_local(target):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-        delete(target)
-    if todo:
-        FileSystems.rename([source for source, _ in todo], [target for _, target in todo])
+            with _explained(target):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.replace(source, target)
+        else:
+            delete(target)
+    if remote:
+        FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
 
 
 def name_of(path: str) -> str:

@@ -141,7 +141,8 @@ def _hash_block(array: pa.Array, seed: int) -> Hashes:
 
 
 def _increment(seed: int) -> np.uint64:
-    return np.uint64((GOLDEN + seed) & _MASK)
+    increment: np.uint64 = np.uint64((GOLDEN + seed) & _MASK)
+    return increment
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
@@ -169,7 +170,8 @@ def _words(data: Any, first: int, last: int) -> Hashes:
     filled = np.zeros(last - first + 8, np.uint8)
     if last > first:
         filled[:-8] = np.frombuffer(data, np.uint8, last - first, first)
-    return np.ndarray((last - first + 1,), "<u8", filled.data, strides=(1,))
+    words: Hashes = np.ndarray((last - first + 1,), "<u8", filled.data, strides=(1,))
+    return words
 
 
 def _sum_short(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:

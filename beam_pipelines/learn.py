@@ -68,10 +68,8 @@ def learn(
         base, sources={name: base.sources.get(name) or source_account(rights[name]) for name in plan.sources}
     )
     account.check(recipe)
-    if plan.contract is None:
-        schema = infer_schema(statistics)
-    else:
-        schema = schema_pb2.Schema.FromString(plan.contract)
+    contract = plan.contract
+    schema = infer_schema(statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     shard_bytes, framed_bytes = _estimate(plan, account.rows, samples)
     return Learned(
         account=account,
@@ -93,7 +91,8 @@ def check_anomalies(plan: Plan, learned: Learned) -> Learned:
     rows = describe(learned.anomalies)
     if rows:
         table = "\n".join(
-            f"  split '{row.split}', '{row.feature}': {row.what}: found {row.found}, expected {row.expected}" for row in rows
+            f"  split '{row.split}', '{row.feature}': {row.what}: found {row.found}, expected {row.expected}"
+            for row in rows
         )
         raise DataError(
             f"{len(rows)} anomalies against {plan.recipe.schema or 'the schema'}; nothing was written:\n{table}\n"
@@ -109,7 +108,9 @@ def check_anomalies(plan: Plan, learned: Learned) -> Learned:
     return learned
 
 
-def _estimate(plan: Plan, rows: Mapping[str, int], samples: Sequence[Sample]) -> tuple[dict[str, float], dict[str, float]]:
+def _estimate(
+    plan: Plan, rows: Mapping[str, int], samples: Sequence[Sample]
+) -> tuple[dict[str, float], dict[str, float]]:
     """Returns for each split the bytes of its shards, and of its framed examples."""
     output = plan.recipe.output
     shard_bytes, framed_bytes = {}, {}
@@ -121,5 +122,7 @@ def _estimate(plan: Plan, rows: Mapping[str, int], samples: Sequence[Sample]) ->
 
 
 def _encoded(plan: Plan, schema: schema_pb2.Schema) -> schema_pb2.Schema | None:
-    types: dict[str, pa.DataType] = {name: plan.encode.encoded_schema.field(name).type for name, _ in plan.encode.chains}
+    types: dict[str, pa.DataType] = {
+        name: plan.encode.encoded_schema.field(name).type for name, _ in plan.encode.chains
+    }
     return encoded_schema(schema, types) if types else None

@@ -117,5 +117,7 @@ def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
     if version != FORMAT_VERSION:
-        raise DataError(f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it.")
+        raise DataError(
+            f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it."
+        )
     return manifest

@@ -114,7 +114,9 @@ class FirstRead(beam.PTransform):
         splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders, check_key=True)
         names = plan.recipe.split.names
         share = sample_share(plan.base.size_bytes)
-        statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(len(plan.base.ranges), names, plan.split.schema)
+        statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
+            len(plan.base.ranges), names, plan.split.schema
+        )
         samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
         rights = begin | "RightSources" >> CountRightSources(
             plan.joins, self.folders.exchange_of("keys"), plan.recipe.on_error.reject > 0
@@ -153,11 +155,14 @@ class Conversion(beam.PTransform):
             | "EncodeFeatures" >> EncodeFeatures(encode)
             | "ScatterRecords" >> ScatterRecords(recipe.output, shard_plan)
             | "Exchange" >> Exchange(folders.exchange_of("shards"))
-            | "WriteShards" >> WriteShards(recipe.name, recipe.output, shard_plan, files.join(folders.output, TEMPORARY))
+            | "WriteShards"
+            >> WriteShards(recipe.name, recipe.output, shard_plan, files.join(folders.output, TEMPORARY))
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         return learned | "Commit" >> beam.Map(
-            lambda learned, first, second, shards: commit(plan, learned, first, second, shards, folders.output, started),
+            lambda learned, first, second, shards: commit(
+                plan, learned, first, second, shards, folders.output, started
+            ),
             beam.pvalue.AsList(first),
             beam.pvalue.AsList(second["receipts"]),
             beam.pvalue.AsList(shards),
@@ -214,7 +219,10 @@ def convert(
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
     folders = _folders(output, runners.is_local(options), exchange)
-    with _cleaned(temporary), show_progress(ProgressLog(folders.progress), 2 * plan.base.size_bytes, quiet or not folders.progress):
+    with (
+        _cleaned(temporary),
+        show_progress(ProgressLog(folders.progress), 2 * plan.base.size_bytes, quiet or not folders.progress),
+    ):
         runners.run(lambda pipeline: pipeline | "Convert" >> Conversion(plan, folders, started), options)
     return read_manifest(output)
 
@@ -235,7 +243,10 @@ def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: b
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
     folders = _folders(output, runners.is_local(options), None)
-    with _cleaned(temporary), show_progress(ProgressLog(folders.progress), plan.base.size_bytes, quiet or not folders.progress):
+    with (
+        _cleaned(temporary),
+        show_progress(ProgressLog(folders.progress), plan.base.size_bytes, quiet or not folders.progress),
+    ):
         runners.run(lambda pipeline: pipeline | "Describe" >> Description(plan, folders, started), options)
     return read_manifest(output, DESCRIPTION)
 
@@ -248,7 +259,9 @@ def check_output(output: str, overwrite: bool) -> None:
     """
     if files.exists(files.join(output, FILE_NAME)):
         if not overwrite:
-            raise RecipeError(f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output.")
+            raise RecipeError(
+                f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output."
+            )
         return
     found = [path for path, _ in files.list_files(files.join(output, "*"))]
     strange = [path for path in found if files.name_of(path) not in (*PARTS, TEMPORARY, DESCRIPTION)]
@@ -262,7 +275,9 @@ def _folders(output: str, local: bool, exchange: ExchangeBy | None) -> Folders:
     temporary = files.join(output, TEMPORARY)
     by_files = exchange == "files" or (exchange is None and local)
     return Folders(
-        output, files.join(temporary, "exchange") if by_files else None, files.join(temporary, "progress") if local else ""
+        output,
+        files.join(temporary, "exchange") if by_files else None,
+        files.join(temporary, "progress") if local else "",
     )
 
 

@@ -93,7 +93,11 @@ def make_plan(recipe: Recipe) -> Plan:
 def _read_contract(recipe: Recipe) -> bytes | None:
     if recipe.schema is None:
         return None
-    path = recipe.schema if not recipe.directory or files.is_absolute(recipe.schema) else files.join(recipe.directory, recipe.schema)
+    path = (
+        recipe.schema
+        if not recipe.directory or files.is_absolute(recipe.schema)
+        else files.join(recipe.directory, recipe.schema)
+    )
     try:
         return bytes(read_schema(path).SerializeToString())
     except DataError as error:

@@ -13,6 +13,7 @@ Format: https://protobuf.dev/programming-guides/encoding/ and tensorflow/core/ex
 from __future__ import annotations
 
 import enum
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offs
 
 # Arrow's binary arrays hold 2 GiB; prefixes add to the columns' own bytes.
 _MAX_JOIN_BYTES = 1 << 29
+
+Number = TypeVar("Number", np.int64, np.float32)
 
 # Field numbers of Feature's oneof (feature.proto), as length-delimited tags.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 0x0A, 0x12, 0x1A
@@ -60,7 +63,9 @@ def serialize_batch(batch: pa.RecordBatch) -> pa.BinaryArray | pa.LargeBinaryArr
         parts += _entries(name, batch.column(name))
     if not parts:
         return pa.repeat(pa.scalar(b"", pa.binary()), batch.num_rows)
-    lengths = np.sum([byte_lengths(part) for part in parts], axis=0, dtype=np.int64)
+    lengths = np.zeros(batch.num_rows, np.int64)
+    for part in parts:
+        lengths += byte_lengths(part)
     features = by_length(lengths, lambda length: _FIELD_1 + varint(length))
     return pc.binary_join_element_wise(features, *parts, b"", null_handling="replace", null_replacement=b"")
 
@@ -110,7 +115,9 @@ def _entries(name: str, column: pa.Array) -> list[pa.Array]:
     elif pa.types.is_float32(value_type):
         kind, header, payloads = _FLOAT_LIST, _Header.PACKED, _float_lists(column) if is_list else _floats(column)
     else:
-        raise TypeError(f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them")
+        raise TypeError(
+            f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them"
+        )
     key = name.encode()
     prefixes = by_length(byte_lengths(payloads), lambda length: _prefix(key, kind, header, length))
     if column.null_count:
@@ -164,7 +171,7 @@ def _list_values(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     return starts - starts[0], values
 
 
-def _numbers(column: pa.Array, dtype: type[np.number]) -> npt.NDArray[np.number]:
+def _numbers(column: pa.Array, dtype: type[Number]) -> npt.NDArray[Number]:
     """Returns the values of a number array as they lie in its buffer; whatever is there where it is null."""
     if not len(column):
         return np.zeros(0, dtype)

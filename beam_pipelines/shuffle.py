@@ -140,7 +140,7 @@ def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan) -> Iterator[Pa
 
 def _open_shards(plan: ShardPlan) -> Iterator[Parcel]:
     empty = pack_block(pa.array([], pa.large_binary()))
-    yield Parcel((0, -1, -1, -1), {shard: empty for shard in range(plan.num_shards)})
+    yield Parcel((0, -1, -1, -1), dict.fromkeys(range(plan.num_shards), empty))
 
 
 def _number(name: str) -> int:

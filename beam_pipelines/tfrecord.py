@@ -99,7 +99,8 @@ def crc32c_of(values: pa.BinaryArray | pa.LargeBinaryArray) -> npt.NDArray[np.ui
 
 def masked(crc: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Returns masked CRCs, as TFRecord stores them."""
-    return (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(0xA282EAD8)
+    result: npt.NDArray[np.uint32] = (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(0xA282EAD8)
+    return result
 
 
 def compression_of(path: str) -> Compression:

@@ -92,14 +92,18 @@ def _check_block(
     for feature in schema.feature:
         column = batch.column(batch.schema.get_field_index(feature.name))
         if feature.presence.min_fraction == 1 and column.null_count:
-            raise DataError(f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record.")
+            raise DataError(
+                f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record."
+            )
         if feature.HasField("shape") and pa.types.is_large_list(column.type):
             size = 1
             for dim in feature.shape.dim:
                 size *= dim.size
             lengths = pc.drop_null(pc.list_value_length(column))
             if pc.any(pc.not_equal(lengths, size)).as_py():
-                raise DataError(f"{where}: feature '{feature.name}' has another number of values than its shape, {size}.")
+                raise DataError(
+                    f"{where}: feature '{feature.name}' has another number of values than its shape, {size}."
+                )
 
 
 def _size_and_crc(path: str) -> tuple[int, int]:

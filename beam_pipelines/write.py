@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import apache_beam as beam
 import google_crc32c
@@ -65,7 +65,7 @@ def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, 
     return ShardInfo(split.name, path, rows, size, framed, crc)
 
 
-def _append(file: files.BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]:
+def _append(file: BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]:
     file.write(data)
     return size + len(data), google_crc32c.extend(crc, data)
 

@@ -48,7 +48,15 @@ def test_a_lost_row_fails_the_run() -> None:
 
 @pytest.mark.parametrize(
     "receipts",
-    [GOOD[1:], GOOD[:1], [*GOOD, GOOD[0]], GOOD[:2], [receipt(0), receipt(0, 2), receipt(1)], [receipt(0, 1), receipt(1)], []],
+    [
+        GOOD[1:],
+        GOOD[:1],
+        [*GOOD, GOOD[0]],
+        GOOD[:2],
+        [receipt(0), receipt(0, 2), receipt(1)],
+        [receipt(0, 1), receipt(1)],
+        [],
+    ],
 )
 def test_a_lost_or_repeated_piece_fails_the_run(receipts: list[Receipt]) -> None:
     """Every range has parts 0, 1, …, each once."""

@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_pipelines import pipeline, plan as plan_module
+from beam_pipelines import pipeline
+from beam_pipelines import plan as plan_module
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe_file import parse_recipe
@@ -58,7 +59,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         comment = rng.choice(["", "fine", '"two\nlines"', '"a ""quote"""', "NA", "é"])
         lines.append(f"u{rng.randrange(300)},{rng.randrange(30)},{rng.choice(['', rng.randrange(600)])},{comment}")
     (folder / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    users = [json.dumps({"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}}) for number in range(250)]
+    users = [
+        json.dumps({"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}})
+        for number in range(250)
+    ]
     (folder / "users.jsonl").write_text("\n".join(users) + "\n")
     return folder
 
@@ -110,7 +114,9 @@ def expected_rows(data: Path) -> Counter[tuple[Any, ...]]:
                 user = users[row["user"]]
                 comment = None if row["comment"] in ("", "NA") else row["comment"].encode()
                 long = int(int(row["seconds"]) > 300)
-                rows[row["user"].encode(), float(row["day"]), comment, long, user["age"], user["home"]["city"].encode()] += 1
+                rows[
+                    row["user"].encode(), float(row["day"]), comment, long, user["age"], user["home"]["city"].encode()
+                ] += 1
     return rows
 
 
@@ -175,7 +181,9 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
 
 def test_order_is_kept_without_shuffle(data: Path, tmp_path: Path) -> None:
     """Without a shuffle, shard after shard is in source order."""
-    recipe = "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: {shuffle: false, num_shards: 4}"
+    recipe = (
+        "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: {shuffle: false, num_shards: 4}"
+    )
     converted(data, tmp_path / "out", recipe=recipe)
     import csv
 
@@ -198,7 +206,9 @@ def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
 def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
     """Shards are within 25 % of the size that was asked for, and within 5 % of each other's rows."""
     rng = np.random.default_rng(3)
-    lines = ["a,b,c"] + [f"{a},{b:.6f},{'x' * (a % 50)}" for a, b in zip(rng.integers(0, 10**6, 60_000), rng.random(60_000))]
+    lines = ["a,b,c"] + [
+        f"{a},{b:.6f},{'x' * (a % 50)}" for a, b in zip(rng.integers(0, 10**6, 60_000), rng.random(60_000), strict=True)
+    ]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     recipe = f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{shard_size: 200 KB, shuffle: {shuffle}}}"
     shards = converted(tmp_path, tmp_path / "out", recipe=recipe)["splits"]["train"]["shards"]
@@ -222,7 +232,7 @@ def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
 def test_a_key_of_the_base_source_has_to_be_unique(tmp_path: Path) -> None:
     """A repeated key is an error that shows it and how often it occurs."""
     (tmp_path / "t.csv").write_text("id,v\n" + "".join(f"{number % 5000},{'x' * 20}\n" for number in range(5001)))
-    with pytest.raises(DataError, match="(?s)0.*2 "):
+    with pytest.raises(DataError, match=r"(?s)0.*2 "):
         converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv, key: id}}")
 
 
@@ -252,7 +262,9 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
     verify_dataset(str(tmp_path / "out"))
 
 
-def test_an_input_that_changes_between_the_reads_is_noticed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_changes_between_the_reads_is_noticed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A changed byte between the two reads fails the run and names the file."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
@@ -279,15 +291,21 @@ def test_null_label_is_an_error(tmp_path: Path) -> None:
 def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -> None:
     """Data that break the schema's contract leave no shard behind."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    (tmp_path / "s.pbtxt").write_text('feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: 1 } }')
-    with pytest.raises(DataError, match="(?s)nothing was written.*'a'.*'b'"):
+    (tmp_path / "s.pbtxt").write_text(
+        'feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: 1 } }'
+    )
+    with pytest.raises(DataError, match=r"(?s)nothing was written.*'a'.*'b'"):
         converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nschema: s.pbtxt")
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
 
 
 def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
     """SIGKILL at any moment leaves no dataset, or the whole one; the next run into the same folder succeeds."""
-    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("STRATEGY", "broadcast").replace("visits.csv", str(data / "visits.csv")).replace("users.jsonl", str(data / "users.jsonl")))
+    (tmp_path / "recipe.yaml").write_text(
+        RECIPE.replace("STRATEGY", "broadcast")
+        .replace("visits.csv", str(data / "visits.csv"))
+        .replace("users.jsonl", str(data / "users.jsonl"))
+    )
     converted(data, tmp_path / "whole")
     script = textwrap.dedent(f"""
         from beam_pipelines import pipeline

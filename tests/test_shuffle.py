@@ -38,7 +38,9 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3), st.booleans(), st.integers(0, 9))
 @settings(max_examples=100, deadline=None)
-def test_every_row_once_and_evenly(sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int) -> None:
+def test_every_row_once_and_evenly(
+    sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
+) -> None:
     """Each row is in one shard, and shards differ by a row at most for each partition."""
     shards = deal(sizes, num_shards, partitions, Output(shuffle=by_seed, shuffle_seed=seed))
     rows = [int(record) for shard in shards for record in shard]

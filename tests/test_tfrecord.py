@@ -31,7 +31,9 @@ def read_all(data: bytes, compression: str = "none") -> list[bytes]:
     return [r for block in tfrecord.read_record_blocks(io.BytesIO(data), "f.tfrecord", compression) for r in block]
 
 
-@pytest.mark.parametrize(("compression", "level"), [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 6), ("none", 0)])
+@pytest.mark.parametrize(
+    ("compression", "level"), [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 6), ("none", 0)]
+)
 def test_tensorflow_reads_what_we_write(tmp_path: Path, compression: str, level: int) -> None:
     """tf.data reads every compression at every kind of level."""
     stream = tfrecord.compressor(compression, level)

@@ -52,6 +52,8 @@ class Cast:
         if is_temporal and (pa.types.is_integer(target) or pa.types.is_floating(target)):
             array = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.cast(pa.int64())
         # Arrow calls integers above 2**24 in a float32 unsafe; the recipe asked for the nearest float.
-        is_rounding = pa.types.is_floating(target) and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
+        is_rounding = pa.types.is_floating(target) and (
+            pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+        )
         cast = pc.cast(array, target, safe=not is_rounding)
         return pc.cast(cast, column_type(target))
