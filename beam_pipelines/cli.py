@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
 import tempfile
 import threading
@@ -33,6 +34,8 @@ BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, -
 
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
+    # Being told to end is like Ctrl-C: temporary files are removed first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
 
 

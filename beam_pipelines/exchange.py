@@ -8,7 +8,7 @@ through files and only their addresses are grouped.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -88,7 +88,7 @@ def load_payload(content: bytes | Address) -> bytes:
 class Exchange(beam.PTransform):
     """Groups payloads by partition.
 
-    Input: ``Parcel`` elements. Output: one ``Delivery`` for each partition that was sent anything, in no order; its
+    Input: ``Parcel`` elements, in one PCollection or several. Output: one ``Delivery`` for each partition that was sent anything, in no order; its
     payloads are ordered by their parcels' ``order``, whatever the runner.
 
     Attributes:
@@ -97,13 +97,14 @@ class Exchange(beam.PTransform):
 
     folder: str | None
 
-    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[Delivery]:
-        return (
-            parcels
-            | "Store" >> beam.FlatMap(_send, self.folder)  # (partition, (order, payload or address))
-            | "Group" >> beam.GroupByKey()
-            | "Deliver" >> beam.MapTuple(_deliver)
-        )
+    def expand(self, parcels: beam.PCollection[Parcel] | Sequence[beam.PCollection[Parcel]]) -> beam.PCollection[Delivery]:
+        # Flattened only after they are stored: Beam's local runner carries what it flattens through its own memory.
+        branches = [parcels] if isinstance(parcels, beam.PCollection) else parcels
+        stored = [
+            branch | f"Store{number}" >> beam.FlatMap(_send, self.folder)  # (partition, (order, payload or address))
+            for number, branch in enumerate(branches)
+        ]
+        return stored | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.MapTuple(_deliver)
 
 
 def _send(parcel: Parcel, folder: str | None) -> Iterator[tuple[int, tuple[tuple[int, ...], bytes | Address]]]:

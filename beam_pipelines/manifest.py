@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from beam_pipelines import __version__, files
@@ -120,4 +121,18 @@ def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
         raise DataError(
             f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it."
         )
+    try:
+        _check_keys(manifest)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: found a manifest that lacks {error}. Convert again with --overwrite.") from error
     return manifest
+
+
+def _check_keys(manifest: Manifest) -> None:
+    """Looks up what readers rely on, so that a manifest without it fails here, with its path."""
+    itemgetter("schema", "compression", "counts", "sources")(manifest)
+    itemgetter("read", "added", "dropped", "filtered", "written")(manifest["counts"])
+    for split in manifest["splits"].values():
+        itemgetter("rows", "bytes")(split)
+        for shard in split["shards"]:
+            itemgetter("path", "rows", "bytes", "crc32c")(shard)

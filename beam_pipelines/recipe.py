@@ -28,7 +28,7 @@ class Source:
       name: the source's name in the recipe.
       path: file patterns, as Beam's filesystems understand them.
       format: key of ``sources.FORMATS``, or ``None`` to go by the file's suffix.
-      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``, ``zstd`` or ``none``.
+      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``, ``zstd``, ``zlib`` (TFRecord only) or ``none``.
       key: columns whose combined value must be unique in this source; empty when nothing is promised.
       delimiter, quote: one character each; ``None`` takes the format's default (CSV ``,`` and ``"``; TSV tab); quote ``""``
         turns quoting off.
@@ -118,7 +118,7 @@ class Output:
       num_shards: shards of every split; overrides ``shard_size``.
       shards_multiple_of: round the number of shards up to a multiple of this.
       compression: of shard files.
-      level: compression level: gzip 0-3 (isal), zlib 1-9.
+      level: compression level: gzip 0-9 (0-3 by isal, 4-9 by zlib, slower and smaller), zlib 1-9.
       shuffle: global shuffle; ``False`` keeps source order.
       shuffle_seed: seed of the shuffle and of nothing else.
     """

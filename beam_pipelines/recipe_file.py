@@ -51,7 +51,7 @@ __all__ = ["Lines", "bare_recipe", "explain", "load", "load_recipe", "parse_reci
 # What TFX takes as the name of a split.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 RECIPE_SUFFIXES = (".yaml", ".yml")
-LEVELS_FOR_COMPRESSION = {"gzip": (0, 3), "zlib": (1, 9)}
+LEVELS_FOR_COMPRESSION = {"gzip": (0, 9), "zlib": (1, 9)}
 
 
 def load(path: str) -> tuple[Recipe, Lines]:
@@ -164,7 +164,7 @@ def _source(name: str, value: Value) -> Source:
         name=name,
         path=keys.need("path", read_texts, f"data/{name}.csv") or (),
         format=keys.read("format", read_choice(FORMATS), None),
-        compression=keys.read("compression", read_choice(("gzip", "bzip2", "zstd", "none")), None),
+        compression=keys.read("compression", read_choice(("gzip", "bzip2", "zstd", "zlib", "none")), None),
         key=keys.read("key", read_texts, ()),
         delimiter=keys.read("delimiter", read_character, None),
         quote=keys.read("quote", read_quote, None),

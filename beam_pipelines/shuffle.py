@@ -115,8 +115,8 @@ def unpack_blocks(blocks: Sequence[bytes]) -> pa.LargeBinaryArray:
 class ScatterRecords(beam.PTransform):
     """Serializes pieces and deals their records out to shards.
 
-    Input: ``Piece`` elements with a split and with features as columns. Output: ``Parcel`` elements for an exchange, whose
-    partitions are shards. Every shard is sent at least an empty block, so that it is written even if it gets no row.
+    Input: ``Piece`` elements with a split and with features as columns. Output: two PCollections of ``Parcel`` elements for an
+    exchange, whose partitions are shards. Every shard is sent at least an empty block, so that it is written even if it gets no row.
 
     Attributes:
       output: the recipe's output.
@@ -126,11 +126,11 @@ class ScatterRecords(beam.PTransform):
     output: Output
     plan: beam.PCollection[ShardPlan]
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Parcel]:
+    def expand(self, pieces: beam.PCollection[Piece]) -> tuple[beam.PCollection[Parcel], ...]:
         plan = beam.pvalue.AsSingleton(self.plan)
         rows = pieces | "Scatter" >> beam.FlatMap(_scatter_piece, self.output, plan)
         empty = self.plan | "OpenShards" >> beam.FlatMap(_open_shards)
-        return (rows, empty) | beam.Flatten()
+        return rows, empty
 
 
 def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan) -> Iterator[Parcel]:

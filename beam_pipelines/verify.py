@@ -39,7 +39,7 @@ def verify_dataset(folder: str) -> Verification:
     """
     manifest = read_manifest(folder)
     schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
-    problems = list(_unexpected_files(folder, manifest))
+    problems = [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
     rows = size = count = 0
     for split in manifest["splits"].values():
         for shard in split["shards"]:
@@ -55,11 +55,26 @@ def verify_dataset(folder: str) -> Verification:
 
 
 def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
-    expected = {shard["path"].split("/")[-1] for split in manifest["splits"].values() for shard in split["shards"]}
-    for split in manifest["splits"]:
-        for path, _ in files.list_files(files.join(folder, "examples", f"Split-{split}", "*")):
-            if path.replace("\\", "/").split("/")[-1] not in expected:
-                yield f"{path}: is not in the manifest, but readers of the split will read it. Remove it."
+    shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
+    expected = {files.join(folder, *shard.split("/")) for shard in shards}
+    for path, _ in files.list_files(files.join(folder, "examples", "**")):
+        if path not in expected:
+            yield f"{path}: is not in the manifest, but readers of the examples will read it. Remove it."
+
+
+def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
+    """Yields what the manifest says of splits and of the whole that the numbers of its shards do not add up to."""
+    for name, split in manifest["splits"].items():
+        for key in ("rows", "bytes"):
+            total = sum(shard[key] for shard in split["shards"])
+            if split[key] != total:
+                yield f"dataset.json, split '{name}': found {split[key]:,} {key}, expected {total:,}, the sum of its shards."
+    rows, counts = sum(split["rows"] for split in manifest["splits"].values()), manifest["counts"]
+    if counts["written"] != rows:
+        yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
+    left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"]
+    if counts["written"] != left:
+        yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
 
 
 def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema) -> int:

@@ -257,7 +257,7 @@ def test_all_problems_at_once() -> None:
       x: {vocab: 10}
     split: {train: 0.8, eval: 0.1}
     on_error: {reject: 1}
-    output: {level: 9, num_shards: 0, shard_size: 5 bytes}
+    output: {level: 10, num_shards: 0, shard_size: 5 bytes}
     """
     formats = " or ".join(", ".join(FORMATS).rsplit(", ", 1))
     assert problems(text) == [
@@ -278,7 +278,7 @@ def test_all_problems_at_once() -> None:
         "recipe.yaml:16: on_error.reject: found '1', expected a share of at least 0 and below 1, as 0.001 or 0.1%.",
         "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes.",
         "recipe.yaml:17: output.num_shards: found '0', expected a whole number of at least 1.",
-        "recipe.yaml:17: output.level: found '9', expected a whole number from 0 to 3.",
+        "recipe.yaml:17: output.level: found '10', expected a whole number from 0 to 9.",
         "recipe.yaml:17: output: found both 'num_shards' and 'shard_size', expected one of them.",
     ]
 

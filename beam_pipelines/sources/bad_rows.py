@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
+
+T = TypeVar("T")
 
 MAX_TEXT = 1_000
 _MAX_FOUND = 100
@@ -21,8 +23,8 @@ class BadRow(NamedTuple):
     error: Exception
 
 
-def sift(attempt: Callable[[int, int], pa.RecordBatch], start: int, end: int) -> Iterator[pa.RecordBatch | BadRow]:
-    """Yields the good rows of [start, end) as batches, and the bad ones, in order, by halving what fails.
+def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
+    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by halving what fails.
 
     Args:
       attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a row is bad must not depend on

@@ -85,13 +85,16 @@ class Csv:
         wanted = inference.selected(source, names)
         found = pa.schema([(name, pa.null()) for name in wanted])
         rows = 0
-        for file, body in text.sample_bodies(source, files, dialect):
-            records = body
-            if source.header and body.begins_file:
-                records, header = cut_header(body, dialect, file.path)
-                _check_same_columns(files[0].path, names, file.path, header)
-            schema, number = _infer_body(source, file, records, names, wanted, dialect)
-            found, rows = inference.merge_schemas(found, schema), rows + number
+        for sampled in inference.sample_rounds(source, files):
+            for file, body in text.sample_bodies(source, sampled, dialect):
+                records = body
+                if source.header and body.begins_file:
+                    records, header = cut_header(body, dialect, file.path)
+                    _check_same_columns(files[0].path, names, file.path, header)
+                schema, number = _infer_body(source, file, records, names, wanted, dialect)
+                found, rows = inference.merge_schemas(found, schema), rows + number
+            if rows:
+                break
         if not rows:
             raise DataError(f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the source.")
         nulls = tuple(name for name in wanted if pa.types.is_null(found.field(name).type))

@@ -90,7 +90,7 @@ class CsvParser:
         cells = split_cells(record, self.dialect)
         if len(cells) != len(self.names):
             return "", (
-                f"found {len(cells)} cells, expected {len(self.names)} as in the header. Quote cells that contain the "
+                f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected {len(self.names)}, one for each column. Quote cells that contain the "
                 f"delimiter {chr(self.dialect.delimiter)!r}, or set 'delimiter' and 'quote' of the source."
             )
         for field in self.read_schema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from beam_pipelines.plan import FileInfo
@@ -19,11 +21,23 @@ def sample_files(files: tuple[FileInfo, ...]) -> tuple[FileInfo, ...]:
     return tuple(files[index * (len(files) - 1) // (SAMPLE_FILES - 1)] for index in range(SAMPLE_FILES))
 
 
-def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple[FileInfo, ...]]:
+    """Yields the files to look at and then, in case there were no rows in them, the others, some at a time."""
+    if source.infer == "full":
+        yield files
+        return
+    first = sample_files(files)
+    yield first
+    others = tuple(file for file in files if file not in first)
+    for start in range(0, len(others), SAMPLE_FILES):
+        yield others[start : start + SAMPLE_FILES]
+
+
+def merge_types(left: pa.DataType, right: pa.DataType, is_left_right: bool = False) -> pa.DataType:
     """Returns the type that holds what was found to be ``left`` in one place and ``right`` in another.
 
     Null gives way to anything, int64 to float64, dates to timestamps, whole seconds to fractions; structs merge field by
-    field and lists item by item. Anything else that differs is text.
+    field and lists item by item. Anything else that differs is text, or with ``is_left_right`` it is ``left``.
     """
     types = pa.types
     if left == right or types.is_null(right):
@@ -31,13 +45,13 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if types.is_null(left):
         return right
     if types.is_struct(left) and types.is_struct(right):
-        return pa.struct(list(merge_schemas(pa.schema(list(left)), pa.schema(list(right)))))
+        return pa.struct(list(merge_schemas(pa.schema(list(left)), pa.schema(list(right)), is_left_right)))
     if types.is_list(left) and types.is_list(right):
-        return pa.list_(merge_types(left.value_type, right.value_type))
-    return _merge_scalars(left, right)
+        return pa.list_(merge_types(left.value_type, right.value_type, is_left_right))
+    return _merge_scalars(left, right) or (left if is_left_right else pa.string())
 
 
-def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if {left, right} == {pa.int64(), pa.float64()}:
         return pa.float64()
@@ -46,15 +60,17 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     for one, other in ((left, right), (right, left)):
         if types.is_timestamp(one) and types.is_date(other) and one.tz is None:
             return one
-    return pa.string()
+        if types.is_string(one) and types.is_temporal(other):
+            return one
+    return None
 
 
-def merge_schemas(left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """Merges the types of equal names; new names come after the old ones."""
+def merge_schemas(left: pa.Schema, right: pa.Schema, is_left_right: bool = False) -> pa.Schema:
+    """Merges the types of equal names as ``merge_types`` does; new names come after the old ones."""
     fields = {field.name: field.type for field in left}
     for field in right:
         known = fields.get(field.name, pa.null())
-        fields[field.name] = merge_types(known, field.type)
+        fields[field.name] = merge_types(known, field.type, is_left_right)
     return pa.schema(list(fields.items()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -24,6 +25,8 @@ from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
+# Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
+_MAX_RUNS = 1_000
 _NO_QUOTES = np.empty(0, np.int64)
 
 
@@ -46,12 +49,22 @@ class JsonLines:
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        schema, rows = pa.schema([]), 0
-        for file, body in text.sample_bodies(source, files, text.LINES):
-            table = _infer_body(source, file, body)
-            schema, rows = inference.merge_schemas(schema, table.schema), rows + table.num_rows
+        schema, rows, wrong = pa.schema([]), 0, None
+        for sampled in inference.sample_rounds(source, files):
+            for file, body in text.sample_bodies(source, sampled, text.LINES):
+                runs = _runs(body.data)
+                if runs is None:
+                    raise _contradiction(source, file, body)
+                for run in sorted(runs, key=lambda run: -run.num_rows):
+                    _check_numbers(source, file, body, run)
+                    schema = inference.merge_schemas(schema, run.schema, is_left_right=True)
+                    rows += run.num_rows
+                if not runs and body.data.strip() and not wrong:
+                    wrong = _contradiction(source, file, body)
+            if rows:
+                break
         if not rows:
-            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise wrong or DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
         contents = tables.contents_of(source, [(files[0], schema)])
         read_types = {field.name: field.type for field in contents.read_schema}
         read_types |= {name: _declared_type(read_types[name]) for name in source.types if name in read_types}
@@ -75,16 +88,27 @@ def _declared_type(type_: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(type_) else type_
 
 
-def _infer_body(source: Source, file: FileInfo, body: text.Body) -> pa.Table:
-    """Infers nested types from some lines.
+def _runs(data: bytes) -> list[pa.Table] | None:
+    """Parses lines and infers nested types: one table if all agree, else runs of lines that do, in order.
 
-    Raises:
-      DataError: lines that contradict one another or are no JSON; an integer beyond int64.
+    Lines that are no objects are left out: they are reported when they are read. ``None`` if there are too many of them, or of runs.
     """
-    try:
-        table = _parse(body.data, None, "infer")
-    except bad_rows.ERRORS as error:
-        raise _contradiction(source, file, body, error) from error
+    with contextlib.suppress(*bad_rows.ERRORS):
+        return [_parse(data, None, "infer")]
+    starts, ends = _lines(data)
+    runs: list[pa.Table] = []
+    for number, found in enumerate(
+        bad_rows.sift(lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"), 0, len(starts))
+    ):
+        if number == _MAX_RUNS:
+            return None
+        if not isinstance(found, BadRow):
+            runs.append(found)
+    return runs
+
+
+def _check_numbers(source: Source, file: FileInfo, body: text.Body, table: pa.Table) -> None:
+    """Raises ``DataError`` if an integer beyond int64 became a float64."""
     flat = {
         name: array
         for field, column in zip(table.schema, table.columns, strict=True)
@@ -98,20 +122,20 @@ def _infer_body(source: Source, file: FileInfo, body: text.Body) -> pa.Table:
             and pc.any(pc.greater_equal(pc.abs(values), 2.0**63)).as_py()
         ):
             _check_integers(file, body, name)
-    return table
 
 
-def _contradiction(source: Source, file: FileInfo, body: text.Body, error: Exception) -> DataError:
+def _contradiction(source: Source, file: FileInfo, body: text.Body) -> DataError:
     """Returns the error for a sample that cannot be inferred from: the first line with which it goes wrong."""
     starts, ends = _lines(body.data)
     low, high = 0, len(starts)
-    while high - low > 1:
-        middle = (low + high) // 2
+    error: Exception = ValueError("lines that do not agree")
+    while low < high:
+        middle = (low + high + 1) // 2
         try:
             _parse(body.data[: ends[middle - 1]], None, "infer")
             low = middle
         except bad_rows.ERRORS as earlier:
-            high, error = middle, earlier
+            high, error = middle - 1, earlier
     line = text.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
@@ -129,7 +153,11 @@ def _plain(error: Exception) -> str:
 def _check_integers(file: FileInfo, body: text.Body, name: str) -> None:
     """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond int64."""
     for line in body.data.splitlines():
-        for value in _values(json.loads(line), name) if line.strip() else ():
+        try:
+            values = list(_values(json.loads(line), name)) if line.strip() else []
+        except ValueError:  # a bad line, which is reported when it is read
+            continue
+        for value in values:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise DataError(
                     f"{file.path}, column '{name}': found the integer {value}, expected none beyond int64. "
@@ -265,8 +293,10 @@ def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
     found = list(_values(value, field.name))
     if None in found and nested.is_list(field.type):
         return "found a null inside a list, expected values only. Leave the column out with 'columns'."
+    if not found:
+        return f"{_plain(error)}. Mend the line, or leave the column out with 'columns'."
     cure = f"Mend the line, or leave the column out with 'columns' ({_plain(error)})."
-    if not pa.types.is_string(field.type) and found and isinstance(found[0], str):
+    if not pa.types.is_string(field.type) and isinstance(found[0], str):
         cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
     return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
 

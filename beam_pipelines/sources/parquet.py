@@ -39,10 +39,13 @@ class Parquet:
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         schemas, rows = [], 0
-        for file in inference.sample_files(files) if source.infer == "sample" else files:
-            with _opened(file.path) as (_, parquet):
-                schemas.append((file, parquet.schema_arrow))
-                rows += parquet.metadata.num_rows
+        for sampled in inference.sample_rounds(source, files):
+            for file in sampled:
+                with _opened(file.path) as (_, parquet):
+                    schemas.append((file, parquet.schema_arrow))
+                    rows += parquet.metadata.num_rows
+            if rows:
+                break
         if not rows:
             raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
         return tables.contents_of(source, schemas)

@@ -18,7 +18,7 @@ from beam_pipelines.sources import csv_ranges
 from beam_pipelines.sources.compression import ChecksummedFile, compression_of, decompressed_blocks
 from beam_pipelines.sources.csv_ranges import MAX_RECORD_BYTES, NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 from beam_pipelines.sources.format import PIECE_BYTES, QuoteStates
-from beam_pipelines.sources.inference import SAMPLE_BYTES, sample_files
+from beam_pipelines.sources.inference import SAMPLE_BYTES
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Lines that end in a newline, whatever they hold.
@@ -123,10 +123,9 @@ def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect) -> Itera
         yield Body(offset, waiting, begins_file)
 
 
-def sample_bodies(source: Source, found: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
-    """Yields the records to infer types from: the beginning of some files or, with ``infer: full``, all of all."""
+def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
+    """Yields the records to infer types from: the beginnings of the sampled files or, with ``infer: full``, all of them."""
     full = source.infer == "full"
-    sampled = found if full else sample_files(found)
     size = PIECE_BYTES if full else SAMPLE_BYTES // len(sampled)
     for file in sampled:
         with files.open_read(file.path) as opened:

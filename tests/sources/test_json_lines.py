@@ -127,8 +127,8 @@ def test_a_bad_line_is_found(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": 1}\n{"a": "x"}\n', r"line 2: found .* field 'a' changed from number to string"),
-        ('{"a": 1}\n{"a"\n', "line 2: found"),
+        ('"a"\n{"a"\n', "line 1: found"),
+        ("\n".join(['{"a": 1}', '{"a": "x"}'] * 600), r"line 2: found .* field 'a' changed from number to string"),
         ('{"a": 1}\n{"a": 9223372036854775808}\n', "column 'a': found the integer 9223372036854775808"),
         ('{"a": [[1]]}\n', "column 'a': found type list<item: list<item: int64>>"),
         ('{"a": {"b": 1}, "a.b": 2}\n', "two columns named 'a.b'"),
@@ -142,6 +142,21 @@ def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None
     with pytest.raises(DataError, match=message) as caught:
         plan_of(path)
     assert str(caught.value).startswith(path)
+
+
+@pytest.mark.parametrize("line", ['{"a": "x"}', '{"a": {"b": 1}}', '{"a"', '{"a": 1, "a": 2}', '[{"a": 1}]'])
+@pytest.mark.parametrize("place", [0, 1, 5])
+def test_a_bad_line_in_the_sample_has_no_say(tmp_path: Path, line: str, place: int) -> None:
+    """A line that is no object, or contradicts the others, is found when it is read, wherever it stands."""
+    all_lines = ['{"a": 1}'] * 5
+    all_lines.insert(place, line)
+    plan = plan_of(write(tmp_path / "a.jsonl", "\n".join(all_lines)))
+    with pytest.raises(DataError, match=f"line {place + 1}[,:]"):
+        read.read_table(plan, reject=False)
+    table, counts, rejected = read.read_table(plan, reject=True)
+    assert table.column("a").to_pylist() == [1] * 5
+    assert counts == {"read": 5, "rejected": 1}
+    assert [bad.text for bad in rejected] == [line]
 
 
 def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
