@@ -51,6 +51,7 @@ def commit(
       DataError: rows were lost, or the input changed between the reads.
     """
     check_reads_agree(first, second)
+    check_unchanged(plan)
     check_written(learned.account, learned.shards.num_shards, shards)
     _remove_earlier(folder, shards)
     temporary = files.join(folder, TEMPORARY)
@@ -87,6 +88,22 @@ def check_reads_agree(first: Sequence[Receipt], second: Sequence[Receipt]) -> No
         raise DataError(
             f"the second read lacks {len(before)} pieces of the first; nothing was written. Run again, and report it."
         )
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Checks that no file of a right source was written to since the run was planned.
+
+    Their content is not compared between the reads, as that of the base source is; so their dates are.
+
+    Raises:
+      DataError: names the first file that was.
+    """
+    for name, source in plan.sources.items():
+        for file in source.files if name != plan.recipe.base else ():
+            if files.modified_secs(file.path) != file.modified_secs:
+                raise DataError(
+                    f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
+                )
 
 
 def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]) -> None:

@@ -97,7 +97,9 @@ class Exchange(beam.PTransform):
 
     folder: str | None
 
-    def expand(self, parcels: beam.PCollection[Parcel] | Sequence[beam.PCollection[Parcel]]) -> beam.PCollection[Delivery]:
+    def expand(
+        self, parcels: beam.PCollection[Parcel] | Sequence[beam.PCollection[Parcel]]
+    ) -> beam.PCollection[Delivery]:
         # Flattened only after they are stored: Beam's local runner carries what it flattens through its own memory.
         branches = [parcels] if isinstance(parcels, beam.PCollection) else parcels
         stored = [

@@ -10,7 +10,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -26,20 +26,31 @@ def join(folder: str, *names: str) -> str:
     return str(FileSystems.join(folder, *names))
 
 
-def list_files(pattern: str) -> list[tuple[str, int]]:
-    """Returns (path, bytes) of the files that match a pattern, ordered by path; empty if none does.
+class Listed(NamedTuple):
+    """A file as it was listed: path, size in bytes, and when it was last written, in seconds since 1970."""
+
+    path: str
+    size_bytes: int
+    modified_secs: float
+
+
+def list_files(pattern: str) -> list[Listed]:
+    """Returns the files that match a pattern, ordered by path; none if none does.
 
     A local file, or a folder before the last component, that is called just as the pattern is written is meant itself,
     whatever brackets and stars are in its name.
     """
     if is_local(pattern) and os.path.isfile(pattern):
-        return [(pattern, os.path.getsize(pattern))]
+        return [Listed(pattern, os.path.getsize(pattern), os.path.getmtime(pattern))]
     here, matched = _matched(pattern)
     try:
         found = FileSystems.match([matched])[0].metadata_list
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{pattern}: cannot list files: {error}") from error
-    return sorted((metadata.path[len(here) :], metadata.size_in_bytes) for metadata in found)
+    return sorted(
+        Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
+        for metadata in found
+    )
 
 
 def _matched(pattern: str) -> tuple[str, str]:
@@ -181,3 +192,11 @@ def name_of(path: str) -> str:
 def is_file(path: str) -> bool:
     """Whether a local path is a file."""
     return os.path.isfile(path)
+
+
+def modified_secs(path: str) -> float:
+    """Returns when a file was last written, in seconds since 1970. Raises DataError if it is gone."""
+    try:
+        return os.path.getmtime(path) if is_local(path) else float(FileSystems.last_updated(path))
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{path}: the file was there when the run started, and is gone: {error}") from error

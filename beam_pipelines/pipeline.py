@@ -263,7 +263,7 @@ def check_output(output: str, overwrite: bool) -> None:
                 f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output."
             )
         return
-    found = [path for path, _ in files.list_files(files.join(output, "*"))]
+    found = [listed.path for listed in files.list_files(files.join(output, "*"))]
     strange = [path for path in found if files.name_of(path) not in (*PARTS, TEMPORARY, DESCRIPTION)]
     if strange or (files.is_local(output) and files.is_file(output)):
         raise RecipeError(

@@ -15,10 +15,11 @@ RANGE_BYTES = 16 * MIB
 
 @dataclasses.dataclass(frozen=True)
 class FileInfo:
-    """One input file as it was listed: its path and its size in bytes."""
+    """One input file as it was listed: its path, its size in bytes, when it was last written (seconds since 1970)."""
 
     path: str
     size_bytes: int
+    modified_secs: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

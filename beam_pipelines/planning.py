@@ -17,7 +17,7 @@ from beam_pipelines.read import plan_source
 from beam_pipelines.recipe import Recipe
 from beam_pipelines.schema import read_schema
 from beam_pipelines.select import SelectPlan, plan_select
-from beam_pipelines.split import SplitPlan, plan_split
+from beam_pipelines.split import SplitPlan, check_files, plan_split
 
 T = TypeVar("T")
 
@@ -84,7 +84,10 @@ def make_plan(recipe: Recipe) -> Plan:
     joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
     select = attempt(lambda: plan_select(recipe, joins.schema)) if joins else None
     split = attempt(lambda: plan_split(recipe, select.schema)) if select else None
-    encode = attempt(lambda: plan_encode(recipe, split.schema)) if split else None
+    # What is wrong with the split does not hide what is wrong with the encodings.
+    encode = attempt(lambda: plan_encode(recipe, (split or select).schema)) if select else None
+    if split:
+        attempt(partial(check_files, split, [file.path for file in sources[recipe.base].files]))
     if problems or not joins or not select or not split or not encode:
         raise RecipeProblems(problems)
     return Plan(recipe, sources, joins, select, split, encode, contract)

@@ -80,10 +80,11 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
         matches = files.list_files(resolved)
         if not matches:
             problems.append(problem(source, "path", f"no file matches '{resolved}'."))
-        for path, size in matches:
-            if path in found:
-                problems.append(problem(source, "path", f"{path} is matched twice. Let only one pattern match it."))
-            found[path] = FileInfo(path, size)
+        for listed in matches:
+            if listed.path in found:
+                message = f"{listed.path} is matched twice. Let only one pattern match it."
+                problems.append(problem(source, "path", message))
+            found[listed.path] = FileInfo(*listed)
     return tuple(found.values()), problems
 
 

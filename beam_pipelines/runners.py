@@ -17,7 +17,7 @@ from beam_pipelines.recipe import MIB
 
 LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 
-# Two worker processes cost 3 seconds to start, and then halve the time: worth it from here on (benchmarks/bench_start.py).
+# Two worker processes cost 3 seconds to start, and then halve the time: worth it from here on (benchmarks/bench_stages.py).
 IN_PROCESS_BYTES = 64 * MIB
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.errors\.(DataError|RecipeError): ")

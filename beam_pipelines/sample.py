@@ -19,19 +19,20 @@ from beam_pipelines.serialize import serialize_batch
 from beam_pipelines.shuffle import permutation
 from beam_pipelines.tfrecord import compressor, frame
 
-# Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes measured on 8 MiB of shuffled
+# Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes measured on 4 MiB of shuffled
 # rows is within a few per cent of the whole's: see benchmarks/bench_stages.py.
-SAMPLE_BYTES = 8 * MIB
+SAMPLE_BYTES = 4 * MIB
 # In source order neighbours resemble each other and compress better, so that runs of rows have to be sampled.
 _RUN_ROWS = 1000
 
 
 class Sample(NamedTuple):
-    """Sampled rows of one piece: its split, its (range_number, part), and the rows before encoding."""
+    """Sampled rows of one piece: its split, its (range_number, part), the rows before encoding, and their file's path."""
 
     split: str
     address: tuple[int, int]
     batch: pa.RecordBatch
+    path: str
 
 
 def sample_share(size_bytes: int) -> float:
@@ -53,10 +54,10 @@ def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
 
 def estimate_row_bytes(samples: Sequence[Sample], encode: EncodePlan, output: Output) -> tuple[float, float]:
     """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples."""
-    ordered = [sample.batch for sample in sorted(samples, key=lambda sample: sample.address) if sample.batch.num_rows]
+    ordered = sorted((sample for sample in samples if sample.batch.num_rows), key=lambda sample: sample.address)
     if not ordered:
         return 0.0, 0.0
-    arrays = [frame(serialize_batch(encode_batch(encode, batch, "a sample"))) for batch in ordered]
+    arrays = [frame(serialize_batch(encode_batch(encode, sample.batch, sample.path))) for sample in ordered]
     records = pa.concat_arrays(arrays)
     if output.shuffle:
         records = records.take(pa.array(permutation((output.shuffle_seed,), len(records))))
@@ -87,4 +88,4 @@ class SampleRows(beam.PTransform):
 def _sample(piece: Piece, share: float, shuffle: bool) -> Iterator[Sample]:
     batch = sample_piece(piece, share, shuffle)
     if batch.num_rows:
-        yield Sample(piece.split, (piece.range_number, piece.part), batch)
+        yield Sample(piece.split, (piece.range_number, piece.part), batch, piece.path)

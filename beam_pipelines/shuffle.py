@@ -29,7 +29,8 @@ from beam_pipelines.tfrecord import frame
 
 # lz4 packs framed examples at 0.5 GB/s and unpacks them at 1.8 GB/s a core; zstd halves the size at two thirds of the speed.
 # Blocks live for seconds, mostly in the page cache: see benchmarks/bench_stages.py.
-_BLOCK_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_BLOCK_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 _BLOCK_SCHEMA = pa.schema([pa.field("record", pa.large_binary())])
 
 
@@ -107,7 +108,7 @@ def pack_block(records: pa.LargeBinaryArray) -> bytes:
 
 def unpack_blocks(blocks: Sequence[bytes]) -> pa.LargeBinaryArray:
     """Returns the records of several blocks, one after the other."""
-    arrays = [batch.column(0) for block in blocks for batch in pa.ipc.open_stream(block)]
+    arrays = [batch.column(0) for block in blocks for batch in pa.ipc.open_stream(block, options=_READ_OPTIONS)]
     return pa.concat_arrays(arrays) if arrays else pa.array([], pa.large_binary())
 
 

@@ -200,6 +200,29 @@ def assign_split(plan: SplitPlan, piece: Piece) -> Assignment:
     return np.searchsorted(starts, hashes, side="right").astype(np.uint8)
 
 
+def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
+    """Checks a split by files against the base source's files, before any is read.
+
+    Raises:
+      RecipeProblems: a file matches no pattern or several, or a pattern no file.
+    """
+    if not plan.patterns:
+        return
+    problems: list[Problem] = []
+    used = set()
+    for path in paths:
+        try:
+            used.add(_split_of_file(plan, path))
+        except DataError as error:
+            problems.append(Problem(("split",), str(error)))
+    for index, name in enumerate(plan.names):
+        if index not in used and not problems:
+            pattern = plan.patterns[index]
+            problems.append(Problem(("split", name), f"found no file of the source that matches '{pattern}'."))
+    if problems:
+        raise RecipeProblems(problems)
+
+
 def _split_of_file(plan: SplitPlan, path: str) -> int:
     """Returns the split whose pattern matches a file's whole path or its last component."""
     names = (path, path.replace("\\", "/").rsplit("/", 1)[-1])

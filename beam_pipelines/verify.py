@@ -57,7 +57,7 @@ def verify_dataset(folder: str) -> Verification:
 def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
     shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
     expected = {files.join(folder, *shard.split("/")) for shard in shards}
-    for path, _ in files.list_files(files.join(folder, "examples", "**")):
+    for path, _, _ in files.list_files(files.join(folder, "examples", "**")):
         if path not in expected:
             yield f"{path}: is not in the manifest, but readers of the examples will read it. Remove it."
 

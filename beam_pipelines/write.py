@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import apache_beam as beam
 import google_crc32c
+import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.errors import DataError
-from beam_pipelines.exchange import Delivery, load_payload
+from beam_pipelines.exchange import Address, Delivery, load_payload
 from beam_pipelines.recipe import Output
 from beam_pipelines.shards import ShardPlan, shard_path
 from beam_pipelines.shuffle import permute, unpack_blocks
 from beam_pipelines.tfrecord import READ_BYTES, compressor
+
+T = TypeVar("T")
 
 
 class ShardInfo(NamedTuple):
@@ -53,16 +59,36 @@ def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, 
     stream = compressor(output.compression, output.level)
     rows = size = framed = crc = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
-        contents = zip(delivery.orders, delivery.contents, strict=True)
-        for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
-            records = unpack_blocks([load_payload(content) for _, content in group])
-            records = permute(output, delivery.partition, partition, records)
+        for records in _one_ahead(_partitions(delivery, output)):
             data = data_of(records)
             rows, framed = rows + len(records), framed + data.size
             size, crc = _append(file, stream.compress(data), size, crc)
         size, crc = _append(file, stream.flush(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
     return ShardInfo(split.name, path, rows, size, framed, crc)
+
+
+def _partitions(delivery: Delivery, output: Output) -> Iterator[Callable[[], pa.LargeBinaryArray]]:
+    """Yields for each partition, in order, what loads its records, as they are to be written."""
+    contents = zip(delivery.orders, delivery.contents, strict=True)
+    for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
+        yield partial(_load_partition, [content for _, content in group], output, delivery.partition, partition)
+
+
+def _load_partition(contents: list[bytes | Address], output: Output, shard: int, partition: int) -> pa.LargeBinaryArray:
+    return permute(output, shard, partition, unpack_blocks([load_payload(content) for content in contents]))
+
+
+def _one_ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of steps in order, each computed by a thread while the one before it is used."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        waiting: list[Future[T]] = []
+        for step in steps:
+            waiting.append(executor.submit(step))
+            if len(waiting) == 2:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
 
 
 def _append(file: BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]:

@@ -281,6 +281,25 @@ def test_an_input_that_changes_between_the_reads_is_noticed(
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
+def test_a_right_source_that_changes_during_the_run_is_noticed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A joined table that is written to between the two reads fails the run and is named."""
+    (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
+    users = tmp_path / "users.jsonl"
+    users.write_bytes((data / "users.jsonl").read_bytes())
+    original = pipeline.check_anomalies
+
+    def change(*arguments: Any) -> Any:
+        users.write_bytes((data / "users.jsonl").read_bytes().replace(b'"age": 1,', b'"age": 2,'))
+        return original(*arguments)
+
+    monkeypatch.setattr(pipeline, "check_anomalies", change)
+    with pytest.raises(DataError, match=r"users\.jsonl: the file changed during the run"):
+        converted(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out" / "dataset.json").exists()
+
+
 def test_null_label_is_an_error(tmp_path: Path) -> None:
     """A row without a label is not written silently."""
     (tmp_path / "t.csv").write_text("a,y\n1,2\n3,\n")

@@ -82,7 +82,8 @@ def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / "a.csv", "a\n1\n")
     plan = read.plan_source(read.Source("s", ("data/*.csv",)), str(tmp_path))
-    assert plan.files == (plans.FileInfo(str(tmp_path / "data" / "a.csv"), 4),)
+    path = tmp_path / "data" / "a.csv"
+    assert plan.files == (plans.FileInfo(str(path), 4, path.stat().st_mtime),)
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:

@@ -278,3 +278,18 @@ def test_assign_split_hands_over_receipts():
             Receipt(0, 1, empty.counts, {}, path="f.csv"),
         ]
         assert_that(outputs.receipts, equal_to(receipts), label="CheckReceipts")
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (["a/train-1.csv", "a/other.csv", "a/eval.csv"], "matches no split"),
+        (["a/train-1.csv"], "no file of the source that matches 'eval"),
+    ],
+)
+def test_files_are_checked_before_they_are_read(paths: list[str], message: str) -> None:
+    """A file without a split, and a split without a file, are found at planning."""
+    plan = split.SplitPlan(("train", "eval"), pa.schema([]), patterns=("train*", "eval*"))
+    with pytest.raises(RecipeProblems, match=message):
+        split.check_files(plan, paths)
+    split.check_files(plan, ["a/train-1.csv", "a/eval-1.csv"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +12,10 @@ import pyarrow as pa
 T = TypeVar("T")
 
 MAX_TEXT = 1_000
+# Rows up to which cutting around single rows beats halving: with 1 % bad rows of 40 columns 2.5 ms a bad row, against 9.5.
+_SHORT = 512
+# pyarrow.csv counts from 1, "Row #12", pyarrow.json from 0, "in row 11".
+_ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
 
 # What a reader says of a value that it cannot take.
@@ -24,7 +30,10 @@ class BadRow(NamedTuple):
 
 
 def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
-    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by halving what fails.
+    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by cutting up what fails.
+
+    Long stretches are halved. A short one is cut around the row that the error names, which spares most of the attempts; should the
+    error name another row than the bad one, that costs time and changes nothing.
 
     Args:
       attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a row is bad must not depend on
@@ -39,9 +48,19 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
         if end - start == 1:
             yield BadRow(start, error)
             return
-    middle = (start + end) // 2
-    yield from sift(attempt, start, middle)
-    yield from sift(attempt, middle, end)
+        cuts = _around_named_row(error, start, end) if end - start <= _SHORT else ((start + end) // 2,)
+    for begin, stop in itertools.pairwise((start, *cuts, end)):
+        yield from sift(attempt, begin, stop)
+
+
+def _around_named_row(error: Exception, start: int, end: int) -> tuple[int, ...]:
+    """Returns where to cut so that the row that pyarrow's error names is alone; the middle if it names none."""
+    match = _ROW.search(str(error))
+    if match is None:
+        return ((start + end) // 2,)
+    named = start + (int(match["from_one"]) - 1 if match["from_one"] else int(match["from_zero"]))
+    row = min(max(named, start), end - 1)
+    return row, row + 1
 
 
 def clip(text: str, limit: int = MAX_TEXT) -> str:

@@ -6,17 +6,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+# A worker has its own core; Arrow's thread pool would only get in the way of the others'.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
 
 def pack(values: pa.Array, counts: npt.NDArray[np.int64]) -> bytes:
     """Returns values and counts as an Arrow IPC stream, compressed with lz4 (most counts are small)."""
     batch = pa.record_batch([values, pa.array(counts)], names=["values", "counts"])
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 
 def unpack(stream: bytes) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """Returns what ``pack`` was given."""
-    batch = pa.ipc.open_stream(stream).read_next_batch()
+    batch = pa.ipc.open_stream(stream, options=pa.ipc.IpcReadOptions(use_threads=False)).read_next_batch()
     return batch.column(0), batch.column(1).to_numpy()

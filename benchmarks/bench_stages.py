@@ -1,0 +1,373 @@
+"""Measures every stage alone, one thread in one process, and beside them the whole and the loop people write today.
+
+Each stage works on all rows of the table of ``criteo_like.py``, cut into pieces as a conversion cuts them; what it needs is
+made before the clock starts. The table gives the repeat of least wall time; where its CPU time is another, the machine was busy with something
+else, or the stage waited. What needs a fresh process (imports, start-up, the whole, the loop) is watched as by
+``bench_convert.py``.
+
+  python benchmarks/bench_stages.py --rows 200000
+  python benchmarks/bench_stages.py --only serialize frame compress
+  python benchmarks/bench_stages.py --only convert --repeats 1   # minutes: one process or two, by size
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import io
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
+
+import criteo_like
+import processes
+from beam_pipelines import hashing, join_index, read, sample, select, shuffle, split
+from beam_pipelines.binary_arrays import byte_lengths, data_of
+from beam_pipelines.encode import encode_batch
+from beam_pipelines.pieces import Piece
+from beam_pipelines.plan import SourcePlan, cut_ranges
+from beam_pipelines.recipe import MIB, Compression, Recipe, Split
+from beam_pipelines.serialize import serialize_batch
+from beam_pipelines.statistics import TableStatistics
+from beam_pipelines.statistics.table import is_text
+from beam_pipelines.tfrecord import compressor, frame, read_record_blocks
+from clicks import OUTPUT, SHARDS, Clicks, quote_states
+from measuring import HEADER, Stages, Work, line, print_line
+
+COLUMN_OF_JOIN = "C26"
+RECIPE = Recipe(
+    "clicks",
+    {},
+    "clicks",
+    filter="C1 IS NOT NULL",
+    derive={"I0": "coalesce(I1, 0) + coalesce(I2, 0)"},
+    split=Split({"train": 0.9, "eval": 0.1}),
+)
+
+stages = Stages()
+
+
+# Reading
+
+
+@stages.add(("scan for quotes, none there", "plan"), ("scan for quotes, every text quoted", "quoted_plan"))
+def scan(clicks: Clicks, which: str) -> Work:
+    """What each range does to the quote automaton."""
+    plan: SourcePlan = getattr(clicks, which)
+    return Work(lambda: [read.scan_range(plan, range_) for range_ in plan.ranges], clicks.rows, plan.size_bytes)
+
+
+@stages.add(("read", "plan"), ("read, every text quoted", "quoted_plan"))
+def read_pieces(clicks: Clicks, which: str) -> Work:
+    """Typed CSV into pieces; CRC and cut included."""
+    plan: SourcePlan = getattr(clicks, which)
+    states = quote_states(plan)
+
+    def run() -> list[Piece]:
+        return [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, states, reject=False)]
+
+    return Work(run, clicks.rows, plan.size_bytes, lambda pieces: f"{len(plan.ranges)} ranges, {len(pieces)} pieces")
+
+
+@stages.add(
+    ("read by bare pyarrow, types given, blocks of 16 MiB", True, 16),
+    ("read by bare pyarrow, types given, blocks of 1 MiB", True, 1),
+    ("read by bare pyarrow, types inferred, blocks of 1 MiB", False, 1),
+)
+def read_bare(clicks: Clicks, types_given: bool, mebibytes: int) -> Work:
+    """What anyone gets from ``pyarrow.csv``."""
+    types = {field.name: field.type for field in clicks.plan.read_schema} if types_given else None
+    read_options = pa_csv.ReadOptions(use_threads=False, block_size=mebibytes * MIB)
+    convert_options = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+    path = clicks.plan.files[0].path
+    return Work(
+        lambda: pa_csv.read_csv(path, read_options=read_options, convert_options=convert_options),
+        clicks.rows,
+        clicks.plan.size_bytes,
+    )
+
+
+@stages.add(*((f"read, statistics, serialize: ranges of {size} MiB", size) for size in (1, 4, 16, 64)))
+def ranges(clicks: Clicks, mebibytes: int) -> Work:
+    """A worker's way through ranges of another size (plan.RANGE_BYTES)."""
+    plan = dataclasses.replace(clicks.plan, ranges=cut_ranges(clicks.plan.files, True, mebibytes * MIB))
+    states = quote_states(plan)
+
+    def run() -> TableStatistics:
+        parts = []
+        for range_ in plan.ranges:
+            for piece in read.read_range(plan, range_, states, reject=False):
+                parts.append(TableStatistics.of(piece.batch))
+                frame(serialize_batch(encode_batch(clicks.encode, piece.batch, piece.path)))
+        return TableStatistics.merged(parts)
+
+    return Work(run, clicks.rows, plan.size_bytes, lambda _: f"{len(plan.ranges)} ranges")
+
+
+# From rows to features
+
+
+def each_piece(clicks: Clicks, run: Callable[[Piece], Any], note: Callable[[Any], str] = lambda _: "") -> Work:
+    """A stage that takes piece after piece."""
+    return Work(lambda: [run(piece) for piece in clicks.pieces], clicks.rows, clicks.piece_bytes, note)
+
+
+@stages.add(("index the right side of a join, 100,000 keys",))
+def index(_: Clicks) -> Work:
+    """What each worker process does once."""
+    right = right_side()
+    return Work(lambda: index_right(right), right.num_rows, right.nbytes)
+
+
+@stages.add(("join, broadcast",))
+def join(clicks: Clicks) -> Work:
+    """Probes the index with one text column and adds a number."""
+    found = index_right(right_side())
+
+    def matched(results: list[tuple[pa.RecordBatch, dict[str, int]]]) -> str:
+        return f"{sum(counts['matched/0'] for _, counts in results) / clicks.rows:.0%} of the rows match"
+
+    return each_piece(
+        clicks, lambda piece: join_index.join_batch(piece.batch, found, [COLUMN_OF_JOIN], "left"), matched
+    )
+
+
+def right_side() -> pa.Table:
+    """Returns a table with all values of one column, and a number for each."""
+    values = criteo_like.make_vocabulary(criteo_like.CATEGORICALS - 1, criteo_like.LARGEST_VOCABULARY).values
+    return pa.table({COLUMN_OF_JOIN: values, "weight": np.arange(len(values))})
+
+
+def index_right(right: pa.Table) -> join_index.JoinIndex:
+    """Indexes the right side."""
+    return join_index.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
+
+
+@stages.add(("select: a filter and a derived column",))
+def select_rows(clicks: Clicks) -> Work:
+    """DuckDB, and a copy of what the filter leaves."""
+    plan = select.plan_select(RECIPE, clicks.plan.schema)
+    return each_piece(clicks, lambda piece: select.select_piece(piece, plan))
+
+
+@stages.add(("hash of the whole row", None), ("hash of one text column", COLUMN_OF_JOIN))
+def hash_rows(clicks: Clicks, column: str | None) -> Work:
+    """What decides the split."""
+    names = [column] if column else clicks.plan.schema.names
+    arrays = [[piece.batch.column(name) for name in names] for piece in clicks.pieces]
+    size = sum(array.nbytes for columns in arrays for array in columns)
+    return Work(lambda: [hashing.hash_rows(columns) for columns in arrays], clicks.rows, size)
+
+
+@stages.add(("split, by the whole row", ()), ("split, by one text column", (COLUMN_OF_JOIN,)))
+def split_rows(clicks: Clicks, by: tuple[str, ...]) -> Work:
+    """The hash, and a copy of each split's rows."""
+    recipe = dataclasses.replace(RECIPE, split=dataclasses.replace(RECIPE.split, by=by))
+    plan = split.plan_split(recipe, clicks.plan.schema)
+    return each_piece(clicks, lambda piece: list(split.split_piece(plan, piece)))
+
+
+@stages.add(("statistics",))
+def statistics(clicks: Clicks) -> Work:
+    """Of each piece."""
+    return each_piece(clicks, lambda piece: TableStatistics.of(piece.batch))
+
+
+@stages.add(("statistics, merged",))
+def merge_statistics(clicks: Clicks) -> Work:
+    """Of all pieces together."""
+    parts = [TableStatistics.of(piece.batch) for piece in clicks.pieces]
+    return Work(lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} pieces")
+
+
+@stages.add(("encode, values kept",))
+def encode(clicks: Clicks) -> Work:
+    """Columns become features; here there is nothing to convert."""
+    return each_piece(clicks, lambda piece: encode_batch(clicks.encode, piece.batch, piece.path))
+
+
+# From features to shards
+
+
+@stages.add(("serialize",))
+def serialize(clicks: Clicks) -> Work:
+    """Our serializer."""
+    size = sum(batch.nbytes for batch in clicks.features)
+
+    def size_of(made: list[pa.Array]) -> str:
+        return f"{sum(array.nbytes for array in made) / clicks.rows:.0f} bytes a row come out"
+
+    return Work(lambda: [serialize_batch(batch) for batch in clicks.features], clicks.rows, size, size_of)
+
+
+@stages.add(("serialize by tfx-bsl: conversion", True, False), ("serialize by tfx-bsl: encoder", False, True))
+def serialize_by_tfx_bsl(clicks: Clicks, converts: bool, encodes: bool) -> Work:
+    """tfx-bsl's encoder, and the conversion to the ``large_list`` columns that it wants."""
+    batches = [batch if converts else in_large_lists(batch) for batch in clicks.features]
+    step = RecordBatchToExamplesEncoder().encode if encodes else in_large_lists
+    return Work(lambda: [step(batch) for batch in batches], clicks.rows, sum(batch.nbytes for batch in batches))
+
+
+def in_large_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Makes of each value a list of one, of each null a null, and of texts bytes with wide offsets."""
+    arrays = []
+    for array in batch.columns:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(valid)])
+        mask = np.append(~valid, False)  # the last offset ends the last list
+        values = pc.drop_null(array)
+        values = values.cast(pa.large_binary()) if is_text(array.type) else values
+        arrays.append(pa.LargeListArray.from_arrays(pa.array(offsets, mask=mask), values))
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+
+def framed_bytes(clicks: Clicks) -> int:
+    """Returns the bytes of all framed examples."""
+    return sum(data_of(records).size for records in clicks.framed)
+
+
+@stages.add(("frame",))
+def frame_examples(clicks: Clicks) -> Work:
+    """TFRecord's lengths and CRCs."""
+    size = sum(int(byte_lengths(examples).sum()) for examples in clicks.examples)
+    return Work(lambda: [frame(examples) for examples in clicks.examples], clicks.rows, size)
+
+
+@stages.add(("scatter, packing included",))
+def scatter(clicks: Clicks) -> Work:
+    """Permutes, cuts into blocks, packs."""
+    return Work(clicks.scatter, clicks.rows, framed_bytes(clicks), lambda _: f"{SHARDS} shards")
+
+
+def packed(records: pa.Array, codec: str) -> bytes:
+    """Packs as ``shuffle.pack_block`` does, by any codec."""
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays([records], ["record"])
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def block_records(clicks: Clicks) -> list[pa.LargeBinaryArray]:
+    """Returns the records of each block."""
+    return [shuffle.unpack_blocks([block]) for shard in clicks.blocks for block in shard]
+
+
+@stages.add(*((f"pack by {codec}", codec) for codec in ("lz4", "zstd")))
+def pack(clicks: Clicks, codec: str) -> Work:
+    """Packing alone."""
+    size, parts = framed_bytes(clicks), block_records(clicks)
+    return Work(lambda: [packed(part, codec) for part in parts], clicks.rows, size, ratio_to(size))
+
+
+@stages.add(*((f"unpack by {codec}", codec) for codec in ("lz4", "zstd")))
+def unpack(clicks: Clicks, codec: str) -> Work:
+    """Unpacking alone; the bytes are the unpacked ones."""
+    blocks = [packed(part, codec) for part in block_records(clicks)]
+    return Work(lambda: [shuffle.unpack_blocks([block]) for block in blocks], clicks.rows, framed_bytes(clicks))
+
+
+def ratio_to(size: int) -> Callable[[Any], str]:
+    """Returns a note on how much smaller the output is."""
+    return lambda made: f"ratio {size / sum(len(part) for part in made):.2f}"
+
+
+@stages.add(("unpack and permute",))
+def permute(clicks: Clicks) -> Work:
+    """What a shard's writer does before it compresses."""
+    return Work(clicks.permute, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard))
+
+
+CODECS: tuple[tuple[str, Compression, int], ...] = (
+    ("none", "none", 0),
+    ("isal 1", "gzip", 1),
+    ("isal 3", "gzip", 3),
+    ("zlib 1", "zlib", 1),
+    ("zlib 6", "gzip", 6),
+)
+
+
+@stages.add(*((f"compress: {name}", compression, level) for name, compression, level in CODECS))
+def compress(clicks: Clicks, compression: Compression, level: int) -> Work:
+    """Shards as files."""
+    size = sum(data.size for data in clicks.records)
+    return Work(lambda: compressed(clicks.records, compression, level), clicks.rows, size, ratio_to(size))
+
+
+def compressed(contents: Sequence[pa.Buffer], compression: Compression, level: int) -> list[bytes]:
+    """Compresses each content as one stream."""
+    streams = [(compressor(compression, level), data) for data in contents]
+    return [stream.compress(data) + stream.flush() for stream, data in streams]
+
+
+@stages.add(("verify: decompress, check CRCs",))
+def read_back(clicks: Clicks) -> Work:
+    """All records of gzip shards."""
+    shards = compressed(clicks.records, "gzip", 1)
+
+    def run() -> list[list[bytes]]:
+        return [block for shard in shards for block in read_record_blocks(io.BytesIO(shard), "shard", "gzip")]
+
+    return Work(run, clicks.rows, sum(len(shard) for shard in shards))
+
+
+@stages.add(("verify: parse by the schema",))
+def parse(clicks: Clicks) -> Work:
+    """tfx-bsl's decoder, as ``verify`` uses it."""
+    decoder = ExamplesToRecordBatchDecoder(clicks.schema)
+    blocks = [examples.to_pylist() for examples in clicks.examples]
+    return Work(lambda: [decoder.DecodeBatch(block) for block in blocks], clicks.rows, framed_bytes(clicks))
+
+
+@stages.add(
+    ("estimate the shard size, shuffled", True, 1.0),
+    ("estimate the shard size, source order", False, 1.0),
+    ("estimate the shard size, a tenth of the rows", True, 0.1),
+)
+def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
+    """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows compressed."""
+    pieces = [piece._replace(batch=piece.batch.slice(0, int(piece.batch.num_rows * part))) for piece in clicks.pieces]
+    output = dataclasses.replace(OUTPUT, shuffle=shuffled)
+    share = sample.sample_share(clicks.plan.size_bytes)
+
+    def estimated(rate: float) -> tuple[float, float]:
+        batches = [(piece, sample.sample_piece(piece, rate, shuffled)) for piece in pieces]
+        samples = [sample.Sample("train", (piece.range_number, piece.part), batch) for piece, batch in batches]
+        return sample.estimate_row_bytes(samples, clicks.encode, output)
+
+    def note(found: tuple[float, float]) -> str:
+        truth = estimated(1.0)
+        return f"sampled {share:.1%}; off by {found[0] / truth[0] - 1:+.2%} compressed, {found[1] / truth[1] - 1:+.2%} framed"
+
+    return Work(lambda: estimated(share), sum(piece.batch.num_rows for piece in pieces), 0, note)
+
+
+def main() -> None:
+    """Measures what was asked for and prints a Markdown table, line by line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="beginnings of names in the table")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    arguments = parser.parse_args()
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    clicks = Clicks(arguments.folder.resolve(), arguments.rows)
+    chosen = Stages([*stages, *processes.stages]).chosen(arguments.only)
+    size = f"{arguments.rows:,} rows, {clicks.plan.size_bytes / 1e6:,.0f} MB of CSV"
+    print(f"{size}, best of {arguments.repeats}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before\n")
+    print_line(HEADER)
+    print("|---" + "|---:" * (len(HEADER) - 2) + "|---|")
+    for stage in chosen:
+        print_line(line(stage, clicks, arguments.repeats))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The table of ``criteo_like.py`` at every point of a conversion, for stages to start from."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pathlib
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+import criteo_like
+from beam_pipelines import read, shuffle
+from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.encode import EncodePlan, encode_batch, plan_encode
+from beam_pipelines.exchange import Parcel
+from beam_pipelines.pieces import Piece
+from beam_pipelines.plan import SourcePlan
+from beam_pipelines.recipe import Output, Recipe, Source
+from beam_pipelines.schema import infer_schema
+from beam_pipelines.serialize import serialize_batch
+from beam_pipelines.shards import ShardPlan, SplitShards
+from beam_pipelines.sources.csv_ranges import fold
+from beam_pipelines.statistics import TableStatistics
+from beam_pipelines.tfrecord import frame
+
+SHARDS = 8
+OUTPUT = Output(num_shards=SHARDS, shuffle_seed=7)
+
+
+class Clicks:
+    """The table; each point is made when it is first asked for, and kept.
+
+    Attributes:
+      folder: for files.
+      rows: of the table.
+    """
+
+    def __init__(self, folder: pathlib.Path, rows: int) -> None:
+        self.folder = folder
+        self.rows = rows
+
+    def file(self, rows: int) -> pathlib.Path:
+        """Returns the CSV file with that many rows."""
+        path = self.folder / f"clicks-{rows}.csv"
+        if not path.exists():
+            criteo_like.write(path, rows, seed=7)
+        return path
+
+    @functools.cached_property
+    def plan(self) -> SourcePlan:
+        """The table as it is generated: without quotes."""
+        return plan_source(self.file(self.rows))
+
+    @functools.cached_property
+    def quoted_plan(self) -> SourcePlan:
+        """The same with quotes around every text."""
+        path = self.folder / f"clicks-{self.rows}-quoted.csv"
+        options = pa_csv.WriteOptions(quoting_style="needed")
+        pa_csv.write_csv(pa_csv.read_csv(self.file(self.rows)), path, options)
+        return plan_source(path)
+
+    @functools.cached_property
+    def pieces(self) -> list[Piece]:
+        """What the reader makes."""
+        return read_pieces(self.plan)
+
+    @functools.cached_property
+    def piece_bytes(self) -> int:
+        """Bytes of all pieces, as Arrow data."""
+        return sum(piece.batch.nbytes for piece in self.pieces)
+
+    @functools.cached_property
+    def encode(self) -> EncodePlan:
+        """Values kept as they are."""
+        return plan_encode(Recipe("clicks", {}, "clicks"), self.plan.schema)
+
+    @functools.cached_property
+    def features(self) -> list[pa.RecordBatch]:
+        """The pieces' columns as features."""
+        return [encode_batch(self.encode, piece.batch, piece.path) for piece in self.pieces]
+
+    @functools.cached_property
+    def examples(self) -> list[pa.Array]:
+        """Serialized tf.Examples of each piece."""
+        return [serialize_batch(batch) for batch in self.features]
+
+    @functools.cached_property
+    def framed(self) -> list[pa.LargeBinaryArray]:
+        """The same with TFRecord's framing."""
+        return [frame(examples) for examples in self.examples]
+
+    @functools.cached_property
+    def shards(self) -> ShardPlan:
+        """A plan of one split."""
+        starts = itertools.accumulate((piece.batch.num_rows for piece in self.pieces), initial=0)
+        offsets = {(piece.range_number, piece.part): start for piece, start in zip(self.pieces, starts, strict=False)}
+        return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
+
+    @functools.cached_property
+    def blocks(self) -> list[list[bytes]]:
+        """For each shard the packed records that pieces send to it."""
+        parcels = self.scatter()
+        return [[parcel.payloads[shard] for parcel in parcels if shard in parcel.payloads] for shard in range(SHARDS)]
+
+    @functools.cached_property
+    def records(self) -> list[pa.Buffer]:
+        """The bytes of each shard, shuffled and not compressed."""
+        return [data_of(records) for records in self.permute()]
+
+    @functools.cached_property
+    def schema(self) -> bytes:
+        """The TFMD schema of the rows, serialized."""
+        statistics = TableStatistics.merged([TableStatistics.of(piece.batch) for piece in self.pieces])
+        return bytes(infer_schema({"train": statistics}).SerializeToString())
+
+    def scatter(self) -> list[Parcel]:
+        """Deals all records out to the shards and packs them."""
+        addressed = zip(self.pieces, self.framed, strict=True)
+        return [
+            parcel
+            for piece, records in addressed
+            for parcel in shuffle.scatter(self.shards, OUTPUT, "train", (piece.range_number, piece.part), records)
+        ]
+
+    def permute(self) -> list[pa.LargeBinaryArray]:
+        """Unpacks each shard's blocks and brings its records in order."""
+        unpacked = (shuffle.unpack_blocks(blocks) for blocks in self.blocks)
+        return [shuffle.permute(OUTPUT, shard, 0, records) for shard, records in enumerate(unpacked)]
+
+
+def plan_source(path: pathlib.Path) -> SourcePlan:
+    """Plans to read one file."""
+    return read.plan_source(Source("clicks", (str(path),)), "")
+
+
+def quote_states(plan: SourcePlan) -> dict[str, bytes]:
+    """Returns what the scan for quotes finds, if the plan needs one."""
+    scans = read.ranges_to_scan(plan)
+    return {scans[0].file.path: fold(read.scan_range(plan, range_) for range_ in scans)} if scans else {}
+
+
+def read_pieces(plan: SourcePlan) -> list[Piece]:
+    """Reads all ranges of a source of one file."""
+    states = quote_states(plan)
+    return [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, states, reject=False)]
