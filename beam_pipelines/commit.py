@@ -174,6 +174,7 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
 def _remove_earlier(folder: str, shards: Sequence[ShardInfo]) -> None:
     """Removes an earlier dataset, its manifest first; but not shards of this run, which an earlier attempt has moved."""
     files.delete(files.join(folder, FILE_NAME))
+    files.delete(files.join(folder, DESCRIPTION))
     temporary = files.join(folder, TEMPORARY)
     if all(files.exists(_under(temporary, shard.path)) for shard in shards):
         for part in PARTS:

@@ -71,8 +71,23 @@ def split_arguments(arguments: list[str], own_flags: dict[str, Flag]) -> tuple[l
             if flag.takes_value and not equals:
                 target.extend(_following(rest, flag))
     if beam_options:
-        _beam_parser().parse_args(beam_options)
+        _check_values(_beam_parser().parse_args(beam_options))
     return own, beam_options
+
+
+def _check_values(options: argparse.Namespace) -> None:
+    """Checks what Beam takes as it is and then fails over in its own way."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    known = StandardOptions.KNOWN_RUNNER_NAMES
+    names = {name.lower().removesuffix("runner") for name in known}
+    runner = options.runner
+    if runner and "." not in runner and runner.lower().removesuffix("runner") not in names:
+        raise click.UsageError(f"found --runner {runner}, expected one of {', '.join(known)}.{nearest(runner, known)}")
+    if (options.direct_num_workers or 0) < 0:
+        raise click.UsageError(
+            f"found --direct_num_workers {options.direct_num_workers}, expected a number from 0 (all cores) up."
+        )
 
 
 def _find(name: str, flags: dict[str, Flag]) -> Flag | None:

@@ -6,16 +6,18 @@ import contextlib
 import logging
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, TypeOptions
-from apache_beam.runners.portability.fn_api_runner import worker_handlers
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
+from apache_beam.runners.worker import sdk_worker
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from beam_pipelines.errors import DataError, PipelineError
 from beam_pipelines.recipe import MIB
-
-LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 
 # Two worker processes cost 3 seconds to start, and then halve the time: worth it from here on (benchmarks/bench_stages.py).
 IN_PROCESS_BYTES = 64 * MIB
@@ -37,7 +39,7 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
     """
     options = PipelineOptions(list(arguments))
     standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
-    if standard.runner not in (None, *LOCAL_RUNNERS):
+    if standard.runner is not None and standard.runner.lower().removesuffix("runner") not in ("direct", "fnapi"):
         return options
     standard.runner = "FnApiRunner"
     given = {argument.split("=")[0] for argument in arguments}
@@ -58,7 +60,7 @@ def available_cores() -> int:
 
 def is_local(options: PipelineOptions) -> bool:
     """Whether the pipeline runs on this machine, in processes that see its files."""
-    return options.view_as(StandardOptions).runner in LOCAL_RUNNERS
+    return bool(options.view_as(StandardOptions).runner == "FnApiRunner")
 
 
 @contextlib.contextmanager
@@ -83,8 +85,8 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> Non
     Raises:
       PipelineError: the pipeline failed with one of ours, in whichever process.
     """
-    with size_based_flushes():
-        pipeline = beam.Pipeline(options=options)
+    with size_based_flushes(), _silent_workers():
+        pipeline = beam.Pipeline(_local_processes(options), options=options)
         build(pipeline)
         try:
             pipeline.run().wait_until_finish()
@@ -106,7 +108,32 @@ def _message(text: str) -> str:
     return _ERROR_END.split(text, maxsplit=1)[0].strip()
 
 
-def quieten() -> None:
-    """Silences the chatter of Beam and its libraries; their errors reach the user as ours."""
-    for name in ("apache_beam", "root", "grpc", "google"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
+    """Returns the local runner with our command for its worker processes, or ``None`` where Beam's own choice stands.
+
+    Beam's command breaks where Python lies under a path with a space, and its workers print tracebacks.
+    """
+    direct = options.view_as(DirectOptions)
+    if not is_local(options) or direct.direct_running_mode != "multi_processing":
+        return None
+    direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
+    silent = "" if _is_talkative() else " 2>/dev/null"
+    command = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main{silent}"
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+
+
+@contextlib.contextmanager
+def _silent_workers() -> Iterator[None]:
+    """Keeps workers that are threads of this process from printing the tracebacks of errors that reach the user anyway."""
+    if _is_talkative():
+        yield
+        return
+    sdk_worker.print = lambda *_, **__: None  # the name that the module's own calls find first
+    try:
+        yield
+    finally:
+        del sdk_worker.print
+
+
+def _is_talkative() -> bool:
+    return logging.getLogger().isEnabledFor(logging.ERROR)

@@ -339,7 +339,9 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
 
     def estimated(rate: float) -> tuple[float, float]:
         batches = [(piece, sample.sample_piece(piece, rate, shuffled)) for piece in pieces]
-        samples = [sample.Sample("train", (piece.range_number, piece.part), batch) for piece, batch in batches]
+        samples = [
+            sample.Sample("train", (piece.range_number, piece.part), batch, piece.path) for piece, batch in batches
+        ]
         return sample.estimate_row_bytes(samples, clicks.encode, output)
 
     def note(found: tuple[float, float]) -> str:

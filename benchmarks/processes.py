@@ -19,7 +19,6 @@ RUN_PIPELINE = """
 import sys, time
 import apache_beam as beam
 from beam_pipelines import runners
-runners.quieten()
 workers, elements = sys.argv[1:]
 options = runners.pipeline_options([f"--direct_num_workers={workers}"], 0)
 start = time.perf_counter()
@@ -87,11 +86,15 @@ def loop(clicks: Clicks) -> Work:
     return work._replace(run=run)
 
 
-CONVERSIONS = [(size, workers) for size in (16, 32, 64, 128) for workers in (1, 2)]
+CONVERSIONS = [(size, workers) for size in (16, 32, 64, 128, 256) for workers in (1, 2)]
 
 
 @stages.add(
-    *((f"convert {size} MiB, {workers} processes", size, workers) for size, workers in CONVERSIONS), on_demand=True
+    *(
+        (f"convert {size} MiB, {workers} process{'es'[: 2 * workers - 2]}", size, workers)
+        for size, workers in CONVERSIONS
+    ),
+    on_demand=True,
 )
 def convert(clicks: Clicks, mebibytes: int, workers: int) -> Work:
     """From which size on two processes are worth their start (runners.IN_PROCESS_BYTES)."""

@@ -60,6 +60,7 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
         ([], 1 * MIB, "in_memory", 1),
         ([], 1000 * MIB, "multi_processing", runners.available_cores()),
         (["--runner=DirectRunner", "--direct_num_workers=3"], 1 * MIB, "multi_processing", 3),
+        (["--runner=direct", "--direct_num_workers=3"], 1 * MIB, "multi_processing", 3),
         (["--direct_num_workers=1"], 1000 * MIB, "in_memory", 1),
         (["--direct_num_workers=0"], 1 * MIB, "multi_processing", runners.available_cores()),
         (["--direct_num_workers=2", "--direct_running_mode=multi_threading"], 1, "multi_threading", 2),
