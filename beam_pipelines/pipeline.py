@@ -28,7 +28,7 @@ from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.planning import Plan
 from beam_pipelines.progress import ProgressLog, show_progress
-from beam_pipelines.read import ReadBatches
+from beam_pipelines.read import ReadBatches, ScanQuotes
 from beam_pipelines.sample import SampleRows, sample_share
 from beam_pipelines.select import SelectBatches
 from beam_pipelines.shuffle import ScatterRecords
@@ -73,6 +73,7 @@ class ReadSplits(beam.PTransform):
 
     plan: Plan
     folders: Folders
+    states: beam.PCollection[Any]  # of ScanQuotes: both reads share one scan
     check_key: bool
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
@@ -80,7 +81,7 @@ class ReadSplits(beam.PTransform):
         sizes = [piece.end - piece.start for piece in plan.base.ranges]
         pieces = (
             begin
-            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0)
+            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0, self.states)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = begin | "NoKeys" >> beam.Create([])
@@ -108,10 +109,11 @@ class FirstRead(beam.PTransform):
 
     plan: Plan
     folders: Folders
+    states: beam.PCollection[Any]
 
     def expand(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection[Learned], beam.PCollection[Receipt]]:
         plan = self.plan
-        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders, check_key=True)
+        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders, self.states, check_key=True)
         names = plan.recipe.split.names
         share = sample_share(plan.base.size_bytes)
         statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
@@ -144,12 +146,13 @@ class Conversion(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
-        learned, first = begin | "FirstRead" >> FirstRead(plan, folders.under("first"))
+        states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
+        learned, first = begin | "FirstRead" >> FirstRead(plan, folders.under("first"), states)
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned))
         encode = learned | "TakeEncodings" >> beam.Map(lambda learned: learned.encode)
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
 
-        second = begin | "SecondRead" >> ReadSplits(plan, folders.under("second"), check_key=False)
+        second = begin | "SecondRead" >> ReadSplits(plan, folders.under("second"), states, check_key=False)
         shards = (
             second["pieces"]
             | "EncodeFeatures" >> EncodeFeatures(encode)
@@ -182,7 +185,8 @@ class Description(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, output, started = self.plan, self.folders.output, self.started
-        learned, _ = begin | "FirstRead" >> FirstRead(plan, self.folders)
+        states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
+        learned, _ = begin | "FirstRead" >> FirstRead(plan, self.folders, states)
         return learned | "Describe" >> beam.Map(lambda learned: write_description(plan, learned, output, started))
 
 

@@ -211,26 +211,43 @@ class ReadBatches(beam.PTransform):
     Attributes:
       plan: what to read.
       reject: leaves bad rows out and lists them in the pieces, instead of failing at the first one.
+      states: output of ``ScanQuotes``, for a source that is read more than once; by default it is scanned here.
     """
 
     plan: SourcePlan
     reject: bool = False
+    states: beam.PCollection[tuple[str, bytes]] | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Piece]:
         """Wires the scan for quotes, where there are any to scan for, into the reading."""
-        plan, scans = self.plan, ranges_to_scan(self.plan)
+        plan = self.plan
         ranges = begin | "Ranges" >> _Elements(plan.ranges)
-        if not scans:
+        if not ranges_to_scan(plan):
             return ranges | "Read" >> beam.FlatMap(lambda range_: read_range(plan, range_, {}, self.reject))
-        states = (
-            begin
-            | "RangesToScan" >> _Elements(scans)
-            | "ScanQuotes" >> beam.Map(lambda range_: (range_.file.path, (range_.chunk, scan_range(plan, range_))))
-            | "GroupByFile" >> beam.GroupByKey()  # (path, [(chunk, transition)])
-            | "FoldStates" >> beam.MapTuple(lambda path, chunks: (path, _fold_file(chunks)))
-        )
+        states = self.states or begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(
             lambda range_, quote_states: read_range(plan, range_, quote_states, self.reject), beam.pvalue.AsDict(states)
+        )
+
+
+@dataclasses.dataclass
+class ScanQuotes(beam.PTransform):
+    """Scans those files of a source that are cut into ranges, so that no cut falls into a quoted cell.
+
+    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its chunks, the state in which
+    the quote automaton (``csv_ranges``) stands where the chunk begins.
+    """
+
+    plan: SourcePlan
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[tuple[str, bytes]]:
+        plan = self.plan
+        return (
+            begin
+            | "Ranges" >> _Elements(ranges_to_scan(plan))
+            | "Scan" >> beam.Map(lambda range_: (range_.file.path, (range_.chunk, scan_range(plan, range_))))
+            | "GroupByFile" >> beam.GroupByKey()  # (path, [(chunk, transition)])
+            | "FoldStates" >> beam.MapTuple(lambda path, chunks: (path, _fold_file(chunks)))
         )
 
 

@@ -19,8 +19,11 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from beam_pipelines.errors import DataError, PipelineError
 from beam_pipelines.recipe import MIB
 
-# Two worker processes cost 3 seconds to start, and then halve the time: worth it from here on (benchmarks/bench_stages.py).
-IN_PROCESS_BYTES = 64 * MIB
+# One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and most of numpy release the
+# interpreter's lock. Worker processes take 2 to 3 seconds to start and gain a third of a second for each 100 MB of CSV after that:
+# worth it beyond the second bound. Measured on 2 cores: benchmarks/bench_stages.py, docs/decisions.md.
+ONE_THREAD_BYTES = 16 * MIB
+THREADS_BYTES = 512 * MIB
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.errors\.(DataError|RecipeError): ")
 _ERROR_END = re.compile(r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)")
@@ -30,8 +33,8 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
     """Returns Beam's options for the user's arguments.
 
     Without a runner, or with ``DirectRunner``, Beam's FnApiRunner is chosen by name: DirectRunner itself would first try to
-    download another runner. It runs in this process for small inputs, else in one process for each core, unless the user
-    says otherwise (``--direct_num_workers``, ``--direct_running_mode``).
+    download another runner. It runs in one thread for small inputs, else in a thread for each core, and in a process for each
+    core for large inputs, unless the user says otherwise (``--direct_num_workers``, ``--direct_running_mode``).
 
     Args:
       arguments: flags for Beam, as on the command line.
@@ -43,13 +46,15 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
         return options
     standard.runner = "FnApiRunner"
     given = {argument.split("=")[0] for argument in arguments}
-    if "--direct_num_workers" not in given and "--direct_running_mode" not in given and size_bytes < IN_PROCESS_BYTES:
+    if "--direct_num_workers" not in given and "--direct_running_mode" not in given and size_bytes < ONE_THREAD_BYTES:
         direct.direct_num_workers = 1
     elif "--direct_num_workers" not in given or direct.direct_num_workers == 0:
         direct.direct_num_workers = available_cores()
     if "--direct_running_mode" not in given:
-        direct.direct_running_mode = "in_memory" if direct.direct_num_workers == 1 else "multi_processing"
-    options.view_as(TypeOptions).pipeline_type_check = True
+        many = "multi_threading" if size_bytes < THREADS_BYTES else "multi_processing"
+        direct.direct_running_mode = "in_memory" if direct.direct_num_workers == 1 else many
+    # The stages' own annotations are checked by mypy; Beam's inference costs a third of a second a pipeline.
+    options.view_as(TypeOptions).pipeline_type_check = False
     return options
 
 

@@ -57,8 +57,9 @@ def estimate_row_bytes(samples: Sequence[Sample], encode: EncodePlan, output: Ou
     ordered = sorted((sample for sample in samples if sample.batch.num_rows), key=lambda sample: sample.address)
     if not ordered:
         return 0.0, 0.0
-    arrays = [frame(serialize_batch(encode_batch(encode, sample.batch, sample.path))) for sample in ordered]
-    records = pa.concat_arrays(arrays)
+    batches = [encode_batch(encode, sample.batch, sample.path) for sample in ordered]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    records = frame(serialize_batch(batch))
     if output.shuffle:
         records = records.take(pa.array(permutation((output.shuffle_seed,), len(records))))
     stream = compressor(output.compression, output.level)

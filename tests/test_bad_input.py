@@ -207,7 +207,7 @@ def test_rejected_rows(format_: str, workers: int, folder: pathlib.Path, capsys:
     write(
         folder, {"data.csv": content, "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n")}
     )
-    assert convert("r.yaml", f"--direct_num_workers={workers}") == 0
+    assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 0
     assert capsys.readouterr().err == ""
     lines = (folder / "out" / "rejected" / "t.jsonl").read_text().splitlines()
     rejected = [json.loads(line) for line in lines]
@@ -268,7 +268,7 @@ def test_errors_of_worker_processes(
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
     for workers in (1, 2):
-        assert convert("r.yaml", f"--direct_num_workers={workers}") == 1
+        assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 1
         printed = capsys.readouterr()
         check(printed, folder, text)
         outcomes.append(printed.err)
@@ -342,7 +342,7 @@ def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pat
     """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no worker left."""
     write(folder, {"a.csv": incompressible(400_000)})
     process = subprocess.Popen(
-        [*COMMAND, "convert", "a.csv", "--output", "out", f"--direct_num_workers={workers}"],
+        [*COMMAND, "convert", "a.csv", "--output", "out", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -168,7 +168,7 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
     converted(data, tmp_path / "one")
     expected = digests(tmp_path / "one")
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-        "processes": (("--direct_num_workers=2",), {}),
+        "processes": (("--direct_num_workers=2", "--direct_running_mode=multi_processing"), {}),
         "threads": (("--direct_num_workers=4", "--direct_running_mode=multi_threading"), {}),
         "engine": (("--direct_num_workers=1",), {"exchange": "engine"}),
         "hash": (("--direct_num_workers=1",), {"strategy": "hash"}),

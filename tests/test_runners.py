@@ -59,10 +59,11 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
     [
         ([], 1 * MIB, "in_memory", 1),
         ([], 1000 * MIB, "multi_processing", runners.available_cores()),
-        (["--runner=DirectRunner", "--direct_num_workers=3"], 1 * MIB, "multi_processing", 3),
-        (["--runner=direct", "--direct_num_workers=3"], 1 * MIB, "multi_processing", 3),
+        ([], 100 * MIB, "multi_threading", runners.available_cores()),
+        (["--runner=DirectRunner", "--direct_num_workers=3"], 1 * MIB, "multi_threading", 3),
+        (["--runner=direct", "--direct_num_workers=3"], 1000 * MIB, "multi_processing", 3),
         (["--direct_num_workers=1"], 1000 * MIB, "in_memory", 1),
-        (["--direct_num_workers=0"], 1 * MIB, "multi_processing", runners.available_cores()),
+        (["--direct_num_workers=0"], 1 * MIB, "multi_threading", runners.available_cores()),
         (["--direct_num_workers=2", "--direct_running_mode=multi_threading"], 1, "multi_threading", 2),
     ],
 )
@@ -71,7 +72,7 @@ def test_local_runner_is_chosen_by_size(arguments: list[str], size_bytes: int, m
     options = runners.pipeline_options(arguments, size_bytes)
     assert options.view_as(StandardOptions).runner == "FnApiRunner"
     direct = options.view_as(DirectOptions)
-    if (mode, workers) == ("multi_processing", 1):  # a machine with one core
+    if workers == 1:  # a machine with one core
         mode = "in_memory"
     assert (direct.direct_running_mode, direct.direct_num_workers) == (mode, workers)
 
@@ -87,7 +88,14 @@ def _fail(_: int) -> None:
     raise DataError("users.csv, line 3: found 'x', expected an integer.\nDeclare it as text.")
 
 
-@pytest.mark.parametrize("options", [["--direct_num_workers=1"], ["--direct_num_workers=2"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--direct_num_workers=1"],
+        ["--direct_num_workers=2"],
+        ["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
+    ],
+)
 def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> None:
     """A DataError from whichever process has its own message, whole and without Beam's additions."""
     with pytest.raises(DataError) as raised:
