@@ -16,6 +16,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from beam_pipelines import memory
 from beam_pipelines.errors import DataError, PipelineError
 from beam_pipelines.recipe import MIB
 
@@ -90,6 +91,8 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> Non
     Raises:
       PipelineError: the pipeline failed with one of ours, in whichever process.
     """
+    if is_local(options):
+        memory.keep_freed_memory()
     with size_based_flushes(), _silent_workers():
         pipeline = beam.Pipeline(_local_processes(options), options=options)
         build(pipeline)
@@ -123,7 +126,9 @@ def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
         return None
     direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
     silent = "" if _is_talkative() else " 2>/dev/null"
-    command = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main{silent}"
+    command = (
+        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main{silent}"
+    )
     return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
 
 

@@ -119,10 +119,41 @@ def _entries(name: str, column: pa.Array) -> list[pa.Array]:
             f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them"
         )
     key = name.encode()
+    if not is_list and (width := _fixed_width(payloads)):
+        return [_fixed_entries(_prefix(key, kind, header, width), payloads, width)]
     prefixes = by_length(byte_lengths(payloads), lambda length: _prefix(key, kind, header, length))
     if column.null_count:
         prefixes = pc.if_else(column.is_valid(), prefixes, pa.scalar(None, pa.binary()))
     return [prefixes, payloads]
+
+
+def _fixed_width(payloads: pa.BinaryArray) -> int:
+    """Returns the length that all payloads have which are not null, or 0 if they differ."""
+    if len(payloads) == payloads.null_count:
+        return 0
+    offsets = offsets_of(payloads)
+    lengths = np.diff(offsets)
+    width = int(lengths.max())
+    present = len(payloads) - payloads.null_count
+    # Where null slots hold bytes as well, the sum or the count does not come out.
+    is_fixed = offsets[-1] - offsets[0] == present * width and np.count_nonzero(lengths) == present
+    return width if is_fixed else 0
+
+
+def _fixed_entries(prefix: bytes, payloads: pa.BinaryArray, width: int) -> pa.BinaryArray:
+    """Returns whole entries of payloads of one length, and nothing where they are null: one array instead of two."""
+    first = int(offsets_of(payloads.slice(0, 1))[0])
+    present = len(payloads) - payloads.null_count
+    entries = np.empty((present, len(prefix) + width), np.uint8)
+    entries[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
+    entries[:, len(prefix) :] = np.frombuffer(payloads.buffers()[2], np.uint8, present * width, first).reshape(
+        -1, width
+    )
+    lengths = np.full(len(payloads), entries.shape[1], np.int64)
+    if payloads.null_count:
+        lengths[~is_valid(payloads)] = 0
+    offsets = pa.py_buffer(_ends(lengths).astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(payloads), [None, offsets, pa.py_buffer(entries)])
 
 
 def _prefix(key: bytes, kind: int, header: _Header, length: int) -> bytes:

@@ -342,7 +342,15 @@ def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pat
     """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no worker left."""
     write(folder, {"a.csv": incompressible(400_000)})
     process = subprocess.Popen(
-        [*COMMAND, "convert", "a.csv", "--output", "out", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"],
+        [
+            *COMMAND,
+            "convert",
+            "a.csv",
+            "--output",
+            "out",
+            f"--direct_num_workers={workers}",
+            "--direct_running_mode=multi_processing",
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

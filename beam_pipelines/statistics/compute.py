@@ -47,15 +47,11 @@ class ComputeStatistics(beam.PTransform):
         while width > _FAN_IN:
             nodes = nodes | f"MergeLevel{level}" >> _MergeLevel()
             width, level = -(-width // _FAN_IN), level + 1
-        pipeline = pieces.pipeline
-        empty = {split: TableStatistics.empty(self.schema) for split in self.splits}
-        rest = pipeline | "Empty" >> beam.Create([((split, 0), ((-1,), none)) for split, none in empty.items()])
+        # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
         return (
-            (nodes, rest)
-            | "WithEmpty" >> beam.Flatten()
-            | "Together" >> beam.MapTuple(lambda key, node: (0, (key[0], node)))
-            | "GroupSplits" >> beam.GroupByKey()
-            | "MergeSplits" >> beam.Map(_merge_splits, self.splits)
+            pieces.pipeline
+            | "Once" >> beam.Create([None])
+            | "MergeSplits" >> beam.Map(_merge_splits, beam.pvalue.AsList(nodes), self.splits, self.schema)
         )
 
 
@@ -105,9 +101,9 @@ def _merge_in_order(nodes: Iterable[_Ordered]) -> _Ordered:
 
 
 def _merge_splits(
-    group: tuple[int, Iterable[tuple[str, _Ordered]]], splits: tuple[str, ...]
+    _: None, nodes: Iterable[tuple[tuple[str, int], _Ordered]], splits: tuple[str, ...], schema: pa.Schema
 ) -> dict[str, TableStatistics]:
-    of_split: dict[str, list[_Ordered]] = {split: [] for split in splits}
-    for split, node in group[1]:
+    of_split: dict[str, list[_Ordered]] = {split: [((-1,), TableStatistics.empty(schema))] for split in splits}
+    for (split, _number), node in nodes:
         of_split[split].append(node)
     return {split: _merge_in_order(ordered)[1] for split, ordered in of_split.items()}
