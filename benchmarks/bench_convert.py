@@ -2,7 +2,7 @@
 
 Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows, so it gets fewer of them; its
 rate is given with its start-up and without. Memory is the proportional set size (PSS: pages that several processes share are
-split between them) summed over the process and all its descendants, sampled 20 times a second; the peak is the largest sample.
+split between them) summed over the process and all its descendants, sampled 4 times a second; the peak is the largest sample.
 CPU seconds are user and system time of the same processes, as last seen before each of them ended.
 
 The two take turns, and the table gives each one's run of median wall time: a machine that is busy with something else slows both, but not
@@ -27,7 +27,7 @@ import psutil
 import criteo_like
 
 HERE = pathlib.Path(__file__).resolve().parent
-SAMPLES_PER_SECOND = 20
+SAMPLES_PER_SECOND = 4
 RECIPE = """\
 name: clicks
 sources: {{clicks: {{path: {path}}}}}
