@@ -97,5 +97,5 @@ CONVERSIONS = [(size, workers) for size in (16, 32, 64, 128, 256) for workers in
     on_demand=True,
 )
 def convert(clicks: Clicks, mebibytes: int, workers: int) -> Work:
-    """From which size on two processes are worth their start (runners.IN_PROCESS_BYTES)."""
+    """From which size on two processes are worth their start (runners.THREADS_BYTES)."""
     return convert_command(clicks, mebibytes * MIB // ROW_BYTES, workers)
