@@ -31,11 +31,11 @@ def note(folder: str, times: int) -> None:
 
 
 def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
-    """What threads and processes (forked ones as well) note is added up without loss."""
+    """What threads and processes note is added up without loss."""
     folder = str(tmp_path / "progress")
     log = pickle.loads(pickle.dumps(ProgressLog(folder)))  # noqa: S301 - as Beam sends it to workers
-    note(folder, 1)  # before the fork, so that a child could inherit the descriptor
-    workers = [multiprocessing.get_context("fork").Process(target=note, args=(folder, 200)) for _ in range(2)]
+    note(folder, 1)
+    workers = [multiprocessing.get_context("spawn").Process(target=note, args=(folder, 200)) for _ in range(2)]
     workers += [threading.Thread(target=note, args=(folder, 200)) for _ in range(4)]
     for worker in workers:
         worker.start()
