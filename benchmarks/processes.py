@@ -60,6 +60,7 @@ def convert_command(clicks: Clicks, rows: int, workers: int) -> Work:
     recipe = clicks.folder / f"recipe-{rows}.yaml"
     recipe.write_text(bench_convert.RECIPE.format(path=data))
     output = ["--output", str(clicks.folder / "clicks"), "--overwrite", f"--direct_num_workers={workers}"]
+    output += ["--direct_running_mode=multi_processing"] if workers > 1 else []
     return command(clicks, [COMMAND, "convert", str(recipe), *output], rows, data.stat().st_size)
 
 
