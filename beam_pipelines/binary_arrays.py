@@ -12,8 +12,6 @@ import pyarrow as pa
 
 def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
     """Returns the length in bytes of each value of a binary or string array; 0 for nulls."""
-    if not len(array):
-        return np.zeros(0, np.int64)
     lengths = np.diff(offsets_of(array)).astype(np.int64, copy=False)
     if array.null_count:
         lengths[~is_valid(array)] = 0
@@ -22,6 +20,8 @@ def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
     """Returns the n + 1 offsets of a binary, string or list array into its values; of a slice, its own."""
+    if not len(array):
+        return np.zeros(1, np.int64)  # Arrow may leave the buffer of an empty array out
     wide = any(
         matches(array.type) for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
     )

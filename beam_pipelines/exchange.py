@@ -88,8 +88,8 @@ def load_payload(content: bytes | Address) -> bytes:
 class Exchange(beam.PTransform):
     """Groups payloads by partition.
 
-    Input: ``Parcel`` elements, in one PCollection or several. Output: one ``Delivery`` for each partition that was sent anything, in no order; its
-    payloads are ordered by their parcels' ``order``, whatever the runner.
+    Input: ``Parcel`` elements, in one PCollection or several. Output: one ``Delivery`` for each partition that was sent
+    anything, in no order; its payloads are ordered by their parcels' ``order``, whatever the runner.
 
     Attributes:
       folder: where the payloads wait, or ``None`` to send them through the engine.

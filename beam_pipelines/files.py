@@ -12,12 +12,14 @@ import threading
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+import google_crc32c
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import DataError
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
+_READ_BYTES = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -160,6 +162,11 @@ def replace(path: str) -> Iterator[BinaryIO]:
         raise
 
 
+def resolve(path: str, directory: str) -> str:
+    """Returns a path as seen from a directory: URLs and local paths from the root stay what they are."""
+    return path if is_absolute(path) or not directory else join(directory, path)
+
+
 def is_absolute(path: str) -> bool:
     """Whether a path needs no folder before it: a URL, or a local path from the root."""
     return not is_local(path) or os.path.isabs(path)
@@ -200,3 +207,12 @@ def modified_secs(path: str) -> float:
         return os.path.getmtime(path) if is_local(path) else float(FileSystems.last_updated(path))
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{path}: the file was there when the run started, and is gone: {error}") from error
+
+
+def size_and_crc32c(path: str) -> tuple[int, int]:
+    """Reads a whole file and returns its size in bytes and its CRC-32C."""
+    size = crc = 0
+    with open_read(path) as file:
+        while data := file.read(_READ_BYTES):
+            size, crc = size + len(data), google_crc32c.extend(crc, data)
+    return size, crc

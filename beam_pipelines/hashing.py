@@ -25,6 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.binary_arrays import offsets_of
+
 Hashes = npt.NDArray[np.uint64]
 
 GOLDEN = 0x9E3779B97F4A7C15
@@ -145,16 +147,8 @@ def _increment(seed: int) -> np.uint64:
     return increment
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns int64[n + 1], where each text, bytes or list starts and the last one ends."""
-    if not len(array):
-        return np.zeros(1, np.int64)
-    raw = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
-    return raw.astype(np.int64)
-
-
 def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
-    offsets = _offsets(array)
+    offsets = offsets_of(array)
     if offsets[-1] - offsets[0] > _BLOCK_BYTES and len(array) > 1:
         middle = len(array) // 2
         return np.concatenate([_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)])
@@ -201,7 +195,7 @@ def _sum_long(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray
 
 
 def _hash_lists(array: pa.Array, seed: int) -> Hashes:
-    offsets = _offsets(array)
+    offsets = offsets_of(array)
     first, lengths = int(offsets[0]), np.diff(offsets)
     terms = hash_column(array.values.slice(first, int(offsets[-1]) - first), seed)
     ends = offsets[1:] - first

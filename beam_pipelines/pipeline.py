@@ -217,17 +217,8 @@ def convert(
       RecipeError: the output is there already, or is no place for a dataset.
       DataError: the data are not as the recipe says, or the run failed. There is no new dataset then.
     """
-    started = time.time()
-    options = runners.pipeline_options(beam_options, plan.size_bytes)
     check_output(output, overwrite)
-    temporary = files.join(output, TEMPORARY)
-    files.delete(temporary)
-    folders = _folders(output, runners.is_local(options), exchange)
-    with (
-        _cleaned(temporary),
-        show_progress(ProgressLog(folders.progress), 2 * plan.base.size_bytes, quiet or not folders.progress),
-    ):
-        runners.run(lambda pipeline: pipeline | "Convert" >> Conversion(plan, folders, started), options)
+    _run("Convert", Conversion, plan, output, beam_options, quiet, reads=2, exchange=exchange)
     return read_manifest(output)
 
 
@@ -241,18 +232,30 @@ def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: b
     Returns:
       What a manifest would say, without shards; it lies in ``description.json``.
     """
+    check_output(output, overwrite=False)
+    _run("Describe", Description, plan, output, beam_options, quiet, reads=1)
+    return read_manifest(output, DESCRIPTION)
+
+
+def _run(
+    label: str,
+    job: type[Conversion | Description],
+    plan: Plan,
+    output: str,
+    beam_options: Sequence[str],
+    quiet: bool,
+    reads: int,
+    exchange: ExchangeBy | None = None,
+) -> None:
+    """Runs a job that reads the base source ``reads`` times, shows its progress, and leaves no temporary file."""
     started = time.time()
     options = runners.pipeline_options(beam_options, plan.size_bytes)
-    check_output(output, overwrite=False)
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
-    folders = _folders(output, runners.is_local(options), None)
-    with (
-        _cleaned(temporary),
-        show_progress(ProgressLog(folders.progress), plan.base.size_bytes, quiet or not folders.progress),
-    ):
-        runners.run(lambda pipeline: pipeline | "Describe" >> Description(plan, folders, started), options)
-    return read_manifest(output, DESCRIPTION)
+    folders = _folders(output, runners.is_local(options), exchange)
+    log = ProgressLog(folders.progress)
+    with _cleaned(temporary), show_progress(log, reads * plan.base.size_bytes, quiet or not folders.progress):
+        runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
 
 
 def check_output(output: str, overwrite: bool) -> None:

@@ -96,13 +96,8 @@ def make_plan(recipe: Recipe) -> Plan:
 def _read_contract(recipe: Recipe) -> bytes | None:
     if recipe.schema is None:
         return None
-    path = (
-        recipe.schema
-        if not recipe.directory or files.is_absolute(recipe.schema)
-        else files.join(recipe.directory, recipe.schema)
-    )
     try:
-        return bytes(read_schema(path).SerializeToString())
+        return bytes(read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString())
     except DataError as error:
         raise RecipeProblems([Problem(("schema",), str(error))]) from error
 

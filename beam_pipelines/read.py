@@ -45,7 +45,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     problems.extend(_check_options(source))
     if problems or name is None:
         raise RecipeProblems(problems)
-    source = dataclasses.replace(source, schema=source.schema and _resolve(source.schema, directory))
+    source = dataclasses.replace(source, schema=source.schema and files.resolve(source.schema, directory))
     for file in found:
         if file.size_bytes == 0:
             raise DataError(f"{file.path}: found an empty file, expected data. Leave it out, or check what wrote it.")
@@ -63,17 +63,12 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     )
 
 
-def _resolve(path: str, directory: str) -> str:
-    relative = files.is_local(path) and not os.path.isabs(path)
-    return files.join(directory, path) if relative and directory else path
-
-
 def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], list[Problem]]:
     """Lists the files of all patterns, in the order of the patterns."""
     found: dict[str, FileInfo] = {}
     problems = []
     for pattern in source.path:
-        resolved = _resolve(pattern, directory)
+        resolved = files.resolve(pattern, directory)
         if files.is_local(resolved) and os.path.isdir(resolved):
             problems.append(problem(source, "path", f"{pattern} is a folder. Name the files in it: '{pattern}/*.csv'."))
             continue
@@ -224,7 +219,7 @@ class ReadBatches(beam.PTransform):
         ranges = begin | "Ranges" >> _Elements(plan.ranges)
         if not ranges_to_scan(plan):
             return ranges | "Read" >> beam.FlatMap(lambda range_: read_range(plan, range_, {}, self.reject))
-        states = self.states or begin | "ScanQuotes" >> ScanQuotes(plan)
+        states = begin | "ScanQuotes" >> ScanQuotes(plan) if self.states is None else self.states
         return ranges | "Read" >> beam.FlatMap(
             lambda range_, quote_states: read_range(plan, range_, quote_states, self.reject), beam.pvalue.AsDict(states)
         )

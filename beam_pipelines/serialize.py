@@ -189,13 +189,13 @@ def _bytes_lists(column: pa.Array) -> pa.BinaryArray:
     starts, values = _list_values(column)
     headers = by_length(byte_lengths(values), lambda length: _FIELD_1 + varint(length))
     joined = pc.binary_join_element_wise(headers, values.cast(pa.binary()), b"")
-    offsets = offsets_of(joined) if len(joined) else np.zeros(1, np.int64)
+    offsets = offsets_of(joined)
     return _binary(np.frombuffer(joined.buffers()[2] or b"", np.uint8), offsets[starts], column)
 
 
 def _list_values(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Returns the n + 1 offsets of a list column and the values between the first and the last."""
-    starts = offsets_of(column) if len(column) else np.zeros(1, np.int64)
+    starts = offsets_of(column)
     values = column.values.slice(starts[0], starts[-1] - starts[0])
     if values.null_count and len(column.flatten().filter(column.flatten().is_null())):
         raise ValueError("found a null inside a list, which tf.Example cannot hold")

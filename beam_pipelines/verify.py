@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -16,7 +15,7 @@ from beam_pipelines import files
 from beam_pipelines.errors import DataError
 from beam_pipelines.manifest import read_manifest
 from beam_pipelines.schema import read_schema
-from beam_pipelines.tfrecord import READ_BYTES, read_record_blocks
+from beam_pipelines.tfrecord import read_record_blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: sc
             rows += len(block)
     if rows != shard["rows"]:
         raise DataError(f"{path}: found {rows} records, expected {shard['rows']} as the manifest says.")
-    size, crc = _size_and_crc(path)
+    size, crc = files.size_and_crc32c(path)
     if (size, f"{crc:08x}") != (shard["bytes"], shard["crc32c"]):
         raise DataError(
             f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes with {shard['crc32c']}. "
@@ -119,11 +118,3 @@ def _check_block(
                 raise DataError(
                     f"{where}: feature '{feature.name}' has another number of values than its shape, {size}."
                 )
-
-
-def _size_and_crc(path: str) -> tuple[int, int]:
-    size = crc = 0
-    with files.open_read(path) as file:
-        while data := file.read(READ_BYTES):
-            size, crc = size + len(data), google_crc32c.extend(crc, data)
-    return size, crc

@@ -20,7 +20,7 @@ from beam_pipelines.exchange import Address, Delivery, load_payload
 from beam_pipelines.recipe import Output
 from beam_pipelines.shards import ShardPlan, shard_path
 from beam_pipelines.shuffle import permute, unpack_blocks
-from beam_pipelines.tfrecord import READ_BYTES, compressor
+from beam_pipelines.tfrecord import compressor
 
 T = TypeVar("T")
 
@@ -97,10 +97,7 @@ def _append(file: BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]
 
 
 def _read_back(path: str, size: int, crc: int) -> None:
-    found_size = found_crc = 0
-    with files.open_read(path) as file:
-        while data := file.read(READ_BYTES):
-            found_size, found_crc = found_size + len(data), google_crc32c.extend(found_crc, data)
+    found_size, found_crc = files.size_and_crc32c(path)
     if (found_size, found_crc) != (size, crc):
         raise DataError(
             f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} bytes with {crc:08x}. "

@@ -55,7 +55,10 @@ class CsvParser:
         read = partial(read_table, data, tuple(types), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
         try:
             table = read(multi_line=multi_line, block_bytes=_BLOCK_BYTES)
-        except pa.ArrowInvalid:  # perhaps no more than a record that is longer than a block
+        except pa.ArrowInvalid:
+            if len(data) <= _BLOCK_BYTES:
+                raise
+            # Perhaps nothing is wrong but that a record is longer than a block.
             table = read(multi_line=multi_line)
         arrays = [columns.normalise(_only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
