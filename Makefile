@@ -27,11 +27,15 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not slow" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-slow
 test-slow: .venv/installed-dev ## Run the tests that take long
 	$(BIN)/python -m pytest -m slow $(PYTEST_OPTIONS)
+
+.PHONY: browser
+browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped
+	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
 .PHONY: lint
 lint: .venv/installed-dev ## Check style

@@ -1,4 +1,4 @@
-"""The command line: ``beam-pipelines convert | describe | inspect | verify | init``.
+"""The command line: ``beam-pipelines convert | transform | describe | inspect | verify | init``.
 
 Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that ``--help`` is quick.
 Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command line is wrong, 130 interrupted.
@@ -7,6 +7,7 @@ Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command l
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import signal
 import sys
@@ -15,18 +16,19 @@ import threading
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from beam_pipelines import __version__
 from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems
-from beam_pipelines.options import BEAM_OPTIONS, BeamCommand
+from beam_pipelines.gate_options import gate_options, gated
+from beam_pipelines.options import BEAM_OPTIONS, BeamCommand, verbose
+from beam_pipelines.schema_commands import make_validate, schema
+from beam_pipelines.statistics_commands import statistics
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan
-
-Command = TypeVar("Command", bound=Any)
 
 INTERRUPTED = 130
 BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, --direct_num_workers or --temp_location; see docs/cli.md."
@@ -105,21 +107,23 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-def _plan(recipe_or_data: str) -> Plan:
-    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines."""
+def _plan(recipe_or_data: str, schema: str | None = None) -> Plan:
+    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
+
+    Args:
+      recipe_or_data: path.
+      schema: path of a schema in place of the recipe's.
+    """
     from beam_pipelines.planning import make_plan
     from beam_pipelines.recipe_file import explain, load
 
     recipe, lines = load(recipe_or_data)
+    if schema is not None:
+        recipe = dataclasses.replace(recipe, schema=schema)
     try:
         return make_plan(recipe)
     except RecipeProblems as error:
         raise explain(error.problems, lines) from error
-
-
-def _verbose(command: Command) -> Command:
-    option = click.option("--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam.")
-    return option(command)
 
 
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
@@ -134,7 +138,8 @@ def cli() -> None:
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@_verbose
+@gate_options
+@verbose
 @click.pass_context
 def convert(
     context: click.Context, recipe_or_data: str, output: str | None, overwrite: bool, dry_run: bool, quiet: bool
@@ -144,7 +149,7 @@ def convert(
         raise click.UsageError(
             "found no --output, expected the folder of the dataset, for example --output out/flights."
         )
-    plan = _plan(recipe_or_data)
+    plan = gated(_plan(recipe_or_data), context)
     if dry_run or output is None:
         click.echo(plan.describe())
         return
@@ -162,11 +167,12 @@ def convert(
     "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
 )
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@_verbose
+@gate_options
+@verbose
 @click.pass_context
 def describe(context: click.Context, recipe_or_data: str, output: str | None, quiet: bool) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
-    plan = _plan(recipe_or_data)
+    plan = gated(_plan(recipe_or_data), context)
     from beam_pipelines import pipeline
     from beam_pipelines.summary import print_description
 
@@ -175,13 +181,55 @@ def describe(context: click.Context, recipe_or_data: str, output: str | None, qu
         print_description(manifest, folder, is_kept=output is not None)
 
 
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("dataset")
+@click.argument("new_data", nargs=-1, required=True)
+@click.option("--output", metavar="DIR", required=True, help="Folder of the new dataset.")
+@click.option(
+    "--source", "sources", metavar="NAME=PATH", multiple=True, help="New data of another source of the recipe."
+)
+@click.option("--split", metavar="NAME", default="test", show_default=True, help="The one split that all rows go to.")
+@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@gate_options
+@verbose
+@click.pass_context
+def transform(
+    context: click.Context,
+    dataset: str,
+    new_data: tuple[str, ...],
+    output: str,
+    sources: tuple[str, ...],
+    split: str,
+    overwrite: bool,
+    quiet: bool,
+) -> None:
+    """Convert new data by the encodings of a DATASET, as they were fitted there."""
+    from beam_pipelines.recipe_file import Lines, explain
+    from beam_pipelines.transform import plan_transform
+
+    for source in sources:
+        if "=" not in source:
+            raise click.UsageError(f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv.")
+    try:
+        plan = plan_transform(dataset, new_data, dict(source.split("=", 1) for source in sources), split)
+    except RecipeProblems as error:
+        raise explain(error.problems, Lines(dataset)) from error
+    from beam_pipelines import pipeline
+    from beam_pipelines.summary import print_summary
+
+    manifest = pipeline.convert(gated(plan, context), output, overwrite, context.meta[BEAM_OPTIONS], quiet)
+    if not quiet:
+        print_summary(manifest, output)
+
+
 @cli.command()
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
     "-n", "number", default=5, show_default=True, type=click.IntRange(min=1), help="How many examples to print."
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
-@_verbose
+@verbose
 def inspect(path: str, number: int, split: str | None) -> None:
     """Print examples of a dataset or of one TFRecord file."""
     from beam_pipelines.inspect import inspect_examples
@@ -192,10 +240,10 @@ def inspect(path: str, number: int, split: str | None) -> None:
 
 @cli.command()
 @click.argument("path", metavar="DIR")
-@_verbose
+@verbose
 def verify(path: str) -> None:
     """Read every shard of a dataset again: checksums, counts, manifest, schema."""
-    from beam_pipelines.summary import show_bytes
+    from beam_pipelines.figures import show_bytes
     from beam_pipelines.verify import verify_dataset
 
     found = verify_dataset(path)
@@ -209,13 +257,19 @@ def verify(path: str) -> None:
 @click.argument("data", nargs=-1, required=True)
 @click.option("--output", metavar="FILE", default="recipe.yaml", show_default=True, help="The recipe to write.")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
-@_verbose
+@verbose
 def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
     """Look at data files and write a recipe with comments."""
     from beam_pipelines.init import write_recipe
 
     write_recipe(data, output, overwrite)
     click.echo(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
+
+
+cli.add_command(statistics)
+
+cli.add_command(schema)
+cli.add_command(make_validate(_plan, BEAM_EPILOG))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import json
 import time
 from collections.abc import Sequence
 
+from tensorflow_metadata.proto.v0 import schema_pb2
+
 from beam_pipelines import files
-from beam_pipelines.account import Account
+from beam_pipelines.account import Account, check_reads_agree
 from beam_pipelines.anomalies import anomalies_to_proto, describe
 from beam_pipelines.errors import DataError
 from beam_pipelines.learn import Learned
@@ -16,12 +18,15 @@ from beam_pipelines.pieces import Receipt
 from beam_pipelines.planning import Plan
 from beam_pipelines.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
 from beam_pipelines.schema import schema_to_text
-from beam_pipelines.statistics import to_proto
+from beam_pipelines.statistics.datasets import ACCUMULATORS, statistics_to_files
+from beam_pipelines.validation import OFFENDERS, anomalies_error, has_errors, write_offenders
 from beam_pipelines.write import ShardInfo
 
 TEMPORARY = "_temporary"
 DESCRIPTION = "description.json"
-PARTS = ("examples", "schema", "statistics", "anomalies", "transform_graph", "rejected", "report.html")
+PARTS = ("examples", "schema", "statistics", ACCUMULATORS, "anomalies", "transform_graph", "rejected", "report.html")
+TRANSFORM_GRAPH = "transform_graph"
+ENCODINGS = "transform_graph/encodings"  # what was fitted, as encodings.store keeps it
 RAW_SCHEMA = "schema/schema.pbtxt"
 ENCODED_SCHEMA = "transform_graph/transformed_metadata/schema.pbtxt"
 
@@ -55,39 +60,29 @@ def commit(
     check_written(learned.account, learned.shards.num_shards, shards)
     _remove_earlier(folder, shards)
     temporary = files.join(folder, TEMPORARY)
-    files.rename([(_under(temporary, shard.path), _under(folder, shard.path)) for shard in shards])
+    files.rename([(_under(temporary, path), _under(folder, path)) for path in _written(temporary, shards)])
     _write_learned(plan, learned, shards, folder, FILE_NAME, started)
     files.delete(temporary)
 
 
-def write_description(plan: Plan, learned: Learned, folder: str, started: float) -> None:
-    """Writes what the first read taught, without any examples: schema, statistics, anomalies, report, description.json."""
-    _write_learned(plan, learned, (), folder, DESCRIPTION, started)
+def write_description(
+    plan: Plan, learned: Learned, folder: str, started: float, stops: bool = False, stays: bool = True
+) -> None:
+    """Writes what the first read taught, without any examples: schema, statistics, anomalies, report, description.json.
 
-
-def check_reads_agree(first: Sequence[Receipt], second: Sequence[Receipt]) -> None:
-    """Checks that both reads saw the same: same pieces, same rows, same bytes.
+    Args:
+      plan, learned, folder, started: as of ``commit``.
+      stops: whether anomalies that were not accepted fail the run.
+      stays: whether the folder stays, so that an error may name what is in it.
 
     Raises:
-      DataError: names the file where they differ first.
+      DataError: there are such anomalies, and they are to fail the run.
     """
-    before = {(receipt.range_number, receipt.part): receipt for receipt in first}
-    for receipt in sorted(second, key=lambda receipt: (receipt.range_number, receipt.part)):
-        earlier = before.pop((receipt.range_number, receipt.part), None)
-        if earlier is None or (earlier.rows, earlier.crc32c, earlier.counts) != (
-            receipt.rows,
-            receipt.crc32c,
-            receipt.counts,
-        ):
-            raise DataError(
-                f"{receipt.path}: the second read found something else than the first ({receipt.rows} against "
-                f"{earlier.rows if earlier else 'nothing'}). The file changed during the run; nothing was written. Run again "
-                "when it is complete."
-            )
-    if before:
-        raise DataError(
-            f"the second read lacks {len(before)} pieces of the first; nothing was written. Run again, and report it."
-        )
+    _write_learned(plan, learned, (), folder, DESCRIPTION, started)
+    offenders, path = write_offenders(plan, learned.anomalies, learned.schema, folder, OFFENDERS)
+    if stops and has_errors(learned.anomalies):
+        outcome = "the data do not pass"
+        raise anomalies_error(learned.anomalies, plan.contract_path, outcome, offenders, path if stays else "")
 
 
 def check_unchanged(plan: Plan) -> None:
@@ -131,30 +126,33 @@ def _write_learned(
 ) -> None:
     """Writes schema, statistics, anomalies, rejected rows and report to their places, and then the manifest."""
     _write(folder, RAW_SCHEMA, schema_to_text(learned.schema))
-    for name, statistics in to_proto(learned.statistics).items():
-        _write(folder, f"statistics/Split-{name}/FeatureStats.pb", statistics.SerializeToString(deterministic=True))
-    for name, anomalies in anomalies_to_proto(learned.anomalies, learned.schema).items():
+    for path, content in statistics_to_files(learned.statistics, plan.statistics):
+        _write(folder, path, content)
+    expected = learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
         _write(folder, f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True))
-    if learned.encoded is not None:
-        _write(folder, "transform_graph/metadata/schema.pbtxt", schema_to_text(learned.schema))
-        _write(folder, ENCODED_SCHEMA, schema_to_text(learned.encoded))
     for name, source in learned.account.sources.items():
         if source.rejected_rows:
             lines = [json.dumps(rejected._asdict(), ensure_ascii=False) for rejected in source.rejected_rows]
             _write(folder, f"rejected/{name}.jsonl", "\n".join(lines) + "\n")
     schema = ENCODED_SCHEMA if learned.encoded is not None else RAW_SCHEMA
     timings = {"total_secs": round(time.time() - started, 3)}
-    manifest = make_manifest(plan.recipe, plan.sources, learned.account, shards, schema, timings)
+    manifest = make_manifest(plan.recipe, plan.sources, learned.account, shards, schema, plan.encode.columns, timings)
     _write(folder, "report.html", render_report(_report(plan, learned, manifest)))
     write_manifest(folder, manifest, manifest_name)
 
 
+def _written(temporary: str, shards: Sequence[ShardInfo]) -> list[str]:
+    """Returns what is to be moved, relative to the dataset: the shards, and all files of the transform graph."""
+    graph = files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    return [*(shard.path for shard in shards), *(files.relative(file.path, temporary) for file in graph)]
+
+
 def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
-    account = learned.account
+    account, recipe = learned.account, plan.recipe
     splits = {
-        name: SplitSummary(split["rows"], len(split["shards"]), split["bytes"])
+        name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
         for name, split in manifest["splits"].items()
-        if split["shards"]
     }
     sources = [
         SourceSummary(
@@ -163,11 +161,31 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
         for name, source in plan.sources.items()
     ]
     joins = [
-        JoinSummary(step.join.source, step.join.how, step.strategy, counts.matched, counts.unmatched + counts.dropped)
+        JoinSummary(
+            step.join.source,
+            step.join.how,
+            step.strategy,
+            ", ".join(left if left == right else f"{left} = {right}" for left, right in step.join.on),
+            counts.matched,
+            counts.unmatched + counts.dropped,
+            counts.dropped,
+            counts.added,
+        )
         for step, counts in zip(plan.joins.steps, account.joins, strict=True)
     ]
     return Report(
-        plan.recipe.name, splits, sources, joins, describe(learned.anomalies), learned.statistics, account.filtered
+        recipe.name,
+        recipe.base,
+        splits,
+        sources,
+        joins,
+        describe(learned.anomalies),
+        learned.statistics,
+        filter=recipe.filter or "",
+        filtered=account.filtered,
+        label=recipe.label,
+        rejected=[row for source in account.sources.values() for row in source.rejected_rows],
+        images=learned.images,
     )
 
 

@@ -3,85 +3,79 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.columns import type_name
-from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding
-from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.encode_plan import Chain, EncodePlan, Step, load_fitted
+from beam_pipelines.errors import DataError
+from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
-from beam_pipelines.recipe import Recipe
+
+# Another stream of random numbers than that of samples and shuffles.
+_FOLD_SEED = 0x666F6C64  # "fold"
+
+Address = tuple[int, int]
 
 
-@dataclasses.dataclass(frozen=True)
-class EncodePlan:
-    """What becomes of each column.
-
-    Attributes:
-      chains: column -> its encodings, applied in order; columns not named keep their values.
-      encoded_schema: the columns after their encodings, still column types.
-    """
-
-    chains: tuple[tuple[str, tuple[Encoding, ...]], ...]
-    encoded_schema: pa.Schema
-
-
-def plan_encode(recipe: Recipe, schema: pa.Schema) -> EncodePlan:
-    """Checks the recipe's ``encode`` and ``label`` against the selected columns.
-
-    Raises:
-      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit.
-    """
-    problems: list[Problem] = []
-    chains: list[tuple[str, tuple[Encoding, ...]]] = []
-    types = {field.name: field.type for field in schema}
-    for name, steps in recipe.encode.items():
-        if name not in types:
-            problems.append(Problem(("encode", name), f"unknown column '{name}'.{nearest(name, types)}"))
-            continue
-        chain: list[Encoding] = []
-        for kind, parameters in steps:
-            try:
-                chain.append(ENCODING_FOR_KIND[kind].of(parameters))
-                types[name] = chain[-1].output_type(types[name])
-            except ValueError as error:
-                problems.append(Problem(("encode", name), f"{kind}: {error}"))
-                break
-        chains.append((name, tuple(chain)))
-    if recipe.label is not None and recipe.label not in types:
-        problems.append(Problem(("label",), f"unknown column '{recipe.label}'.{nearest(recipe.label, types)}"))
-    if not types:
-        problems.append(Problem((), "no column is left to write. Check 'keep' and 'drop'."))
-    if problems:
-        raise RecipeProblems(problems)
-    return EncodePlan(tuple(chains), pa.schema([pa.field(name, types[name]) for name in schema.names]))
-
-
-def encode_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+def encode_batch(
+    plan: EncodePlan, batch: pa.RecordBatch, where: str, fitted_on: Address | None = None
+) -> pa.RecordBatch:
     """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or lists of them.
 
-    Nulls stay null, empty lists empty.
+    Columns without an encoding keep their values: nulls stay null, empty lists empty.
 
     Args:
-      plan: from ``plan_encode``.
+      plan: of encodings that are all fitted.
       batch: the selected columns.
       where: begins an error's message: the file that the batch came from.
+      fitted_on: (range number, part) of the piece, if its rows are among those that encodings were fitted on; they are then
+        encoded out of fold.
+
+    Returns:
+      A batch of ``plan.written``, in that order.
 
     Raises:
       DataError: a value that its encoding, or float32, cannot hold.
     """
-    chains = dict(plan.chains)
-    arrays = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        array = column
-        for encoding in chains.get(name, ()):
-            array = _apply(encoding.apply, array, f"{where}, column '{name}'")
-        arrays.append(_apply(to_feature, array, f"{where}, column '{name}'"))
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+    used = set(plan.written).union(*(chain.inputs for chain in plan.chains))
+    features = {
+        name: apply_to(to_feature, (column,), f"{where}, column '{name}'")
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name in used
+    }
+    for chain in plan.chains:
+        arrays = tuple(features[name] for name in chain.inputs)
+        features[chain.name] = run_chain(chain, arrays, where, fitted_on)
+    return pa.RecordBatch.from_arrays([features[name] for name in plan.written], list(plan.written))
+
+
+def run_chain(chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
+    """Applies the steps of a chain, all of them fitted. Arguments and errors are those of ``encode_batch``."""
+    for step in chain.steps:
+        arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", fitted_on),)
+    return arrays[0]
+
+
+def apply_step(step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
+    """Applies one fitted step to the arrays of n rows."""
+    encoding = step.fitted
+    if encoding.folds and fitted_on is not None:
+        return encoding.apply_out_of_fold(arrays[0], row_folds(fitted_on, len(arrays[0]), encoding.folds))
+    return apply_to(encoding.apply, arrays, where)
+
+
+def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
+    """Returns the fold of each row of a piece, from 0: a hash of the row's identity, the same in every read."""
+    seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
+    hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
+    numbers: npt.NDArray[np.int64] = (hashes % np.uint64(folds)).astype(np.int64)
+    return numbers
 
 
 def to_feature(array: pa.Array) -> pa.Array:
@@ -113,29 +107,36 @@ def to_feature(array: pa.Array) -> pa.Array:
     return array
 
 
-def _apply(convert: Callable[[pa.Array], pa.Array], array: pa.Array, where: str) -> pa.Array:
-    """Converts an array; on failure names the first value that cannot be converted."""
+def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str) -> pa.Array:
+    """Converts arrays of n rows; on failure names the values of the first row that cannot be converted.
+
+    Raises:
+      DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError.
+    """
     try:
-        return convert(array)
+        return convert(*arrays)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        value = _first_failure(convert, array)
+        values = _first_failure(convert, arrays)
+        found = ", ".join(
+            f"{value!r} of type {type_name(array.type)}" for value, array in zip(values, arrays, strict=True)
+        )
         raise DataError(
-            f"{where}: found {value!r} of type {type_name(array.type)}, which cannot be encoded: {error}. "
+            f"{where}: found {found}, which cannot be encoded: {error}. "
             "Mend the value with 'derive', leave its row out with 'filter', or change 'encode'."
         ) from error
 
 
-def _first_failure(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> object:
-    """Finds, by bisection, the first value that ``convert`` refuses."""
-    low, high = 0, len(array)
+def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:
+    """Finds, by bisection, the values of the first row that ``convert`` refuses."""
+    low, high = 0, len(arrays[0])
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            convert(array.slice(low, middle - low))
+            convert(*(array.slice(low, middle - low) for array in arrays))
             low = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             high = middle
-    return array[low].as_py() if low < len(array) else np.nan
+    return [array[low].as_py() if low < len(array) else None for array in arrays]
 
 
 @dataclasses.dataclass
@@ -145,14 +146,26 @@ class EncodeFeatures(beam.PTransform):
     Input and output: ``Piece`` elements, one for one.
 
     Attributes:
-      plan: the encodings, fitted, as one element.
+      plan: of the encodings.
+      fitted: the folder in which the fitted ones lie (``encodings.store``), as one element; empty where nothing is fitted.
     """
 
-    plan: beam.PCollection[EncodePlan]
+    plan: EncodePlan
+    fitted: beam.PCollection[str]
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Encode" >> beam.Map(_encode_piece, beam.pvalue.AsSingleton(self.plan))
+        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan), beam.pvalue.AsSingleton(self.fitted))
 
 
-def _encode_piece(piece: Piece, plan: EncodePlan) -> Piece:
-    return piece._replace(batch=encode_batch(plan, piece.batch, piece.path))
+class _Encode(beam.DoFn):
+    """Encodes pieces; the fitted encodings are loaded once."""
+
+    def __init__(self, plan: EncodePlan) -> None:
+        self._plan = plan
+        self._folder: str | None = None
+
+    def process(self, piece: Piece, folder: str) -> Iterator[Piece]:
+        if self._folder != folder:
+            self._plan, self._folder = load_fitted(self._plan, folder), folder
+        fitted_on = (piece.range_number, piece.part) if piece.split in self._plan.fit.splits else None
+        yield piece._replace(batch=encode_batch(self._plan, piece.batch, piece.path, fitted_on))

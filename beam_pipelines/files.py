@@ -172,6 +172,16 @@ def is_absolute(path: str) -> bool:
     return not is_local(path) or os.path.isabs(path)
 
 
+def relative(path: str, folder: str) -> str:
+    """Returns the path of a file that lies somewhere under a folder as seen from there, with ``/`` between names."""
+    return path[len(folder.rstrip("/")) :].replace(os.sep, "/").lstrip("/")
+
+
+def absolute(path: str) -> str:
+    """Returns a path as seen from everywhere: URLs stay what they are."""
+    return os.path.abspath(path) if is_local(path) else path
+
+
 def rename(pairs: list[tuple[str, str]]) -> None:
     """Renames files, over whatever was there; one that was renamed before, by a run of the same step, is left alone.
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.binary_arrays import offsets_of
+from beam_pipelines.binary_arrays import offsets_of, words_of
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -152,20 +152,10 @@ def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
     if offsets[-1] - offsets[0] > _BLOCK_BYTES and len(array) > 1:
         middle = len(array) // 2
         return np.concatenate([_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)])
-    lengths = np.diff(offsets)
-    words = _words(array.buffers()[2], int(offsets[0]), int(offsets[-1]))
+    words, starts, lengths = words_of(array)
     sum_words = _sum_short if lengths.max(initial=0) <= _SHORT_BYTES else _sum_long
-    sums = sum_words(words, offsets[:-1] - offsets[0], lengths, seed)
+    sums = sum_words(words, starts, lengths, seed)
     return mix(sums + lengths.view(np.uint64) + _increment(seed))
-
-
-def _words(data: Any, first: int, last: int) -> Hashes:
-    """Views bytes [first, last) as the little-endian words that begin at each of them, the rest filled up with zeros."""
-    filled = np.zeros(last - first + 8, np.uint8)
-    if last > first:
-        filled[:-8] = np.frombuffer(data, np.uint8, last - first, first)
-    words: Hashes = np.ndarray((last - first + 1,), "<u8", filled.data, strides=(1,))
-    return words
 
 
 def _sum_short(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.account import Account, base_account, source_account
-from beam_pipelines.anomalies import SplitAnomalies, describe, find_anomalies
-from beam_pipelines.encode import EncodePlan
+from beam_pipelines import files
+from beam_pipelines.account import Account, base_account, check_reads_agree, source_account
+from beam_pipelines.anomalies import SplitAnomalies, find_anomalies
+from beam_pipelines.encode_plan import load_fitted
+from beam_pipelines.encoded_schema import encoded_schema
 from beam_pipelines.errors import DataError
-from beam_pipelines.pieces import Receipt
+from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.planning import Plan
-from beam_pipelines.sample import Sample, estimate_row_bytes
-from beam_pipelines.schema import encoded_schema, infer_schema
+from beam_pipelines.recipe import Output
+from beam_pipelines.report import ImageSample, choose_images
+from beam_pipelines.sample import estimate_row_bytes
+from beam_pipelines.schema import infer_schema, read_schema
+from beam_pipelines.schema_update import update_schema
 from beam_pipelines.shards import ShardPlan, plan_shards
 from beam_pipelines.statistics import TableStatistics
+from beam_pipelines.transform_graph import GraphJob, build_in_subprocess
+from beam_pipelines.validation import check_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +34,12 @@ class Learned:
     Attributes:
       account: what became of every row.
       statistics, anomalies: by split.
-      schema: of the raw joined columns: the contract, or inferred.
+      schema: of the raw joined columns: the contract, widened by the anomalies that were accepted; or inferred.
       encoded: of the written features, where the recipe encodes; else ``None``.
-      encode: the encodings, fitted.
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
+      analyzed: as in ``Fitting``.
       shards: where rows will go.
+      images: some of the images, if the rows are images.
     """
 
     account: Account
@@ -38,16 +47,34 @@ class Learned:
     anomalies: Mapping[str, SplitAnomalies]
     schema: schema_pb2.Schema
     encoded: schema_pb2.Schema | None
-    encode: EncodePlan
+    fitted: str
+    analyzed: str
     shards: ShardPlan
+    images: tuple[ImageSample, ...] = ()
+
+
+class Fitting(NamedTuple):
+    """What came of fitting.
+
+    Attributes:
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
+      analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty where there is none.
+      receipts: (number of the read, receipt) of every piece of the reads after the first one.
+    """
+
+    fitted: str
+    analyzed: str
+    receipts: Sequence[tuple[int, Receipt]]
 
 
 def learn(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
     receipts: Sequence[Receipt],
-    samples: Sequence[Sample],
+    samples: Sequence[Piece],
+    encoded: Sequence[Piece],
     rights: Mapping[str, Sequence[Receipt]],
+    fitting: Fitting,
 ) -> Learned:
     """Draws the conclusions of the first read.
 
@@ -55,11 +82,12 @@ def learn(
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
       receipts: of the base source's pieces, in any order.
-      samples: sampled rows, in any order.
+      samples, encoded: sampled rows before and after encoding, in any order.
       rights: right source -> receipts of its pieces, in order.
+      fitting: of the encodings.
 
     Raises:
-      DataError: rows were lost, or too many rejected.
+      DataError: rows were lost, or too many rejected, or an encoding cannot take what the data turned out to be.
     """
     recipe = plan.recipe
     names = recipe.split.names
@@ -68,38 +96,64 @@ def learn(
         base, sources={name: base.sources.get(name) or source_account(rights[name]) for name in plan.sources}
     )
     account.check(recipe)
+    for read in sorted({number for number, _ in fitting.receipts}):
+        check_reads_agree(receipts, [receipt for number, receipt in fitting.receipts if number == read])
     contract = plan.contract
-    schema = infer_schema(statistics) if contract is None else schema_pb2.Schema.FromString(contract)
-    shard_bytes, framed_bytes = _estimate(plan, account.rows, samples)
+    expected = infer_schema(statistics) if contract is None else schema_pb2.Schema.FromString(contract)
+    # The records have to parse by the dataset's schema, with what was accepted in them.
+    allowed = plan.gate.allowed
+    schema = update_schema(expected, list(statistics.values()), plan.gate.allows) if allowed else expected
+    shard_bytes, framed_bytes = _estimate(plan.recipe.output, account.rows, encoded)
     return Learned(
         account=account,
         statistics=statistics,
-        anomalies=find_anomalies(statistics, schema),
+        anomalies=find_anomalies(statistics, expected, plan.gate),
         schema=schema,
-        encoded=_encoded(plan, schema),
-        encode=plan.encode,
+        encoded=_encoded_schema(plan, schema, fitting),
+        fitted=fitting.fitted,
+        analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, receipts, shard_bytes, framed_bytes),
+        images=_images(samples, recipe.label),
     )
 
 
-def check_anomalies(plan: Plan, learned: Learned) -> Learned:
-    """Returns what was learned if the data may be written.
+def graph_job(plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str) -> GraphJob:
+    """Returns what is needed to build the serving graph: of the schemas, and the folders of ``Fitting``."""
+    return GraphJob.of(load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None)
+
+
+def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
+    """Builds the serving graph of what was learned into a folder; of encodings that were fitted before, copies it.
 
     Raises:
-      DataError: there are anomalies, or the label is missing somewhere.
+      DataError: it could not be built.
     """
-    rows = describe(learned.anomalies)
-    if rows:
-        table = "\n".join(
-            f"  split '{row.split}', '{row.feature}': {row.what}: found {row.found}, expected {row.expected}"
-            for row in rows
-        )
-        raise DataError(
-            f"{len(rows)} anomalies against {plan.recipe.schema or 'the schema'}; nothing was written:\n{table}\n"
-            "Mend the data or the recipe, or change the schema if the data are right."
-        )
+    if learned.encoded is None:
+        return
+    if not plan.transform_graph:
+        job = graph_job(plan, learned.schema, learned.encoded, learned.fitted, learned.analyzed)
+        build_in_subprocess(job, folder)
+        return
+    for file in files.list_files(files.join(plan.transform_graph, "**")):
+        path = files.relative(file.path, plan.transform_graph)
+        files.write_bytes(files.join(folder, *path.split("/")), files.read_bytes(file.path))
+
+
+def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
+    """Returns what was learned if the data may be written.
+
+    Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder stays as it is.
+
+    Raises:
+      DataError: there are anomalies that were not accepted, or the label is missing somewhere.
+    """
+    check_run(plan, learned.anomalies, learned.schema, folder, "nothing was written")
     label = plan.recipe.label
-    nulls = sum(table.columns[label].missing for table in learned.statistics.values()) if label is not None else 0
+    nulls = sum(
+        table.columns[label].missing
+        for table in learned.statistics.values()
+        if label is not None and label in table.columns
+    )
     if nulls:
         raise DataError(
             f"label '{label}': found {nulls:,} rows without one, expected none; nothing was written. Leave them out with "
@@ -108,21 +162,26 @@ def check_anomalies(plan: Plan, learned: Learned) -> Learned:
     return learned
 
 
+def _encoded_schema(plan: Plan, schema: schema_pb2.Schema, fitting: Fitting) -> schema_pb2.Schema | None:
+    """Returns the schema of the written features where they differ from the columns."""
+    if fitting.analyzed:
+        return read_schema(files.join(fitting.analyzed, "transformed_metadata", "schema.pbtxt"))
+    encode = load_fitted(plan.encode, fitting.fitted)
+    return encoded_schema(schema, encode) if encode.changes else None
+
+
+def _images(samples: Sequence[Piece], label: str | None) -> tuple[ImageSample, ...]:
+    ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
+    return choose_images(((sample.split, sample.batch) for sample in ordered), label)
+
+
 def _estimate(
-    plan: Plan, rows: Mapping[str, int], samples: Sequence[Sample]
+    output: Output, rows: Mapping[str, int], samples: Sequence[Piece]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns for each split the bytes of its shards, and of its framed examples."""
-    output = plan.recipe.output
     shard_bytes, framed_bytes = {}, {}
     for name, count in rows.items():
         own = [sample for sample in samples if sample.split == name]
-        compressed, framed = estimate_row_bytes(own or samples, plan.encode, output)
+        compressed, framed = estimate_row_bytes(own or samples, output)
         shard_bytes[name], framed_bytes[name] = count * compressed, count * framed
     return shard_bytes, framed_bytes
-
-
-def _encoded(plan: Plan, schema: schema_pb2.Schema) -> schema_pb2.Schema | None:
-    types: dict[str, pa.DataType] = {
-        name: plan.encode.encoded_schema.field(name).type for name, _ in plan.encode.chains
-    }
-    return encoded_schema(schema, types) if types else None

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
+
 from beam_pipelines import __version__, files
 from beam_pipelines.account import Account
+from beam_pipelines.columns import type_name
 from beam_pipelines.errors import DataError
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import Recipe, normalised, recipe_hash
@@ -29,6 +32,7 @@ def make_manifest(
     account: Account,
     shards: Sequence[ShardInfo],
     schema: str,
+    columns: pa.Schema,
     timings: dict[str, float],
 ) -> Manifest:
     """Returns the manifest of a dataset.
@@ -37,6 +41,7 @@ def make_manifest(
       recipe, plans, account: of the run.
       shards: all shards, in any order.
       schema: path of the schema that parses the records, relative to the dataset.
+      columns: the selected columns, before encoding.
       timings: step -> seconds.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
@@ -45,7 +50,9 @@ def make_manifest(
         "name": recipe.name,
         "recipe": normalised(recipe),
         "recipe_hash": recipe_hash(recipe),
+        "directory": recipe.directory,
         "schema": schema,
+        "columns": {field.name: type_name(field.type) for field in columns},
         "label": recipe.label,
         "compression": recipe.output.compression,
         "splits": {
@@ -87,6 +94,7 @@ def _source_entry(plan: SourcePlan, account: Account) -> dict[str, Any]:
     source = account.sources[plan.source.name]
     return {
         "format": plan.format,
+        "columns": {field.name: type_name(field.type) for field in plan.read_schema},
         "read": source.read,
         "rejected": source.rejected,
         "files": [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -30,6 +30,14 @@ class BeamCommand(click.Command):
 
 
 BEAM_OPTIONS = "beam_pipelines.beam_options"
+
+Command = TypeVar("Command", bound=Any)
+
+
+def verbose(command: Command) -> Command:
+    """Gives a command the option that every one has; ``cli.run`` looks for it."""
+    option = click.option("--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam.")
+    return option(command)
 
 
 class Flag(NamedTuple):

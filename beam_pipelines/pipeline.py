@@ -1,136 +1,39 @@
 """The pipeline: two reads and a commit, wired from the stages.
 
-    first read:   read ► join ► select ► split ► statistics, samples, receipts ► learn ► check
+    first read:   read ► join ► select ► split ► statistics, fitted encodings, samples, receipts ► learn ► check
     second read:  read ► join ► select ► split ► encode ► scatter ► exchange ► write ► commit
 
-Both are branches of one Beam job; the second one waits for what the first has learned. A job on a cluster therefore needs no
-launcher once it is submitted.
+Both are branches of one Beam job; the second one waits for what the first has learned (``first_read.py``). A job on a cluster
+therefore needs no launcher once it is submitted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import apache_beam as beam
 
 from beam_pipelines import files, runners
-from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY, commit, write_description
-from beam_pipelines.encode import EncodeFeatures
+from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY, TRANSFORM_GRAPH, commit, write_description
 from beam_pipelines.errors import RecipeError
 from beam_pipelines.exchange import Exchange
-from beam_pipelines.join import CountRightSources, JoinBatches
-from beam_pipelines.learn import Learned, check_anomalies, learn
+from beam_pipelines.first_read import EncodePieces, FirstRead, Folders, ReadSplits, count_reads
+from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
+from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
-from beam_pipelines.pieces import Piece, Receipt
-from beam_pipelines.planning import Plan
+from beam_pipelines.pieces import Receipt
+from beam_pipelines.planning import Plan, without_encodings
 from beam_pipelines.progress import ProgressLog, show_progress
-from beam_pipelines.read import ReadBatches, ScanQuotes
-from beam_pipelines.sample import SampleRows, sample_share
-from beam_pipelines.select import SelectBatches
+from beam_pipelines.read import ScanQuotes
 from beam_pipelines.shuffle import ScatterRecords
-from beam_pipelines.split import RECEIPTS, AssignSplit
-from beam_pipelines.statistics import ComputeStatistics
-from beam_pipelines.unique_key import CheckUniqueKey
 from beam_pipelines.write import ShardInfo, WriteShards
 
 ExchangeBy = Literal["files", "engine"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Folders:
-    """Where a run writes.
-
-    Attributes:
-      output: the dataset.
-      exchange: where payloads wait on their way between stages, or ``None`` to send them through the engine.
-      progress: where local workers note their progress, or an empty text.
-    """
-
-    output: str
-    exchange: str | None
-    progress: str
-
-    def exchange_of(self, step: str) -> str | None:
-        """Returns the exchange folder of one step, or ``None``."""
-        return None if self.exchange is None else files.join(self.exchange, step)
-
-    def under(self, step: str) -> Folders:
-        """Returns the same folders, with those of all exchanges under that of one step."""
-        return dataclasses.replace(self, exchange=self.exchange_of(step))
-
-
-@dataclasses.dataclass
-class ReadSplits(beam.PTransform):
-    """Reads, joins, selects and splits.
-
-    Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, on which to wait
-    until the base source's declared key was found unique: empty if there is none, or ``check_key`` is false.
-    """
-
-    plan: Plan
-    folders: Folders
-    states: beam.PCollection[Any]  # of ScanQuotes: both reads share one scan
-    check_key: bool
-
-    def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
-        plan, log = self.plan, ProgressLog(self.folders.progress)
-        sizes = [piece.end - piece.start for piece in plan.base.ranges]
-        pieces = (
-            begin
-            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0, self.states)
-            | "NoteRead" >> beam.Map(_note_read, log, sizes)
-        )
-        keys = begin | "NoKeys" >> beam.Create([])
-        if self.check_key and plan.base.source.key:
-            keys = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
-        if plan.joins.steps:
-            pieces = pieces | "Join" >> JoinBatches(
-                plan.joins, self.folders.exchange_of("join"), plan.recipe.on_error.reject > 0
-            )
-        splits = pieces | "Select" >> SelectBatches(plan.select) | "Split" >> AssignSplit(plan.split)
-        return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], "keys": keys}
-
-
-def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
-    log.add(piece.batch.num_rows, sizes[piece.range_number] if piece.part == 0 else 0, "read")
-    return piece
-
-
-@dataclasses.dataclass
-class FirstRead(beam.PTransform):
-    """Reads everything once, to learn from it.
-
-    Input: the pipeline's begin. Output: one ``Learned``, and one ``Receipt`` for each piece.
-    """
-
-    plan: Plan
-    folders: Folders
-    states: beam.PCollection[Any]
-
-    def expand(self, begin: beam.pvalue.PBegin) -> tuple[beam.PCollection[Learned], beam.PCollection[Receipt]]:
-        plan = self.plan
-        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders, self.states, check_key=True)
-        names = plan.recipe.split.names
-        share = sample_share(plan.base.size_bytes)
-        statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
-            len(plan.base.ranges), names, plan.split.schema
-        )
-        samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-        rights = begin | "RightSources" >> CountRightSources(
-            plan.joins, self.folders.exchange_of("keys"), plan.recipe.on_error.reject > 0
-        )
-        learned = statistics | "Learn" >> beam.Map(
-            lambda statistics, receipts, samples, rights, _: learn(plan, statistics, receipts, samples, dict(rights)),
-            beam.pvalue.AsList(splits["receipts"]),
-            beam.pvalue.AsList(samples),
-            beam.pvalue.AsList(rights),
-            beam.pvalue.AsList(splits["keys"]),
-        )
-        return learned, splits["receipts"]
 
 
 @dataclasses.dataclass
@@ -147,28 +50,27 @@ class Conversion(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
         states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
-        learned, first = begin | "FirstRead" >> FirstRead(plan, folders.under("first"), states)
-        learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned))
-        encode = learned | "TakeEncodings" >> beam.Map(lambda learned: learned.encode)
+        learned, first, encoder = begin | "FirstRead" >> FirstRead(plan, folders.under("first"), states)
+        learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
+        graph = learned | "BuildGraph" >> beam.Map(_build_graph, plan, folders)
+        encoder = encoder._replace(fitted=learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted))
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
 
         second = begin | "SecondRead" >> ReadSplits(plan, folders.under("second"), states, check_key=False)
         shards = (
             second["pieces"]
-            | "EncodeFeatures" >> EncodeFeatures(encode)
+            | "EncodePieces" >> EncodePieces(plan, folders, encoder)
             | "ScatterRecords" >> ScatterRecords(recipe.output, shard_plan)
             | "Exchange" >> Exchange(folders.exchange_of("shards"))
-            | "WriteShards"
-            >> WriteShards(recipe.name, recipe.output, shard_plan, files.join(folders.output, TEMPORARY))
+            | "WriteShards" >> WriteShards(recipe.name, recipe.output, shard_plan, folders.temporary_of())
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         return learned | "Commit" >> beam.Map(
-            lambda learned, first, second, shards: commit(
-                plan, learned, first, second, shards, folders.output, started
-            ),
+            lambda learned, first, second, shards, _: _commit(plan, learned, first, second, shards, folders, started),
             beam.pvalue.AsList(first),
             beam.pvalue.AsList(second["receipts"]),
             beam.pvalue.AsList(shards),
+            beam.pvalue.AsSingleton(graph),
         )
 
 
@@ -177,17 +79,46 @@ class Description(beam.PTransform):
     """Reads once and describes what was read.
 
     Input: the pipeline's begin. Output: nothing; the description is complete when the pipeline is done.
+
+    Attributes:
+      stops, stays: as ``write_description`` takes them.
     """
 
     plan: Plan
     folders: Folders
     started: float
+    stops: bool = False
+    stays: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
-        plan, output, started = self.plan, self.folders.output, self.started
+        plan, output, started = without_encodings(self.plan), self.folders.output, self.started
         states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
-        learned, _ = begin | "FirstRead" >> FirstRead(plan, self.folders, states)
-        return learned | "Describe" >> beam.Map(lambda learned: write_description(plan, learned, output, started))
+        learned = (begin | "FirstRead" >> FirstRead(plan, self.folders, states)).learned
+        stops, stays = self.stops, self.stays
+        return learned | "Describe" >> beam.Map(
+            lambda learned: write_description(plan, learned, output, started, stops, stays)
+        )
+
+
+def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
+    if folders.graph:
+        request_graph(learned, folders.graph)
+    else:
+        build_graph(plan, learned, folders.temporary_of(TRANSFORM_GRAPH))
+
+
+def _commit(
+    plan: Plan,
+    learned: Learned,
+    first: Sequence[Receipt],
+    second: Sequence[Receipt],
+    shards: Sequence[ShardInfo],
+    folders: Folders,
+    started: float,
+) -> None:
+    if folders.graph:
+        await_graph(folders.graph)
+    commit(plan, learned, first, second, shards, folders.output, started)
 
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
@@ -218,7 +149,7 @@ def convert(
       DataError: the data are not as the recipe says, or the run failed. There is no new dataset then.
     """
     check_output(output, overwrite)
-    _run("Convert", Conversion, plan, output, beam_options, quiet, reads=2, exchange=exchange)
+    _run("Convert", Conversion, plan, output, beam_options, quiet, 1 + count_reads(plan), exchange)
     return read_manifest(output)
 
 
@@ -237,9 +168,26 @@ def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: b
     return read_manifest(output, DESCRIPTION)
 
 
+def validate(
+    plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False, stays: bool = True
+) -> None:
+    """Reads everything once, writes what ``describe`` writes, and fails if there are anomalies that were not accepted.
+
+    Args:
+      plan, output, beam_options, quiet: as of ``describe``.
+      stays: whether the folder stays, so that an error may name what is in it.
+
+    Raises:
+      DataError: there are such anomalies; or as of ``convert``.
+    """
+    check_output(output, overwrite=False)
+    job = functools.partial(Description, stops=True, stays=stays)
+    _run("Validate", job, plan, output, beam_options, quiet, reads=1)
+
+
 def _run(
     label: str,
-    job: type[Conversion | Description],
+    job: Callable[..., beam.PTransform],
     plan: Plan,
     output: str,
     beam_options: Sequence[str],
@@ -252,9 +200,15 @@ def _run(
     options = runners.pipeline_options(beam_options, plan.size_bytes)
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
-    folders = _folders(output, runners.is_local(options), exchange)
+    is_local = runners.is_local(options)
+    folders = _folders(output, is_local, exchange)
     log = ProgressLog(folders.progress)
-    with _cleaned(temporary), show_progress(log, reads * plan.base.size_bytes, quiet or not folders.progress):
+    beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if is_local and reads > 1 and plan.encode.changes and not plan.transform_graph:
+        folders = dataclasses.replace(folders, graph=folders.temporary_of("graph"))
+        beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
+    shown = show_progress(log, reads * plan.base.size_bytes, quiet or not folders.progress)
+    with _cleaned(temporary), beside, shown:
         runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
 
 

@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 Compression = Literal["gzip", "zlib", "none"]
 JoinHow = Literal["left", "inner"]
@@ -140,6 +140,32 @@ class OnError:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fit:
+    """What encodings are fitted on.
+
+    Attributes:
+      splits: names of splits; empty: ``train`` if there is one, else the first.
+      weight: column with the weight of each row, or ``None``: all weigh the same.
+    """
+
+    splits: tuple[str, ...] = ()
+    weight: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """What is computed beside the statistics of all rows.
+
+    Attributes:
+      weight: column with the weight of each row, or ``None``: nothing is weighted.
+      slice_by: columns, each of whose values gets statistics of its own.
+    """
+
+    weight: str | None = None
+    slice_by: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """A whole conversion.
 
@@ -151,10 +177,12 @@ class Recipe:
       filter: SQL condition; rows where it is not true are filtered out. ``None`` keeps all.
       derive: new column -> SQL expression, in order; each may use the ones before it.
       drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is set.
-      encode: column -> chain of (kind, parameters).
+      encode: feature -> chain of (kind, parameters), in order; each may use the features before it.
+      fit: what encodings are fitted on.
+      preprocessing_fn: path of a Python module with a function of that name, which runs after ``encode``; ``None``: no code.
       label: name of the label feature, if any. A null label is an error.
       schema: path of the TFMD schema that is the contract; ``None`` infers one.
-      split, on_error, output: see their classes.
+      split, statistics, on_error, output: see their classes.
       directory: where relative paths start: the recipe file's own folder (not part of the recipe's hash).
     """
 
@@ -167,9 +195,12 @@ class Recipe:
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(default_factory=dict)
+    fit: Fit = dataclasses.field(default_factory=Fit)
+    preprocessing_fn: str | None = None
     label: str | None = None
     split: Split = dataclasses.field(default_factory=Split)
     schema: str | None = None
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
     on_error: OnError = dataclasses.field(default_factory=OnError)
     output: Output = dataclasses.field(default_factory=Output)
     directory: str = dataclasses.field(default="", compare=False)
@@ -195,7 +226,33 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
     return result
 
 
+def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
+    """Returns the recipe of which ``normalised`` made this data.
+
+    Raises:
+      KeyError, TypeError, ValueError, AttributeError: the data are of no recipe.
+    """
+    recipe: Recipe = dataclasses.replace(_built(Recipe, data), directory=directory)
+    return recipe
+
+
+def _built(kind: Any, value: Any) -> Any:
+    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate it."""
+    if dataclasses.is_dataclass(kind) and value is not None:
+        hints = get_type_hints(kind)
+        return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
+    arguments = get_args(kind)
+    if isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
+        return tuple(_built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True))
+    if isinstance(value, dict) and len(arguments) == 2:
+        return {name: _built(arguments[1], item) for name, item in value.items()}
+    return value
+
+
 def recipe_hash(recipe: Recipe) -> str:
-    """Returns the SHA-256 (hex) of the normalised recipe."""
-    text = json.dumps(normalised(recipe), sort_keys=True, separators=(",", ":"))
+    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and encodings counts."""
+    text = json.dumps(
+        [normalised(recipe), list(recipe.derive), list(recipe.encode)], sort_keys=True, separators=(",", ":")
+    )
     return hashlib.sha256(text.encode()).hexdigest()

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.recipe import (
     Compression,
+    Fit,
     Join,
     JoinHow,
     JoinStrategy,
@@ -24,6 +25,7 @@ from beam_pipelines.recipe import (
     Recipe,
     Source,
     Split,
+    Statistics,
     TimeSplit,
 )
 from beam_pipelines.recipe_values import (
@@ -129,9 +131,12 @@ def _recipe(value: Value, directory: str, encodings: Mapping[str, Any] | None) -
         drop=keys.read("drop", read_texts, ()),
         keep=keys.read("keep", read_texts, ()),
         encode=keys.read("encode", lambda item: _encode(item, encodings), {}),
+        fit=keys.read("fit", _fit, Fit()),
+        preprocessing_fn=keys.read("preprocessing_fn", read_text, None),
         label=keys.read("label", read_text, None),
         split=keys.read("split", _split, Split()),
         schema=keys.read("schema", read_text, None),
+        statistics=keys.read("statistics", _statistics, Statistics()),
         on_error=keys.read("on_error", _on_error, OnError()),
         output=keys.read("output", _output, Output()),
         directory=directory,
@@ -275,6 +280,13 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
     return kind, parameters
 
 
+def _fit(value: Value) -> Fit:
+    keys = Keys(value, "a mapping such as {splits: [train], weight: importance}")
+    fit = Fit(splits=keys.read("splits", read_texts, ()), weight=keys.read("weight", read_text, None))
+    keys.finish()
+    return fit
+
+
 def _split(value: Value) -> Split | None:
     """One of three kinds, told apart by what the splits' names have as values."""
     keys = Keys(value, "a mapping such as {train: 0.8, eval: 0.2}")
@@ -373,6 +385,13 @@ def _check_bounds(value: Value, times: list[TimeSplit]) -> None:
         right_ends = right_before is not None and left_after is not None and right_before <= left_after
         if not left_ends and not right_ends:
             value.wrong(f"found splits '{left}' and '{right}' that overlap, expected every moment in one split only.")
+
+
+def _statistics(value: Value) -> Statistics:
+    keys = Keys(value, "a mapping such as {weight: importance, slice_by: [country]}")
+    statistics = Statistics(weight=keys.read("weight", read_text, None), slice_by=keys.read("slice_by", read_texts, ()))
+    keys.finish()
+    return statistics
 
 
 def _on_error(value: Value) -> OnError:

@@ -18,6 +18,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from beam_pipelines import memory
 from beam_pipelines.errors import DataError, PipelineError
+from beam_pipelines.preprocessing import explain_failure
 from beam_pipelines.recipe import MIB
 
 # One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and most of numpy release the
@@ -105,10 +106,10 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> Non
 
 
 def find_error(text: str) -> PipelineError | None:
-    """Finds the last error of ours in the text of a runner's exception, or returns None."""
+    """Finds the last error of ours in the text of a runner's exception, or that of a recipe's own function, or returns None."""
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
-        return None
+        return explain_failure(text)
     return DataError(_message(text[matches[-1].end() :]))
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.encode import EncodePlan, encode_batch
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import MIB, Output
@@ -24,15 +22,6 @@ from beam_pipelines.tfrecord import compressor, frame
 SAMPLE_BYTES = 4 * MIB
 # In source order neighbours resemble each other and compress better, so that runs of rows have to be sampled.
 _RUN_ROWS = 1000
-
-
-class Sample(NamedTuple):
-    """Sampled rows of one piece: its split, its (range_number, part), the rows before encoding, and their file's path."""
-
-    split: str
-    address: tuple[int, int]
-    batch: pa.RecordBatch
-    path: str
 
 
 def sample_share(size_bytes: int) -> float:
@@ -52,12 +41,17 @@ def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
     return piece.batch.take(pa.array(rows))
 
 
-def estimate_row_bytes(samples: Sequence[Sample], encode: EncodePlan, output: Output) -> tuple[float, float]:
-    """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples."""
-    ordered = sorted((sample for sample in samples if sample.batch.num_rows), key=lambda sample: sample.address)
+def estimate_row_bytes(samples: Sequence[Piece], output: Output) -> tuple[float, float]:
+    """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples.
+
+    Args:
+      samples: of encoded rows, in any order.
+      output: of the recipe.
+    """
+    ordered = sorted((piece for piece in samples if piece.batch.num_rows), key=lambda piece: piece[:2])
     if not ordered:
         return 0.0, 0.0
-    batches = [encode_batch(encode, sample.batch, sample.path) for sample in ordered]
+    batches = [piece.batch for piece in ordered]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     records = frame(serialize_batch(batch))
     if output.shuffle:
@@ -72,7 +66,7 @@ def estimate_row_bytes(samples: Sequence[Sample], encode: EncodePlan, output: Ou
 class SampleRows(beam.PTransform):
     """Samples the rows of pieces.
 
-    Input: ``Piece`` elements with a split. Output: one ``Sample`` for each piece from which rows were picked.
+    Input: ``Piece`` elements with a split. Output: pieces of the rows that were picked, where there are any.
 
     Attributes:
       share: from ``sample_share``.
@@ -82,11 +76,11 @@ class SampleRows(beam.PTransform):
     share: float
     shuffle: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Sample]:
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
         return pieces | "Sample" >> beam.FlatMap(_sample, self.share, self.shuffle)
 
 
-def _sample(piece: Piece, share: float, shuffle: bool) -> Iterator[Sample]:
+def _sample(piece: Piece, share: float, shuffle: bool) -> Iterator[Piece]:
     batch = sample_piece(piece, share, shuffle)
     if batch.num_rows:
-        yield Sample(piece.split, (piece.range_number, piece.part), batch, piece.path)
+        yield piece._replace(batch=batch)

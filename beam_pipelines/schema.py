@@ -5,79 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
+from beam_pipelines.anomaly_rules.presence import TYPE_FOR_STATISTICS_TYPE
+from beam_pipelines.anomaly_rules.texts import are_integers, true_and_false
 from beam_pipelines.errors import DataError
 from beam_pipelines.statistics.proto import feature_type
-from beam_pipelines.statistics.table import ColumnStatistics, TableStatistics, value_type
-from beam_pipelines.statistics.text import TextStatistics
+from beam_pipelines.statistics_view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
 
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100
-# TFDV's (bool_domain_util.cc), the empty string included.
-_TRUE_VALUES = frozenset(("TRUE", "true", "SET", "set", "1", ""))
-_FALSE_VALUES = frozenset(("FALSE", "false", "CLEAR", "clear", "0"))
-_INTEGER_TEXT = r"^\s*[+-]?[0-9]{1,18}\s*$"
-
-# Types in statistics (INT, FLOAT, STRING, BYTES) to types in schemas.
-_TYPE_FOR_STATISTICS_TYPE = {0: schema_pb2.INT, 1: schema_pb2.FLOAT, 2: schema_pb2.BYTES, 3: schema_pb2.BYTES}
 
 
-def infer_schema(statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
+def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
     """Infers the schema of all splits together, by TFDV's rules.
 
     SchemaGen infers from the first split and widens by the others; here all are looked at at once, with the same result for
     presence and valency, and without an order to depend on. The schema never flags the statistics it was inferred from.
 
     Args:
-      statistics: split name -> statistics; all with the same columns. Splits without rows have no say.
+      statistics: split name -> statistics. Splits without rows have no say; a column that one lacks is missing in all of its rows.
 
     Returns:
-      Features in the table's order. A feature that is present everywhere with always the same number of values has a
+      Features in the splits' order. A feature that is present everywhere with always the same number of values has a
       ``shape``, so that it is parsed as a dense tensor; others are parsed as sparse ones.
     """
-    tables = [table for table in statistics.values() if table.rows] or list(statistics.values())
+    views = [view_of(split) for split in statistics.values()]
+    views = [view for view in views if view.rows] or views
     schema = schema_pb2.Schema()
-    for name in tables[0].columns:
-        columns = [table.columns[name] for table in tables]
-        feature = schema.feature.add(name=name, type=schema_type(columns[0].type))
-        _infer_presence(feature, columns)
-        _infer_valency(feature, columns)
-        _infer_domain(feature, columns, schema)
+    for name in dict.fromkeys(name for view in views for name in view.features):
+        infer_feature(name, views, schema)
     return schema
 
 
-def encoded_schema(schema: schema_pb2.Schema, types: Mapping[str, pa.DataType]) -> schema_pb2.Schema:
-    """Returns the schema of written features, where encodings changed the types of some.
-
-    Args:
-      schema: of the columns before encoding.
-      types: feature name -> type after encoding, for the features that an encoding changed.
-
-    Returns:
-      A copy; a changed feature has its new type, keeps presence and valency, and has lost its domain.
-    """
-    encoded = schema_pb2.Schema()
-    encoded.CopyFrom(schema)
-    for feature in encoded.feature:
-        if feature.name in types:
-            feature.type = schema_type(types[feature.name])
-            kind = feature.WhichOneof("domain_info")
-            if kind is not None:
-                feature.ClearField(kind)
-    used = {feature.domain for feature in encoded.feature if feature.HasField("domain")}
-    domains = [domain for domain in encoded.string_domain if domain.name in used]
-    del encoded.string_domain[:]
-    encoded.string_domain.extend(domains)
-    return encoded
+def infer_feature(name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema) -> None:
+    """Adds the feature of a column, and its string domain if it gets one, to a schema; see ``infer_schema``."""
+    columns = [view.features.get(name) or _missing_column(view) for view in views]
+    filled = [column for column in columns if column.present]
+    known = filled or [view.features[name] for view in views if name in view.features]
+    feature = schema.feature.add(name=name, type=TYPE_FOR_STATISTICS_TYPE[known[0].type])
+    feature.presence.min_count = int(len(filled) == len(columns))
+    if filled:
+        if not any(column.missing for column in columns):
+            feature.presence.min_fraction = 1.0
+        _infer_valency(feature, filled)
+        _infer_domain(feature, [column for column in filled if column.num_values], schema)
 
 
 def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
     """Returns the feature type that a column is written as: INT, FLOAT or BYTES."""
-    return _TYPE_FOR_STATISTICS_TYPE[feature_type(column_type)]
+    return TYPE_FOR_STATISTICS_TYPE[feature_type(column_type)]
 
 
 def read_schema(path: str) -> schema_pb2.Schema:
@@ -119,59 +98,52 @@ def write_schema(path: str, schema: schema_pb2.Schema) -> None:
     files.write_bytes(path, schema_to_text(schema))
 
 
-def true_and_false(values: Sequence[str]) -> tuple[str | None, str | None] | None:
-    """Returns which of one or two texts means true and which false, or ``None`` if they are not a pair of truth values."""
-    trues = [value for value in values if value in _TRUE_VALUES]
-    falses = [value for value in values if value in _FALSE_VALUES]
-    if not values or len(trues) > 1 or len(falses) > 1 or len(trues) + len(falses) != len(values):
-        return None
-    return (trues[0] if trues else None), (falses[0] if falses else None)
+def _missing_column(view: DatasetView) -> FeatureView:
+    return FeatureView(0, 0, view.rows, (Level(view.rows, 0, 0),), 0)
 
 
-def all_integers(values: pa.Array) -> bool:
-    """Whether all of at least one text are integers of at most 18 digits."""
-    few = values.slice(0, MAX_STRING_DOMAIN_SIZE)  # mostly settles it
-    return bool(len(values)) and all(
-        pc.all(pc.match_substring_regex(some, _INTEGER_TEXT)).as_py() for some in (few, values)
-    )
+def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
+    """Sets ``shape`` or ``value_count``; of lists of lists, ``value_counts``, one for each level."""
+    depth = max(len(column.levels) for column in columns)
+    bounds = []
+    for level in range(depth):
+        levels = [column.levels[level] for column in columns if level < len(column.levels)]
+        bounds.append((min(found.min_values for found in levels), max(found.max_values for found in levels)))
+    missing = any(level.missing for column in columns for level in column.levels)
+    is_required = feature.presence.min_fraction == 1.0 and not missing
+    if is_required and all(fewest == most > 0 for fewest, most in bounds):
+        for fewest, _ in bounds:
+            feature.shape.dim.add(size=fewest)
+    elif depth > 1:
+        for fewest, most in bounds:
+            _set_value_count(feature.value_counts.value_count.add(), fewest, most)
+    elif bounds[0][0] > 0:
+        _set_value_count(feature.value_count, *bounds[0])
 
 
-def _infer_presence(feature: schema_pb2.Feature, columns: Sequence[ColumnStatistics]) -> None:
-    feature.presence.min_count = int(all(column.present for column in columns))
-    if feature.presence.min_count and not any(column.missing for column in columns):
-        feature.presence.min_fraction = 1.0
+def _set_value_count(count: schema_pb2.ValueCount, fewest: int, most: int) -> None:
+    if fewest > 0:
+        count.min = fewest if fewest == most else 1
+    if fewest == most > 0:
+        count.max = most
 
 
-def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[ColumnStatistics]) -> None:
-    filled = [column for column in columns if column.present]
-    if not filled:
-        return
-    fewest = min(column.min_values for column in filled)
-    most = max(column.max_values for column in filled)
-    if fewest == 0:
-        return
-    if fewest < most:
-        feature.value_count.min = 1
-    elif feature.presence.min_fraction == 1.0:
-        feature.shape.dim.add(size=fewest)
-    else:
-        feature.value_count.min = feature.value_count.max = fewest
+def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView], schema: schema_pb2.Schema) -> None:
+    """Sets the first domain that fits; numbers get no bounds."""
+    texts = [column.strings for column in columns if column.strings is not None]
+    if texts:
+        _infer_text_domain(feature, texts, schema)
+    elif columns and feature.type == schema_pb2.INT and _is_boolean(columns):
+        feature.bool_domain.SetInParent()
 
 
-def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[ColumnStatistics], schema: schema_pb2.Schema) -> None:
-    filled = [column for column in columns if column.num_values]
-    if not filled:
-        return
-    if pa.types.is_string(value_type(filled[0].type)):
-        _infer_text_domain(feature, [c.values for c in filled if isinstance(c.values, TextStatistics)], schema)
-    elif feature.type == schema_pb2.INT:
-        numbers = [column.values for column in filled if not isinstance(column.values, TextStatistics)]
-        if min(n.minimum or 0 for n in numbers) >= 0 and max(n.maximum or 0 for n in numbers) == 1:
-            feature.bool_domain.SetInParent()
+def _is_boolean(columns: Sequence[FeatureView]) -> bool:
+    least, most = min(column.minimum or 0 for column in columns), max(column.maximum or 0 for column in columns)
+    return least >= 0 and most == 1
 
 
-def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[TextStatistics], schema: schema_pb2.Schema) -> None:
-    if not all(text.exact for text in texts):
+def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts], schema: schema_pb2.Schema) -> None:
+    if not all(text.exact and text.are_utf8 for text in texts):
         return
     values = _few_values(texts)
     truth = true_and_false(values) if values else None
@@ -180,14 +152,28 @@ def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[TextStatisti
             feature.bool_domain.true_value = truth[0]
         if truth[1] is not None:
             feature.bool_domain.false_value = truth[1]
-    elif all(all_integers(text.values) for text in texts):
+    elif all(_all_integers(text.values) for text in texts):
         feature.int_domain.SetInParent()
     elif values:
-        feature.domain = feature.name
-        schema.string_domain.add(name=feature.name, value=values)
+        feature.domain = _free_domain_name(feature.name, schema)
+        schema.string_domain.add(name=feature.domain, value=values)
 
 
-def _few_values(texts: Sequence[TextStatistics]) -> list[str]:
+def _all_integers(values: pa.Array) -> bool:
+    few = values.slice(0, MAX_STRING_DOMAIN_SIZE)  # mostly settles it
+    return bool(are_integers(few).all() and are_integers(values).all())
+
+
+def _free_domain_name(name: str, schema: schema_pb2.Schema) -> str:
+    """Returns the feature's name, with a number from 2 where a domain has it already."""
+    taken = {domain.name for domain in schema.string_domain}
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}{number}", number + 1
+    return free
+
+
+def _few_values(texts: Sequence[Texts]) -> list[str]:
     """Returns all distinct values, sorted; nothing if there are more than a string domain may have."""
     if max(len(text.values) for text in texts) > MAX_STRING_DOMAIN_SIZE:
         return []

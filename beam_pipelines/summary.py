@@ -13,6 +13,7 @@ from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from beam_pipelines import files
+from beam_pipelines.figures import show_bytes
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
@@ -143,8 +144,12 @@ def _feature_values(feature: Any) -> list[str]:
 def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
     path = files.join(folder, "anomalies", f"Split-{split}", "SchemaDiff.pb")
     anomalies = anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
+    if anomalies.HasField("dataset_anomaly_info"):
+        info = anomalies.dataset_anomaly_info
+        yield f"anomaly  {split}: {info.short_description} {info.description}"
     for name, info in sorted(anomalies.anomaly_info.items()):
-        yield f"anomaly  {split}, feature '{name}': {info.short_description}. {info.description}"
+        accepted = " (accepted)" if info.severity == anomalies_pb2.AnomalyInfo.WARNING else ""
+        yield f"anomaly  {split}, feature '{name}'{accepted}: {info.short_description}. {info.description}"
     if anomalies.data_missing:
         yield f"anomaly  {split}: no rows at all."
 
@@ -157,12 +162,3 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
-
-
-def show_bytes(size: float) -> str:
-    """Returns a number of bytes in decimal units with three digits: ``1.23 MB``."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:,.0f} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.2f} TB"

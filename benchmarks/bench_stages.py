@@ -340,9 +340,10 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
     def estimated(rate: float) -> tuple[float, float]:
         batches = [(piece, sample.sample_piece(piece, rate, shuffled)) for piece in pieces]
         samples = [
-            sample.Sample("train", (piece.range_number, piece.part), batch, piece.path) for piece, batch in batches
+            piece._replace(split="train", batch=encode_batch(clicks.encode, batch, piece.path))
+            for piece, batch in batches
         ]
-        return sample.estimate_row_bytes(samples, clicks.encode, output)
+        return sample.estimate_row_bytes(samples, output)
 
     def note(found: tuple[float, float]) -> str:
         truth = estimated(1.0)

@@ -12,7 +12,8 @@ import pyarrow.csv as pa_csv
 import criteo_like
 from beam_pipelines import read, shuffle
 from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.encode import EncodePlan, encode_batch, plan_encode
+from beam_pipelines.encode import encode_batch
+from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.exchange import Parcel
 from beam_pipelines.pieces import Piece
 from beam_pipelines.plan import SourcePlan

@@ -276,7 +276,7 @@ def test_an_input_that_changes_between_the_reads_is_noticed(
 
     monkeypatch.setattr(pipeline, "check_anomalies", change)
     recipe = "name: v\nsources: {v: {path: v.csv}}"
-    with pytest.raises(DataError, match=r"v\.csv: the second read found something else"):
+    with pytest.raises(DataError, match=r"v\.csv: a later read found something else"):
         converted(tmp_path, tmp_path / "out", recipe=recipe)
     assert not (tmp_path / "out" / "dataset.json").exists()
 
@@ -313,7 +313,7 @@ def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -
     (tmp_path / "s.pbtxt").write_text(
         'feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: 1 } }'
     )
-    with pytest.raises(DataError, match=r"(?s)nothing was written.*'a'.*'b'"):
+    with pytest.raises(DataError, match=r"(?s)nothing was written.*train  a .*train  b "):
         converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nschema: s.pbtxt")
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
 

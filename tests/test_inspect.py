@@ -126,6 +126,7 @@ def test_no_more_is_read_than_printed(tmp_path: pathlib.Path) -> None:
         (framed([b"\xff\xff\xff"]), "no tf.Examples"),
         (gzip.compress(framed(examples(2)))[:-9], "truncated"),
     ],
+    ids=["text", "cut off", "other protos", "cut off gzip"],
 )
 def test_files_that_are_no_examples(content: bytes, message: str, tmp_path: pathlib.Path) -> None:
     """Other files and damaged ones are told apart, with the file's name."""

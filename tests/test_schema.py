@@ -13,7 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.anomalies import find_anomalies
 from beam_pipelines.errors import DataError
-from beam_pipelines.schema import encoded_schema, infer_schema, read_schema, schema_to_text, write_schema
+from beam_pipelines.schema import infer_schema, read_schema, schema_to_text, write_schema
 from beam_pipelines.statistics import TableStatistics
 from tests.statistics.support import VALUES_FOR_TYPE
 
@@ -178,21 +178,6 @@ def test_examples_parse_by_the_derived_feature_spec() -> None:
     assert parsed["missing"].values.numpy().tolist() == [1.5, 2.5]
     assert parsed["ragged"].values.numpy().tolist() == [b"a", b"b", b"c"]
     assert parsed["nothing"].values.shape == 0
-
-
-def test_encoded_schema_changes_what_was_encoded() -> None:
-    """A changed feature has its new type and no domain, keeps presence and shape; its domain's values go with it."""
-    batch = pa.record_batch({"s": ["a", "b"], "t": ["c", "d"], "x": [1.5, 2.5]})
-    schema = infer_schema({"train": TableStatistics.of(batch)})
-    encoded = encoded_schema(schema, {"s": pa.int64()})
-    first, second, third = encoded.feature
-    assert first.type == schema_pb2.INT
-    assert first.WhichOneof("domain_info") is None
-    assert first.shape.dim[0].size == 1
-    assert first.presence.min_fraction == 1
-    assert [domain.name for domain in encoded.string_domain] == ["t"]
-    assert (second, third) == (schema.feature[1], schema.feature[2])
-    assert schema.feature[0].domain == "s", "the schema given is not changed"
 
 
 def test_written_schemas_read_back(tmp_path) -> None:

@@ -20,6 +20,10 @@ FORMATS: dict[str, Format] = {
 }
 
 
+# Formats without types of their own.
+TEXT_FORMATS = ("csv", "tsv", "json_lines")
+
+
 def format_of_path(path: str) -> str | None:
     """Returns the key of the format that a file's suffix names, looking behind a compression's; ``None`` if none does."""
     path = path.lower()

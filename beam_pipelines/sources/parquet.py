@@ -59,7 +59,7 @@ class Parquet:
             row = 1
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
-                if range_.start <= _first_byte(group) < range_.end:
+                if range_.start <= first_byte(group) < range_.end:
                     for batch in parquet.iter_batches(_batch_rows(group), [number], wanted, use_threads=False):
                         yield from tables.rows_of(batch, plan, range_.file, row, reject)
                         row += batch.num_rows
@@ -93,7 +93,8 @@ def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if wanted.intersection(flat.name for flat in nested.flatten_fields([field]))]
 
 
-def _first_byte(group: Any) -> int:
+def first_byte(group: Any) -> int:
+    """Returns where the first byte of a row group lies in its file."""
     columns = [group.column(number) for number in range(group.num_columns)]
     offsets = (
         min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset) for column in columns

@@ -10,13 +10,10 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
+from beam_pipelines.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
+from beam_pipelines.statistics.plan import StatisticsPlan
 from beam_pipelines.statistics.table import TableStatistics
-
-_FAN_IN = 16
-
-# (order, statistics): order is the address of the first piece, or, higher up in the tree, the number of the node.
-_Ordered = tuple[tuple[int, ...], TableStatistics]
 
 
 @dataclasses.dataclass
@@ -27,83 +24,95 @@ class ComputeStatistics(beam.PTransform):
     result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
 
     Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
-    (in different bundles), all but what is beyond the exact bounds stays the same to the last bit. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
+    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
     their order, those without rows included. A retry gives the same.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       splits: names of the splits.
       schema: columns of the pieces.
+      plan: weight and slices.
     """
 
     num_ranges: int
     splits: tuple[str, ...]
     schema: pa.Schema
+    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[dict[str, TableStatistics]]:
         """Wires the tree."""
-        nodes = pieces | "Accumulate" >> beam.ParDo(_Accumulate())  # ((split, range number), (order, statistics))
-        width, level = self.num_ranges, 0
-        while width > _FAN_IN:
-            nodes = nodes | f"MergeLevel{level}" >> _MergeLevel()
-            width, level = -(-width // _FAN_IN), level + 1
+        nodes = (
+            pieces
+            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # ((split, range number), Node of TableStatistics)
+            | "MergeTree" >> MergeTree(self.num_ranges, TableStatistics.merged)
+        )
         # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
         return (
             pieces.pipeline
             | "Once" >> beam.Create([None])
-            | "MergeSplits" >> beam.Map(_merge_splits, beam.pvalue.AsList(nodes), self.splits, self.schema)
+            | "MergeSplits"
+            >> beam.Map(
+                _merge_splits, beam.pvalue.AsList(nodes), self.splits, TableStatistics.empty(self.schema, self.plan)
+            )
         )
 
 
 class _Accumulate(beam.DoFn):
     """Adds up the pieces of a range while they follow each other, so that little crosses the runner."""
 
+    def __init__(self, plan: StatisticsPlan) -> None:
+        self._plan = plan
+
     def start_bundle(self) -> None:
         self._range_number = -1
-        self._parts: dict[str, list[_Ordered]] = {}
+        self._trees: dict[str, Tree] = {}
 
-    def process(self, piece: Piece) -> Iterator[tuple[tuple[str, int], _Ordered]]:
+    def process(self, piece: Piece) -> Iterator[tuple[tuple[str, int], Node]]:
         if piece.range_number != self._range_number:
             yield from self._flush()
             self._range_number = piece.range_number
         if piece.batch.num_rows:
-            part = ((piece.range_number, piece.part), TableStatistics.of(piece.batch))
-            parts = self._parts.setdefault(piece.split, [])
-            parts.append(part)
-            if len(parts) == _FAN_IN:
-                parts[:] = [_merge_in_order(parts)]
+            part = Node((piece.range_number, piece.part), TableStatistics.of(piece.batch, self._plan))
+            self._trees.setdefault(piece.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:
         for node in self._flush():
             yield GlobalWindows.windowed_value(node)
 
-    def _flush(self) -> Iterator[tuple[tuple[str, int], _Ordered]]:
-        for split, parts in self._parts.items():
-            yield (split, self._range_number), _merge_in_order(parts)
-        self._parts = {}
+    def _flush(self) -> Iterator[tuple[tuple[str, int], Node]]:
+        for split, tree in self._trees.items():
+            yield (split, self._range_number), tree.merged()
+        self._trees = {}
 
 
-class _MergeLevel(beam.PTransform):
-    """Merges each 16 neighbours of one level of the tree."""
+class Tree:
+    """Merges what is added in order, 16 at a time, and the results 16 at a time: errors add up with the levels only."""
 
-    def expand(self, nodes: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        return (
-            nodes
-            | "Parent" >> beam.MapTuple(lambda key, node: ((key[0], key[1] // _FAN_IN), node))
-            | "Group" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(lambda key, children: (key, _merge_in_order(children)))
-        )
+    def __init__(self) -> None:
+        self._levels: list[list[Node]] = []
 
+    def add(self, node: Node, level: int = 0) -> None:
+        """Adds a node to a level."""
+        if level == len(self._levels):
+            self._levels.append([])
+        nodes = self._levels[level]
+        nodes.append(node)
+        if len(nodes) == FAN_IN:
+            self._levels[level] = []
+            self.add(merge_in_order(nodes, TableStatistics.merged), level + 1)
 
-def _merge_in_order(nodes: Iterable[_Ordered]) -> _Ordered:
-    ordered = sorted(nodes, key=lambda node: node[0])
-    return ordered[0][0], TableStatistics.merged([statistics for _, statistics in ordered])
+    def merged(self) -> Node:
+        """Returns the statistics of all nodes together; at least one."""
+        rest: list[Node] = []
+        for nodes in self._levels:
+            rest = [merge_in_order([*nodes, *rest], TableStatistics.merged)] if nodes else rest
+        return rest[0]
 
 
 def _merge_splits(
-    _: None, nodes: Iterable[tuple[tuple[str, int], _Ordered]], splits: tuple[str, ...], schema: pa.Schema
+    _: None, nodes: Iterable[tuple[tuple[str, int], Node]], splits: tuple[str, ...], empty: TableStatistics
 ) -> dict[str, TableStatistics]:
-    of_split: dict[str, list[_Ordered]] = {split: [((-1,), TableStatistics.empty(schema))] for split in splits}
+    of_split: dict[str, list[Node]] = {split: [Node((-1,), empty)] for split in splits}
     for (split, _number), node in nodes:
         of_split[split].append(node)
-    return {split: _merge_in_order(ordered)[1] for split, ordered in of_split.items()}
+    return {split: merge_in_order(ordered, TableStatistics.merged).value for split, ordered in of_split.items()}

@@ -1,4 +1,4 @@
-"""Count, mean and standard deviation of numbers, merged without any rounding."""
+"""Count, mean and standard deviation of numbers, merged without any rounding; and with weights, with as little."""
 
 from __future__ import annotations
 
@@ -106,3 +106,51 @@ def _fixed(value: float, scale: int) -> int:
 
 def _shifted(value: int, bits: int) -> int:
     return value << bits if bits >= 0 else value >> -bits
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMoments:
+    """Sum of weights, and weighted mean and deviation. Float64 sums: merge in a fixed order to get the same bits again.
+
+    Attributes:
+      weight: sum of the weights.
+      mean: weighted arithmetic mean; 0 of no weight, as in TFDV.
+      squares: weighted sum of squared deviations from the mean.
+    """
+
+    weight: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], weights: npt.NDArray[np.float64]) -> WeightedMoments:
+        """Returns the moments of finite values with weights of at least 0."""
+        values, weights = values[weights > 0], weights[weights > 0]
+        if not len(weights):
+            return cls()
+        weight = float(weights.sum())
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond float64, an infinity says so
+            numbers = values.astype(np.float64)
+            middle = float(numbers[len(numbers) // 2])  # from which little is lost where all values lie far from zero
+            mean = middle + float(((numbers - middle) * weights).sum()) / weight
+            return cls(weight, _plain_nan(mean), _plain_nan(float(((numbers - mean) ** 2 * weights).sum())))
+
+    @classmethod
+    def merged(cls, parts: Iterable[WeightedMoments]) -> WeightedMoments:
+        """Returns the moments of all parts together (Chan, Golub and LeVeque's formula)."""
+        parts = [part for part in parts if part.weight]
+        if not parts:
+            return cls()
+        weights, means, squares = np.array([dataclasses.astuple(part) for part in parts]).T
+        between = cls.of(means, weights)
+        return cls(between.weight, between.mean, _plain_nan(between.squares + float(squares.sum())))
+
+    @property
+    def standard_deviation(self) -> float:
+        """Weighted population standard deviation; 0 of no weight, as in TFDV."""
+        return math.sqrt(self.squares / self.weight) if self.weight else 0.0
+
+
+def _plain_nan(value: float) -> float:
+    """Returns a float whose NaN has the usual bits, which it keeps as text: processors give it a sign."""
+    return math.nan if math.isnan(value) else value

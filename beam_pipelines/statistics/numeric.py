@@ -11,18 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.statistics.moments import Moments
-from beam_pipelines.statistics.packing import pack, unpack
+from beam_pipelines.statistics.distribution import Distribution, Numbers, quantiles
+from beam_pipelines.statistics.limits import MAX_NUMBERS, Limits
+from beam_pipelines.statistics.moments import Moments, WeightedMoments
 
-# Distinct values are exact up to here: 256 KiB a column.
-MAX_DISTINCT = 1 << 14
-# Beyond it the distribution is kept as this many weighted points: a rank is then off by at most 1/POINTS per compression.
-POINTS = 1 << 11
+# The most distinct values that are all counted.
+MAX_DISTINCT = MAX_NUMBERS
 
 # Values that tell whether a column is one of many distinct numbers.
 _LOOK_AHEAD = 1 << 12
-
-_Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 class Bucket(NamedTuple):
@@ -34,32 +31,95 @@ class Bucket(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class WeightedNumbers:
+    """Statistics of numbers of which each counts as much as its row's weight; NaN is left out.
+
+    Attributes:
+      moments, distribution: of the finite values.
+      minus_infinities, plus_infinities: weights of those.
+    """
+
+    moments: WeightedMoments
+    distribution: Distribution
+    minus_infinities: float = 0.0
+    plus_infinities: float = 0.0
+
+    @classmethod
+    def of(cls, values: Numbers, weights: npt.NDArray[np.float64], limits: Limits) -> WeightedNumbers:
+        """Returns the statistics of distinct values in ascending order, NaN and infinities among them."""
+        minus, plus = (float(weights[values == infinity].sum()) for infinity in (-np.inf, np.inf))
+        finite = np.isfinite(values)
+        values, weights = values[finite], weights[finite]
+        return cls(WeightedMoments.of(values, weights), Distribution.of(values, weights, limits), minus, plus)
+
+    @classmethod
+    def merged(cls, parts: Sequence[WeightedNumbers], limits: Limits) -> WeightedNumbers:
+        """Returns the statistics of all parts' values together."""
+        return cls(
+            WeightedMoments.merged(part.moments for part in parts),
+            Distribution.merged([part.distribution for part in parts], limits),
+            sum(part.minus_infinities for part in parts),
+            sum(part.plus_infinities for part in parts),
+        )
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean; infinite or NaN where infinities are among the values."""
+        return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Weighted population standard deviation; NaN where infinities are among the values."""
+        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.standard_deviation
+
+    def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Returns the quantiles of some weight, and the weight up to each of them."""
+        return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
+
+
+@dataclasses.dataclass(frozen=True)
 class NumberStatistics:
     """Statistics of the numbers of a column. NaN counts as a value and is left out of everything but ``nans``.
 
     Attributes:
       moments: of the finite values.
-      values: finite values, ascending, int64 or float64: all distinct ones while ``exact``, else points of the
-        distribution, the smallest and the largest value among them.
-      counts: number of values that each stands for.
-      exact: whether ``values`` are all there are.
+      distribution: of the finite values; its weights are numbers of values.
       zeros: number of values equal to zero.
       nans, minus_infinities, plus_infinities: numbers of those.
+      weighted: the same by weight, where the rows have weights.
     """
 
     moments: Moments
-    values: _Values
-    counts: npt.NDArray[np.int64]
-    exact: bool = True
+    distribution: Distribution
     zeros: int = 0
     nans: int = 0
     minus_infinities: int = 0
     plus_infinities: int = 0
+    weighted: WeightedNumbers | None = None
 
     @classmethod
-    def of(cls, array: pa.Array) -> NumberStatistics:
-        """Returns the statistics of an int64, float or double array; nulls are left out."""
-        values, counts = _distinct(array)
+    def of(
+        cls, array: pa.Array, weights: npt.NDArray[np.float64] | None = None, limits: Limits | None = None
+    ) -> NumberStatistics:
+        """Returns the statistics of an int64, float or double array; nulls are left out.
+
+        Args:
+          array: the values.
+          weights: as many, of at least 0.
+          limits: bounds on what is kept.
+        """
+        return cls.of_tally(*count_distinct(array, weights), limits or Limits())
+
+    @classmethod
+    def of_tally(
+        cls,
+        values: Numbers,
+        counts: npt.NDArray[np.int64],
+        sums: npt.NDArray[np.float64] | None,
+        limits: Limits,
+    ) -> NumberStatistics:
+        """Returns the statistics of distinct values, their counts and the sums of their weights, as ``count_distinct`` has them."""
+        weighted = None if sums is None else WeightedNumbers.of(values, sums, limits)
         nans, minus, plus = 0, 0, 0
         if values.dtype == np.float64 and not np.isfinite(values).all():
             nans, minus, plus = (
@@ -69,28 +129,41 @@ class NumberStatistics:
             values, counts = values[finite], counts[finite]
         zeros = int(counts[values == 0].sum())
         moments = Moments.of(values, counts)
-        return cls(moments, *_bounded(values, counts, exact=True), zeros, nans, minus, plus)
+        return cls(moments, Distribution.of(values, counts, limits), zeros, nans, minus, plus, weighted)
 
     @classmethod
-    def merged(cls, parts: Sequence[NumberStatistics]) -> NumberStatistics:
+    def merged(cls, parts: Sequence[NumberStatistics], limits: Limits | None = None) -> NumberStatistics:
         """Returns the statistics of all parts' values together.
 
-        All but the distribution are the same whatever the order of the parts, and the distribution is while it is exact.
+        All that is not weighted, but for the distribution, is the same whatever the order of the parts; and the distribution
+        is while it is exact.
         """
-        values = np.concatenate([part.values for part in parts])
-        counts = np.concatenate([part.counts for part in parts])
+        limits = limits or Limits()
+        weighted = [part.weighted for part in parts if part.weighted is not None]
         return cls(
             Moments.merged(part.moments for part in parts),
-            *_bounded(*_added(values, counts), exact=all(part.exact for part in parts)),
-            *(
-                sum(getattr(part, name) for part in parts)
-                for name in ("zeros", "nans", "minus_infinities", "plus_infinities")
-            ),
+            Distribution.merged([part.distribution for part in parts], limits),
+            sum(part.zeros for part in parts),
+            sum(part.nans for part in parts),
+            sum(part.minus_infinities for part in parts),
+            sum(part.plus_infinities for part in parts),
+            WeightedNumbers.merged(weighted, limits) if weighted else None,
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        rest = tuple(getattr(self, field.name) for field in dataclasses.fields(self)[3:])
-        return _unpickle, (self.moments, pack(pa.array(self.values), self.counts), rest)
+    @property
+    def values(self) -> Numbers:
+        """Finite values, ascending: all distinct ones while ``exact``, else points of the distribution."""
+        return self.distribution.values
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Number of values that each of ``values`` stands for."""
+        return self.distribution.weights.astype(np.int64, copy=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether ``values`` are all there are."""
+        return self.distribution.exact
 
     @property
     def count(self) -> int:
@@ -100,8 +173,7 @@ class NumberStatistics:
     @property
     def mean(self) -> float:
         """Mean of the values that are not NaN, as in TFDV: infinite or NaN where infinities are among them."""
-        infinite = (math.inf if self.plus_infinities else 0.0) - (math.inf if self.minus_infinities else 0.0)
-        return self.moments.mean + infinite
+        return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
 
     @property
     def standard_deviation(self) -> float:
@@ -136,23 +208,21 @@ class NumberStatistics:
     def quantiles(self, number: int) -> list[float]:
         """Returns ``number`` + 1 values that cut the distribution into equal parts, from the minimum to the maximum.
 
-        Each is a value of the column (the one of rank ``ceil(k * count / number)``); an empty list of no values.
+        Each is a value of the column, the first of which more than k / ``number`` of all values lie at or below: TFDV's rule.
+        An empty list of no values.
         """
-        if not self.count:
-            return []
-        values = np.concatenate([[-np.inf], self.values.astype(np.float64), [np.inf]])
-        counts = np.concatenate([[self.minus_infinities], self.counts, [self.plus_infinities]])
-        present = counts > 0
-        ranks = np.ceil(np.arange(number + 1) * self.count / number).clip(1)
-        places = np.searchsorted(np.cumsum(counts[present]), ranks)
-        return [float(value) for value in values[present][places]]
+        return [float(value) for value in self.cumulated(number)[0]] if self.count else []
+
+    def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Returns the quantiles of at least one value, and the number of values up to each of them."""
+        return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
     def histogram(self, number: int) -> list[Bucket]:
         """Returns ``number`` buckets of equal width over the finite values; one if they are all equal, none of none."""
         if not len(self.values):
             return []
         low, high = float(self.values[0]), float(self.values[-1])
-        edges = np.linspace(low, high, number + 1) if math.isfinite(high - low) else _wide_edges(low, high, number)
+        edges = equal_edges(low, high, number)
         if not (np.diff(edges) > 0).all():
             return [Bucket(low, high, float(self.counts.sum()))]
         places = np.searchsorted(edges, self.values.astype(np.float64), side="right").clip(1, number) - 1
@@ -160,18 +230,27 @@ class NumberStatistics:
         return [Bucket(float(edges[i]), float(edges[i + 1]), float(counts[i])) for i in range(number)]
 
 
-def _unpickle(moments: Moments, packed: bytes, rest: tuple[Any, ...]) -> NumberStatistics:
-    values, counts = unpack(packed)
-    return NumberStatistics(moments, values.to_numpy(), counts, *rest)
+def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
+    """Returns the ``number`` + 1 edges of buckets of equal width, finite whatever the finite ends."""
+    if math.isfinite(high - low):
+        return np.linspace(low, high, number + 1)
+    return np.linspace(low / 2, high / 2, number + 1) * 2
 
 
-def _distinct(array: pa.Array) -> tuple[_Values, npt.NDArray[np.int64]]:
-    """Returns the distinct values, ascending, and how often each occurs."""
+def count_distinct(
+    array: pa.Array, weights: npt.NDArray[np.float64] | None = None
+) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    """Returns the distinct values, ascending, how often each occurs, and the sums of their weights if there are weights.
+
+    Args:
+      array: int64, float or double; nulls are left out.
+      weights: as many as there are values, nulls included.
+    """
+    if weights is not None:
+        return _sum_distinct(array, weights)
     if _is_varied(array):
-        dtype = np.float64 if pa.types.is_floating(array.type) else np.int64
-        numbers = array.drop_null().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
-        values, counts = np.unique(numbers, return_counts=True)
-        return values, counts.astype(np.int64, copy=False)
+        numbers, counts = np.unique(_numbers(array), return_counts=True)
+        return numbers, counts.astype(np.int64, copy=False), None
     tally = array.value_counts()
     hashed, counts = tally.field(0), tally.field(1)
     if hashed.null_count:
@@ -179,7 +258,29 @@ def _distinct(array: pa.Array) -> tuple[_Values, npt.NDArray[np.int64]]:
         hashed, counts = hashed.filter(valid), counts.filter(valid)
     values = hashed.to_numpy()
     order = np.argsort(values)
-    return values[order], counts.to_numpy()[order]
+    return values[order], counts.to_numpy()[order], None
+
+
+def _sum_distinct(
+    array: pa.Array, weights: npt.NDArray[np.float64]
+) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    if array.null_count:
+        weights = weights[array.is_valid().to_numpy(zero_copy_only=False)]
+    if _is_varied(array):
+        values, places, counts = np.unique(_numbers(array), return_inverse=True, return_counts=True)
+        sums = np.bincount(places, weights, len(values)).astype(np.float64, copy=False)
+        return values, counts.astype(np.int64, copy=False), sums
+    encoded = array.drop_null().dictionary_encode()
+    places, values = encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
+    order = np.argsort(values)
+    counts = np.bincount(places, minlength=len(values)).astype(np.int64, copy=False)
+    sums = np.bincount(places, weights, len(values)).astype(np.float64, copy=False)
+    return values[order], counts[order], sums[order]
+
+
+def _numbers(array: pa.Array) -> Any:  # int64 or float64, and numpy's functions keep which
+    dtype = np.float64 if pa.types.is_floating(array.type) else np.int64
+    return array.drop_null().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
 
 
 def _is_varied(array: pa.Array) -> bool:
@@ -190,33 +291,17 @@ def _is_varied(array: pa.Array) -> bool:
     return len(beginning.unique()) > len(beginning) // 2
 
 
-def _added(values: _Values, counts: npt.NDArray[np.int64]) -> tuple[_Values, npt.NDArray[np.int64]]:
-    """Sorts values and adds the counts of equal ones."""
-    if not len(values):
-        return values, counts
-    order = np.argsort(values, kind="stable")
-    values, counts = values[order], counts[order]
-    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-    return values[starts], np.add.reduceat(counts, starts)
+def _infinite_part(minus: float, plus: float) -> float:
+    return (math.inf if plus else 0.0) - (math.inf if minus else 0.0)
 
 
-def _bounded(
-    values: _Values, counts: npt.NDArray[np.int64], exact: bool
-) -> tuple[_Values, npt.NDArray[np.int64], bool]:
-    """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them that stand for about as many values each.
-
-    The first and the last value stay. Each other point is the middle value of a group, by weight.
-    """
-    if len(values) <= MAX_DISTINCT:
-        return values, counts, exact
-    ends = np.cumsum(counts[1:-1])
-    groups = (ends - 1) * (POINTS - 2) // ends[-1]
-    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    weights = np.add.reduceat(counts[1:-1], starts)
-    middles = np.searchsorted(ends, np.cumsum(weights) - weights // 2)
-    points = np.concatenate([values[:1], values[1:-1][middles], values[-1:]])
-    return points, np.concatenate([counts[:1], weights, counts[-1:]]), False
-
-
-def _wide_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
-    return np.linspace(low / 2, high / 2, number + 1) * 2  # high - low is beyond float64
+def _quantiles(
+    distribution: Distribution, minus: float, plus: float, number: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Returns the quantiles of a distribution with infinities at its ends, and the weights up to them."""
+    values, weights = distribution.values, distribution.weights
+    if minus or plus:
+        values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])
+        weights = np.concatenate([[minus], weights, [plus]])
+        values, weights = values[weights > 0], weights[weights > 0]
+    return quantiles(values, weights, number)

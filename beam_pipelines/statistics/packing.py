@@ -6,11 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+# How often values occur, or how much weight they have.
+Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
 # A worker has its own core; Arrow's thread pool would only get in the way of the others'.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
-def pack(values: pa.Array, counts: npt.NDArray[np.int64]) -> bytes:
+def pack(values: pa.Array, counts: Counts) -> bytes:
     """Returns values and counts as an Arrow IPC stream, compressed with lz4 (most counts are small)."""
     batch = pa.record_batch([values, pa.array(counts)], names=["values", "counts"])
     sink = pa.BufferOutputStream()
@@ -19,7 +22,7 @@ def pack(values: pa.Array, counts: npt.NDArray[np.int64]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpack(stream: bytes) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def unpack(stream: bytes) -> tuple[pa.Array, Counts]:
     """Returns what ``pack`` was given."""
     batch = pa.ipc.open_stream(stream, options=pa.ipc.IpcReadOptions(use_threads=False)).read_next_batch()
     return batch.column(0), batch.column(1).to_numpy()

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
 
-from beam_pipelines.statistics.numeric import NumberStatistics
+from beam_pipelines.statistics.distribution import Distribution, quantiles
+from beam_pipelines.statistics.histograms import quantiles_histogram, rebinned, standard_histogram
+from beam_pipelines.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.statistics.table import ColumnStatistics, TableStatistics, value_type
+from beam_pipelines.statistics.tally import Tally
 from beam_pipelines.statistics.text import TextStatistics
 
 # TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice (constants.py).
 _TOP_VALUES = 20
 _RANKS = 1000
 _BUCKETS = 10
+_QUANTILES_FOR_BUCKET = 100
 _DATASET = "All Examples"
+# TFDV leaves out weighted values whose weights add up to less (weighted_frequency_threshold).
+_LOWEST_WEIGHT = 1.0
+# Name of the custom statistic that tells what is not exact.
+SKETCHED = "sketched"
 
-_Histogram = statistics_pb2.Histogram
 _Feature = statistics_pb2.FeatureNameStatistics
 
 
 def to_proto(
     statistics: Mapping[str, TableStatistics],
 ) -> dict[str, statistics_pb2.DatasetFeatureStatisticsList]:
-    """Returns each split's statistics as a list of one dataset, features in the table's order.
+    """Returns each split's statistics: a dataset of all rows, and one for each slice; features in the table's order.
 
-    What is left out: ``num_values_histogram``, and everything weighted or nested.
+    Features of which something is sketched have a custom statistic that says what, and how far it may be off.
     """
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
@@ -43,15 +50,40 @@ def feature_type(column_type: pa.DataType) -> int:
 
 
 def _dataset_list(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatisticsList:
-    dataset = statistics_pb2.DatasetFeatureStatistics(name=_DATASET, num_examples=table.rows)
-    for name, column in table.columns.items():
-        dataset.features.append(_feature(name, column))
-    return statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
+    datasets = [_dataset(_DATASET, table), *(_dataset(key.name, part) for key, part in table.slices.items())]
+    return statistics_pb2.DatasetFeatureStatisticsList(datasets=datasets)
+
+
+def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
+    return statistics_pb2.DatasetFeatureStatistics(
+        name=name,
+        num_examples=table.rows,
+        weighted_num_examples=table.weight or 0.0,
+        features=[_feature(name, column) for name, column in table.columns.items()],
+    )
 
 
 def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:
     feature = _Feature(path=path_pb2.Path(step=[name]), type=feature_type(column.type))
-    common = statistics_pb2.CommonStatistics(
+    common, texts = _common(column), column.categories or column.values
+    if feature.type == _Feature.BYTES and isinstance(texts, TextStatistics):
+        feature.bytes_stats.CopyFrom(_bytes(texts))
+        feature.bytes_stats.common_stats.CopyFrom(common)
+    elif isinstance(texts, TextStatistics):
+        feature.string_stats.CopyFrom(_string(texts))
+        feature.string_stats.common_stats.CopyFrom(common)
+    else:
+        feature.num_stats.CopyFrom(_numeric(texts))
+        feature.num_stats.common_stats.CopyFrom(common)
+    sketched = "; ".join(_sketched(texts, column.lengths))
+    if sketched:
+        feature.custom_stats.add(name=SKETCHED, str=sketched)
+    return feature
+
+
+def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
+    # Columns have one nest level; what TFDV says of deeper ones, ``presence_and_valency_stats``, it leaves out for one.
+    proto = statistics_pb2.CommonStatistics(
         num_non_missing=column.present,
         num_missing=column.missing,
         min_num_values=column.min_values,
@@ -59,72 +91,93 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
         avg_num_values=column.average_values,
         tot_num_values=column.num_values,
     )
-    if isinstance(column.values, NumberStatistics):
-        feature.num_stats.CopyFrom(_numeric(column.values))
-        feature.num_stats.common_stats.CopyFrom(common)
-    elif feature.type == _Feature.BYTES:
-        feature.bytes_stats.CopyFrom(_bytes(column.values))
-        feature.bytes_stats.common_stats.CopyFrom(common)
-    else:
-        feature.string_stats.CopyFrom(_string(column.values))
-        feature.string_stats.common_stats.CopyFrom(common)
-    return feature
-
-
-def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
-    proto = statistics_pb2.NumericStatistics(
-        mean=values.mean,
-        std_dev=values.standard_deviation,
-        num_zeros=values.zeros,
-        min=values.minimum or 0,
-        median=(values.quantiles(2) or [0, 0])[1],
-        max=values.maximum or 0,
-    )
-    if values.count or values.nans:
-        proto.histograms.append(_standard_histogram(values))
-        proto.histograms.append(_quantiles_histogram(values))
+    if column.present:
+        lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
+        proto.num_values_histogram.CopyFrom(quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS)))
+    if column.weighted is not None:
+        present, missing, num_values = column.weighted
+        proto.weighted_common_stats.num_non_missing = present
+        proto.weighted_common_stats.num_missing = missing
+        proto.weighted_common_stats.tot_num_values = num_values
+        if present:
+            proto.weighted_common_stats.avg_num_values = num_values / present
     return proto
 
 
-def _standard_histogram(values: NumberStatistics) -> statistics_pb2.Histogram:
-    histogram = _Histogram(type=_Histogram.STANDARD, num_nan=values.nans)
-    buckets = [(low, high, count) for low, high, count in values.histogram(_BUCKETS)]
-    infinity = float("inf")
-    low, high = (buckets[0][0], buckets[-1][1]) if buckets else (0.0, 0.0)
-    if values.minus_infinities:
-        buckets.insert(0, (-infinity, low, values.minus_infinities))
-    if values.plus_infinities:
-        buckets.append((high, infinity, values.plus_infinities))
-    for bucket_low, bucket_high, count in buckets:
-        histogram.buckets.add(low_value=bucket_low, high_value=bucket_high, sample_count=count)
-    return histogram
+def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
+    proto = statistics_pb2.NumericStatistics()
+    if values.count:
+        proto.mean, proto.std_dev, proto.num_zeros = values.mean, values.standard_deviation, values.zeros
+        proto.min, proto.max = values.minimum or 0, values.maximum or 0
+        proto.median = _add_distribution(proto, values, values)
+    elif values.nans:
+        proto.histograms.add(type=statistics_pb2.Histogram.STANDARD, num_nan=values.nans)
+        proto.histograms.add(type=statistics_pb2.Histogram.QUANTILES, num_nan=values.nans)
+    weighted = values.weighted
+    if values.count and weighted is not None:
+        proto.weighted_numeric_stats.mean = weighted.mean
+        proto.weighted_numeric_stats.std_dev = weighted.standard_deviation
+        if weighted.moments.weight or weighted.minus_infinities or weighted.plus_infinities:
+            proto.weighted_numeric_stats.median = _add_distribution(proto.weighted_numeric_stats, weighted, values)
+    return proto
 
 
-def _quantiles_histogram(values: NumberStatistics) -> statistics_pb2.Histogram:
-    histogram = _Histogram(type=_Histogram.QUANTILES, num_nan=values.nans)
-    edges = values.quantiles(_BUCKETS)
-    for low, high in itertools.pairwise(edges):
-        histogram.buckets.add(low_value=low, high_value=high, sample_count=values.count / _BUCKETS)
-    return histogram
+def _add_distribution(
+    proto: statistics_pb2.NumericStatistics | statistics_pb2.WeightedNumericStatistics,
+    values: NumberStatistics | WeightedNumbers,
+    counted: NumberStatistics,
+) -> float:
+    """Adds both histograms of values, weighted or not, to a proto, and returns the median."""
+    cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
+    finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
+    plus = values.plus_infinities
+    proto.histograms.append(standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans))
+    proto.histograms.append(quantiles_histogram(*rebinned(cuts, cumulated, _QUANTILES_FOR_BUCKET), counted.nans))
+    return float(cuts[len(cuts) // 2])
 
 
 def _string(values: TextStatistics) -> statistics_pb2.StringStatistics:
-    proto = statistics_pb2.StringStatistics(
-        unique=values.distinct, avg_length=values.total_bytes / values.count if values.count else 0.0
-    )
-    ranks = values.top(_RANKS)
+    proto = statistics_pb2.StringStatistics(unique=values.distinct, avg_length=values.average_bytes)
+    _add_ranks(proto, values.top(_RANKS))
+    if values.weighted is not None:
+        ranks = [(value, weight) for value, weight in values.weighted.top(_RANKS) if weight >= _LOWEST_WEIGHT]
+        proto.weighted_string_stats.SetInParent()
+        _add_ranks(proto.weighted_string_stats, ranks)
+    return proto
+
+
+def _add_ranks(
+    proto: statistics_pb2.StringStatistics | statistics_pb2.WeightedStringStatistics,
+    ranks: Sequence[tuple[str | bytes, float]],
+) -> None:
     for value, count in ranks[:_TOP_VALUES]:
         proto.top_values.add(value=value, frequency=count)
     for rank, (value, count) in enumerate(ranks):
         proto.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=value, sample_count=count)
-    return proto
 
 
 def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
     return statistics_pb2.BytesStatistics(
         unique=values.distinct,
-        avg_num_bytes=values.total_bytes / values.count if values.count else 0.0,
+        avg_num_bytes=values.average_bytes,
         min_num_bytes=values.min_bytes,
         max_num_bytes=values.max_bytes,
         max_num_bytes_int=values.max_bytes,
     )
+
+
+def _sketched(values: NumberStatistics | TextStatistics, lengths: Distribution | None) -> Iterator[str]:
+    """Says what of a feature is not exact, and how far it may be off."""
+    if isinstance(values, TextStatistics):
+        for kind, tally in (("", values.tally), ("weighted ", values.weighted)):
+            if isinstance(tally, Tally) and not tally.exact:
+                yield f"{kind}top_values and rank_histogram: up to {tally.undercount:.10g} too low"
+        if not values.exact:
+            yield "unique: estimated"
+    else:
+        weighted = None if values.weighted is None else values.weighted.distribution
+        for kind, distribution in (("", values.distribution), ("weighted ", weighted)):
+            if distribution is not None and not distribution.exact:
+                yield f"{kind}median and histograms: ranks up to {100 * distribution.rank_error:.2g} % off"
+    if lengths is not None and not lengths.exact:
+        yield f"num_values_histogram: ranks up to {100 * lengths.rank_error:.2g} % off"

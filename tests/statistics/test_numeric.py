@@ -41,26 +41,26 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
     assert found.minimum == (numbers.min() if len(numbers) else None)
     assert found.maximum == (numbers.max() if len(numbers) else None)
     if len(numbers) and not np.isfinite(numbers).all():
-        with np.errstate(invalid="ignore"):
-            assert found.mean == pytest.approx(numbers.mean(), nan_ok=True)
+        infinities = {value for value in numbers.tolist() if math.isinf(value)}
+        assert found.mean == pytest.approx(math.nan if len(infinities) == 2 else infinities.pop(), nan_ok=True)
         assert math.isnan(found.standard_deviation)
 
 
 @given(arrays(NUMBERS), st.integers(1, 12))
 @settings(max_examples=150, deadline=None)
-def test_quantiles_are_numpys_inverted_cdf(array: pa.Array, number: int) -> None:
-    """Quantiles of exact distributions are the values at the ranks that numpy's ``inverted_cdf`` takes."""
+def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
+    """A quantile of an exact distribution is the first value that more than its share of all values lie at or below."""
     values = np.array(array.drop_null().to_pylist(), np.float64)
     values = np.sort(values[~np.isnan(values)])
     found = NumberStatistics.of(array).quantiles(number)
-    ranks = [max(1, -(-k * len(values) // number)) for k in range(number + 1)] if len(values) else []
-    assert found == [values[rank - 1] for rank in ranks]
+    ranks = [min(k * len(values) // number, len(values) - 1) for k in range(number + 1)] if len(values) else []
+    assert found == [values[rank] for rank in ranks]
 
 
 @given(arrays(NUMBERS), st.integers(0, 1000))
 @settings(max_examples=150, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
-    """At once, merged in any order, or pickled in between: the same statistics; the mean, up to rounding in the batches."""
+    """At once, merged in any order, or stored in between: the same statistics; the mean, up to rounding in the batches."""
     first, *others = three_ways(array, NumberStatistics.of, NumberStatistics.merged, seed)
     for other in others:
         assert described(other) == described(first)
@@ -87,6 +87,7 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
     assert merged.distinct is None
     assert merged.counts.sum() == size
     assert (merged.minimum, merged.maximum) == (values.min(), values.max())
+    assert merged.distribution.rank_error < 0.005
     ordered = np.sort(values).astype(np.float64)
     for percent, quantile in enumerate(merged.quantiles(100)):
         low, high = np.searchsorted(ordered, quantile, "left"), np.searchsorted(ordered, quantile, "right")

@@ -1,0 +1,109 @@
+"""How far apart two distributions are: L-infinity, normalised absolute difference, Jensen–Shannon divergence.
+
+The definitions are TFDV's (anomalies/metrics.cc): texts by their rank histograms, numbers by a histogram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+Counts = Mapping[str, float]
+Weights = npt.NDArray[np.float64]
+
+
+def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
+    """Returns the texts of a feature and how often each occurs; nothing of a feature of numbers or bytes."""
+    return {bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets}
+
+
+def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
+    """Returns the largest difference of any text's shares, from 0 to 1, and that text."""
+    return _largest_difference(left, right, sum(left.values()), sum(right.values()))
+
+
+def normalized_absolute_difference(left: Counts, right: Counts) -> tuple[float, str]:
+    """Returns the largest difference of any text's counts over the count of all texts on both sides, and that text."""
+    total = sum(left.values()) + sum(right.values())
+    return _largest_difference(left, right, total, total)
+
+
+def _largest_difference(left: Counts, right: Counts, left_total: float, right_total: float) -> tuple[float, str]:
+    largest, which = 0.0, ""
+    for text in sorted({*left, *right}, key=str.encode):  # of equal differences the last one is named, as in TFDV
+        share = left.get(text, 0.0) / left_total if left_total else 0.0
+        other = right.get(text, 0.0) / right_total if right_total else 0.0
+        if abs(share - other) >= largest:
+            largest, which = abs(share - other), text
+    return largest, which
+
+
+def jensen_shannon_of_texts(left: Counts, right: Counts) -> float:
+    """Returns the divergence of two distributions of texts, in bits, from 0 to 1; both must have texts."""
+    texts = sorted({*left, *right})
+    sides = (np.array([side.get(text, 0.0) for text in texts]) for side in (left, right))
+    return jensen_shannon(*sides)
+
+
+def jensen_shannon_of_histograms(left: statistics_pb2.Histogram, right: statistics_pb2.Histogram) -> float | None:
+    """Returns the divergence of two histograms, in bits, from 0 to 1; ``None`` if one holds nothing.
+
+    Values are taken to be spread evenly over a bucket, and both histograms are cut at the bounds of either. A bucket of a single
+    value is matched with the other side's bucket of the same value only; infinite buckets and NaN match nothing.
+    """
+    bounds = np.unique([bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]])
+    points = sorted({low for side in (left, right) for low, high, _ in _buckets(side) if low == high})
+    weights = [_aligned(side, bounds, points) for side in (left, right)]
+    infinite = [
+        sum(w for low, high, w in _buckets(side) if not np.isfinite([low, high]).all()) for side in (left, right)
+    ]
+    nans = [float(side.num_nan) for side in (left, right)]
+    zeros = np.zeros(2)
+    sides = (
+        np.concatenate([weights[0], [infinite[0], nans[0]], zeros]),
+        np.concatenate([weights[1], zeros, [infinite[1], nans[1]]]),
+    )
+    return jensen_shannon(*sides) if all(side.sum() > 0 for side in sides) else None
+
+
+def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
+    return [(bucket.low_value, bucket.high_value, bucket.sample_count) for bucket in histogram.buckets]
+
+
+def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
+    """Returns the buckets that have a width, and a finite one."""
+    return [
+        (low, high, weight)
+        for low, high, weight in _buckets(histogram)
+        if low != high and np.isfinite([low, high]).all()
+    ]
+
+
+def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[float]) -> Weights:
+    """Returns the weight between each two bounds, then at each point."""
+    between = np.zeros(max(len(bounds) - 1, 0))
+    for low, high, weight in _finite(histogram):
+        first, last = np.searchsorted(bounds, [low, high])
+        # Halved, so that no width is beyond float64.
+        between[first:last] += weight * (np.diff(bounds[first : last + 1] / 2) / (high / 2 - low / 2))
+    at = np.zeros(len(points))
+    for low, high, weight in _buckets(histogram):
+        if low == high and np.isfinite(low):
+            at[points.index(low)] += weight
+    return np.concatenate([between, at])
+
+
+def jensen_shannon(left: Weights, right: Weights) -> float:
+    """Returns the divergence of two distributions over the same places, in bits, from 0 to 1; both must have weight."""
+    p, q = left / left.sum(), right / right.sum()
+    mean = (p + q) / 2
+    return min(1.0, max(0.0, (_divergence(p, mean) + _divergence(q, mean)) / 2))
+
+
+def _divergence(p: Weights, q: Weights) -> float:
+    """Returns the Kullback–Leibler divergence in bits; ``q`` is not 0 where ``p`` is not."""
+    some = (p > 0) & (q > 0)
+    return float((p[some] * np.log2(p[some] / q[some])).sum())

@@ -1,0 +1,48 @@
+"""``column``: begins a chain with another column than the one of the feature's name, so that a column can be encoded twice."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.values import check_parameters, need_text
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Column(Fixed):
+    """Takes a column as it is.
+
+    Attributes:
+      inputs: its name, or that of a feature that an entry above has made.
+    """
+
+    inputs: tuple[str, ...] = ()
+
+    elementwise = True
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Column:
+        """Takes the column's name: ``{column: dest}``."""
+        expected = "a column's name, as in {column: dest}"
+        check_parameters(parameters, {"value": expected})
+        return cls((need_text(parameters, "value", expected),))
+
+    def output(self, *features: Feature) -> Feature:
+        """The same."""
+        return features[0]
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Returns the array."""
+        return arrays[0]
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the tensor."""
+        return features[0]

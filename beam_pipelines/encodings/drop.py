@@ -1,0 +1,39 @@
+"""``drop``: a column that other encodings use, and that is not written itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.values import check_parameters
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Drop(Fixed):
+    """Leaves a feature out of the examples: the plan takes its name from the list, and nothing is applied."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Drop:
+        """Takes no parameters."""
+        check_parameters(parameters, {})
+        return cls()
+
+    def output(self, *features: Feature) -> Feature:
+        """The same."""
+        return features[0]
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Returns the array."""
+        return arrays[0]
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns the tensor."""
+        return features[0]

@@ -1,0 +1,114 @@
+"""Encodings of numbers that are one formula: written once, computed by numpy for the shards and by TensorFlow when serving."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.encodings.encoding import Fitted
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.values import SMALLEST_NORMAL, map_numbers, need_numbers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """What a formula may use besides arithmetic; the functions of one library, on float64 of any shape.
+
+    Attributes:
+      where: (condition, then, else).
+      place: (sorted constants, x) -> how many of the constants are at or below x, int64; all of them for NaN.
+      take: (constants, indices) -> the constants at these places.
+      remainder: (x, constant) -> what is left of x after whole multiples, with the sign of x; exact.
+      log, log1p, sqrt, floor, sin, cos: of each value.
+    """
+
+    where: Callable[..., Any]
+    place: Callable[..., Any]
+    take: Callable[..., Any]
+    remainder: Callable[..., Any]
+    log: Callable[..., Any]
+    log1p: Callable[..., Any]
+    sqrt: Callable[..., Any]
+    floor: Callable[..., Any]
+    sin: Callable[..., Any]
+    cos: Callable[..., Any]
+
+
+NUMPY = Library(
+    where=np.where,
+    place=lambda constants, x: np.searchsorted(constants, x, side="right"),
+    take=np.take,
+    remainder=np.fmod,
+    log=np.log,
+    log1p=np.log1p,
+    sqrt=np.sqrt,
+    floor=np.floor,
+    sin=np.sin,
+    cos=np.cos,
+)
+
+
+def tensorflow_library() -> Library:
+    """Returns the same functions of TensorFlow."""
+    import tensorflow as tf
+
+    return Library(
+        where=tf.where,
+        place=lambda constants, x: tf.searchsorted(constants, x, side="right", out_type=tf.int64),
+        take=tf.gather,
+        remainder=tf.truncatemod,
+        log=tf.math.log,
+        log1p=tf.math.log1p,
+        sqrt=tf.sqrt,
+        floor=tf.floor,
+        sin=tf.sin,
+        cos=tf.cos,
+    )
+
+
+def tensor_to_float64(values: tf.Tensor) -> tf.Tensor:
+    """Returns int64 or float32 values as float64; as in ``values.map_numbers``, subnormal ones as 0."""
+    import tensorflow as tf
+
+    wide = tf.cast(values, tf.float64)
+    return tf.where(tf.abs(wide) < SMALLEST_NORMAL, tf.zeros_like(wide), wide) if values.dtype.is_floating else wide
+
+
+class Formula(Fitted):
+    """A fitted encoding of numbers that is one formula for each value. Nulls stay null, lists stay lists."""
+
+    @abc.abstractmethod
+    def formula(self, x: Any, library: Library) -> Any:
+        """Computes float64 from float64; the operators and functions are those of numpy or of TensorFlow."""
+
+    def output(self, *features: Feature) -> Feature:
+        """Numbers become float32."""
+        return need_numbers(features[0]).with_values(pa.float32())
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Computes the numbers of scalars, or the items of lists."""
+        return map_numbers(arrays[0], lambda x: self.formula(x, NUMPY), np.float32)
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Computes the flat values."""
+        import tensorflow as tf
+
+        (x,) = features
+        values = self.formula(tensor_to_float64(x.flat_values), tensorflow_library())
+        return x.with_flat_values(tf.cast(values, tf.float32))
+
+
+def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:
+    """Returns values that a graph refuses, with a message, unless a condition holds for each of them."""
+    import tensorflow as tf
+
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [message])]):
+        return tf.identity(values)

@@ -1,0 +1,77 @@
+"""``min_max``: scaled from the range of the values to a given one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.encodings.encoding import Encoding
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.formula import Formula, Library
+from beam_pipelines.encodings.learning import Moments
+from beam_pipelines.encodings.values import check_parameters, need_number, need_numbers
+
+_EXPECTED = "two numbers, the first one less, as in {min_max: [0, 1]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class MinMax(Encoding):
+    """Maps the smallest value to ``low`` and the largest one to ``high``, those between in proportion, as ``tft.scale_by_min_max`` does.
+
+    What is beyond them in other data goes beyond ``low`` and ``high``; ``clip`` holds it back. Null stays null, NaN stays NaN, infinities
+    stay infinite; none of them is learned from. Where all values are equal, they become ``low``.
+
+    Attributes:
+      low, high: the range to scale to.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    learns = Moments
+    elementwise = True
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> MinMax:
+        """Takes the range: ``{min_max: [-1, 1]}``; 0 to 1 by default."""
+        check_parameters(parameters, {"value": _EXPECTED})
+        value = parameters.get("value", [0, 1])
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
+        low, high = (float(need_number(item, _EXPECTED)) for item in value)
+        if not low < high:
+            raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
+        return cls(low, high)
+
+    def output(self, *features: Feature) -> Feature:
+        """Numbers become float32."""
+        return need_numbers(features[0]).with_values(pa.float32())
+
+    def fit(self, learned: Moments) -> FittedMinMax:  # type: ignore[override]
+        """Takes the extremes; of no values, those of the range itself."""
+        if not learned.weight:
+            return FittedMinMax(self.low, 1.0, self.low)
+        width = learned.maximum - learned.minimum
+        return FittedMinMax(learned.minimum, (self.high - self.low) / width if width else 1.0, self.low)
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedMinMax(Formula):
+    """``(x - minimum) · scale + low``.
+
+    Attributes:
+      minimum: of the values it was fitted on.
+      scale: width of the range to scale to, by that of the values.
+      low: what the minimum becomes.
+    """
+
+    minimum: float
+    scale: float
+    low: float
+
+    def formula(self, x: Any, library: Library) -> Any:
+        """Scales."""
+        return (x - self.minimum) * self.scale + self.low

@@ -1,0 +1,106 @@
+"""Keeps fitted encodings in a folder: ``encodings.json``, and one Arrow file for each array of theirs. No pickles.
+
+The same folder carries them to the workers during a run and lies in the dataset afterwards, as ``transform_graph/encodings``.
+Numbers, texts and arrays come back as they were, to the last bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines import files
+from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.encodings.encoding import Fitted
+from beam_pipelines.errors import DataError
+
+FILE_NAME = "encodings.json"
+FORMAT_VERSION = 1
+
+# (number of the chain, number of the step) -> the recipe's name of the kind, and the fitted encoding.
+FittedSteps = Mapping[tuple[int, int], tuple[str, Fitted]]
+
+
+def save_encodings(folder: str, steps: FittedSteps) -> str:
+    """Writes fitted encodings into a folder and returns the folder; the same encodings give the same bytes."""
+    entries = []
+    for (chain, step), (kind, encoding) in sorted(steps.items(), key=lambda item: item[0]):
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(encoding):  # type: ignore[arg-type]
+            value = getattr(encoding, field.name)
+            if isinstance(value, pa.Array):
+                name = f"{chain}-{step}-{field.name}.arrow"
+                files.write_bytes(files.join(folder, name), _array_to_bytes(value))
+                value = {"arrow": name}
+            values[field.name] = value
+        entries.append({"chain": chain, "step": step, "kind": kind, "class": type(encoding).__name__, "values": values})
+    text = json.dumps({"format_version": FORMAT_VERSION, "encodings": entries}, indent=1, ensure_ascii=False)
+    files.write_bytes(files.join(folder, FILE_NAME), (text + "\n").encode())
+    return folder
+
+
+def load_encodings(folder: str) -> FittedSteps:
+    """Reads what ``save_encodings`` wrote.
+
+    Raises:
+      DataError: it is not there, damaged, or of another version.
+    """
+    path = files.join(folder, FILE_NAME)
+    try:
+        content = json.loads(files.read_bytes(path))
+        if content["format_version"] != FORMAT_VERSION:
+            raise DataError(
+                f"{path}: format version {content['format_version']}, expected {FORMAT_VERSION}. Read it with the version "
+                "that wrote it."
+            )
+        return {
+            (int(entry["chain"]), int(entry["step"])): (entry["kind"], _fitted(folder, entry))
+            for entry in content["encodings"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise DataError(f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite.") from error
+
+
+@functools.lru_cache(maxsize=2)
+def cached_encodings(folder: str) -> FittedSteps:
+    """Returns ``load_encodings``, once a process: a vocabulary of millions is not read for every batch."""
+    return load_encodings(folder)
+
+
+def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
+    """Builds one encoding, of a class that stands beside its kind and nowhere else."""
+    module = sys.modules[ENCODING_FOR_KIND[entry["kind"]].__module__]
+    cls = getattr(module, entry["class"])
+    if not (isinstance(cls, type) and issubclass(cls, Fitted)):
+        raise TypeError(f"{entry['class']} is no encoding")
+    return cls(**{name: _value(folder, value) for name, value in entry["values"].items()})
+
+
+def _value(folder: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return _array_from_bytes(files.read_bytes(files.join(folder, value["arrow"])))
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _array_to_bytes(array: pa.Array) -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays([array], ["values"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _array_from_bytes(data: bytes) -> pa.Array:
+    with pa.ipc.open_stream(data) as reader:
+        (batch,) = list(reader)
+    return batch.column(0)

@@ -1,0 +1,201 @@
+"""Tokens, which vocabularies are made of: values as bytes, how often each occurs, and where each stands in a vocabulary.
+
+A token is the bytes of a text, or the decimal text of an integer, as ``tf.strings.as_string`` writes it. A vocabulary is an array of
+distinct tokens, which are in a text file when the graph is saved: a token that is empty or holds a line break is in no vocabulary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.binary_arrays import is_valid
+from beam_pipelines.columns import type_name
+from beam_pipelines.encodings.farmhash import fingerprints
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.learning import Weights
+from beam_pipelines.encodings.values import need_number
+from beam_pipelines.join_index import KeyIndex, find_keys, index_keys
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Ids = npt.NDArray[np.int64]
+UNSEEN = -1
+NO_TOKENS = "found no value to make a vocabulary of, or none with a count of 'min_count'. Leave the column out with 'drop', or lower 'min_count'."
+
+# Up to here Arrow hashes the vocabulary anew for each batch: 0.3 ms at 10,000 tokens, as much as an index costs in looking
+# up the distinct ones of 50,000 values at 50,000 tokens.
+_HASHED_PER_BATCH = 1 << 15
+
+# Indexes of larger vocabularies, by id of the array, as long as the array lives.
+_indexes: dict[int, KeyIndex] = {}
+_indexes_lock = threading.Lock()
+
+
+def need_tokens(feature: Feature) -> Feature:
+    """Returns a feature of text, bytes or integers, or of lists of them.
+
+    Raises:
+      ValueError: it is another.
+    """
+    if pa.types.is_floating(feature.value_type):
+        raise ValueError(
+            f"found {type_name(feature.type)}, expected text, bytes or whole numbers. Cast it, or take 'bucketize' first."
+        )
+    return feature
+
+
+def need_amount(value: Any, expected: str) -> float:
+    """Returns a parameter that must be a number of 0 or more.
+
+    Raises:
+      ValueError: it is another.
+    """
+    if need_number(value, expected) < 0:
+        raise ValueError(f"found {value!r}, expected {expected}.")
+    return float(value)
+
+
+def sums_of(codes: Ids, rows: Ids, length: int, weights: Weights | None) -> npt.NDArray[Any]:
+    """Returns how often each code (below ``length``) occurs: int64, or the float64 sums of the weights of the rows that it occurs in."""
+    if weights is None:
+        return np.bincount(codes, minlength=length)
+    return np.bincount(codes, weights[rows], minlength=length).astype(np.float64)  # of none, numpy makes integers
+
+
+def as_tokens(values: pa.Array) -> pa.Array:
+    """Returns scalars as a binary array; nulls stay null. Of integers, better give distinct ones."""
+    if pa.types.is_integer(values.type):
+        values = pc.cast(values, pa.string())
+    return values.cast(pa.binary())
+
+
+def tensor_tokens(values: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor of int64 or text as tokens."""
+    import tensorflow as tf
+
+    return tf.strings.as_string(values) if values.dtype.is_integer else values
+
+
+def fit_for_file(tokens: pa.Array) -> pa.Array:
+    """Returns which tokens a vocabulary's file can hold: those that are not empty and have no line break."""
+    breaks = pc.or_(pc.match_substring(tokens, "\n"), pc.match_substring(tokens, "\r"))
+    return pc.and_not(pc.greater(pc.binary_length(tokens), 0), breaks)
+
+
+def row_numbers(array: pa.Array) -> Ids:
+    """Returns int64[m], the row of each item of a list array, or of each value of an array of scalars without its nulls."""
+    if pa.types.is_list(array.type):
+        rows: Ids = pc.list_parent_indices(array).to_numpy().astype(np.int64, copy=False)
+        return rows
+    return np.flatnonzero(is_valid(array))
+
+
+def flat_values(array: pa.Array) -> pa.Array:
+    """Returns the items of a list array, or the values of an array of scalars, without nulls."""
+    return array.flatten() if pa.types.is_list(array.type) else array.drop_null()
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenTally:
+    """Counts tokens, and selects those of a vocabulary: a ``learning.Tally``.
+
+    Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows in which a token
+    occurs, as often as it does.
+
+    Attributes:
+      top_k: how many tokens to select; ``None`` for all.
+      min_count: the least count to select.
+      reserved: tokens not to select.
+    """
+
+    top_k: int | None = None
+    min_count: float = 0
+    reserved: tuple[str, ...] = ()
+
+    folds = 0
+
+    def count(
+        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
+    ) -> pa.RecordBatch:
+        """Returns the tokens of a batch: of scalars, or of the items of lists."""
+        values = flat_values(array)
+        encoded = values.dictionary_encode()
+        counts = sums_of(encoded.indices.to_numpy(), row_numbers(array), len(encoded.dictionary), weights)
+        return pa.RecordBatch.from_arrays([as_tokens(encoded.dictionary), pa.array(counts)], ["key", "count"])
+
+    def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the tokens that may stand in a vocabulary, and of these the ``top_k`` first."""
+        keys, counts = sums["key"], sums["count"]
+        reserved = pa.array([token.encode() for token in self.reserved], pa.binary())
+        chosen = pc.and_not(fit_for_file(keys), pc.is_in(keys, reserved))
+        frequent = pc.and_(pc.greater(counts, 0), pc.greater_equal(counts, self.min_count))
+        return self._first(sums.filter(pc.and_(chosen, frequent)))
+
+    def ordered(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the selected tokens of all partitions as a vocabulary orders them: by count, then by their bytes, both descending."""
+        first = self._first(sums)
+        return first.take(pc.sort_indices(first, [("count", "descending"), ("key", "descending")]))
+
+    def _first(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        if self.top_k is None or len(sums) <= self.top_k:
+            return sums
+        order = [("count", "descending"), ("key", "descending")]
+        return sums.take(pc.select_k_unstable(sums, self.top_k, order))
+
+
+def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
+    """Looks values up in a vocabulary.
+
+    Args:
+      vocabulary: binary, distinct. An index of a large one is built once and kept as long as this array.
+      values: n scalars: text, bytes or int64.
+
+    Returns:
+      int64[n], the place of each value; ``UNSEEN`` of nulls and of values that are not in it.
+    """
+    if len(vocabulary) <= _HASHED_PER_BATCH and not pa.types.is_integer(values.type):
+        return _find(vocabulary, as_tokens(values))
+    encoded = values.dictionary_encode()
+    places = np.append(_find(vocabulary, as_tokens(encoded.dictionary)), UNSEEN)
+    codes = encoded.indices.fill_null(len(places) - 1) if encoded.null_count else encoded.indices
+    found: Ids = places[codes.to_numpy()]
+    return found
+
+
+def _find(vocabulary: pa.Array, tokens: pa.Array) -> Ids:
+    if len(vocabulary) <= _HASHED_PER_BATCH:
+        places = pc.index_in(tokens, value_set=vocabulary)
+        ids: Ids = places.fill_null(UNSEEN).to_numpy().astype(np.int64)
+        return ids
+    index = _index(vocabulary)
+    keys = find_keys(index, [tokens])
+    found: Ids = np.where(keys < 0, UNSEEN, index.rows[keys])
+    return found
+
+
+def _index(vocabulary: pa.Array) -> KeyIndex:
+    with _indexes_lock:
+        if id(vocabulary) not in _indexes:
+            # Of a second view of the same memory: the index must not keep alive what it is to die with.
+            _indexes[id(vocabulary)] = index_keys([vocabulary.slice(0)])
+            weakref.finalize(vocabulary, _indexes.pop, id(vocabulary), None).atexit = False
+        return _indexes[id(vocabulary)]
+
+
+def buckets_of(values: pa.Array, buckets: int) -> Ids:
+    """Returns int64[n], the fingerprint of each value modulo ``buckets``, as ``tf.strings.to_hash_bucket_fast``; of nulls, anything below it."""
+    encoded = values.dictionary_encode()
+    hashes = fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)
+    places = np.append(hashes.astype(np.int64), 0)
+    codes = encoded.indices.fill_null(len(places) - 1) if encoded.null_count else encoded.indices
+    found: Ids = places[codes.to_numpy()]
+    return found

@@ -1,0 +1,166 @@
+"""What the encodings share: reading parameters, and mapping the values of scalars and lists alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.columns import type_name
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.errors import nearest
+
+# Of float32: the smallest number above 0 with all of its precision, and the largest one.
+SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def check_parameters(parameters: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    """Checks the names of an encoding's parameters.
+
+    Args:
+      parameters: as the recipe has them.
+      known: name -> what is expected, for the message.
+
+    Raises:
+      ValueError: an unknown one.
+    """
+    for name in parameters:
+        if name not in known:
+            shown = ", ".join(f"{key} ({expected})" for key, expected in known.items()) or "none"
+            raise ValueError(f"found parameter '{name}', expected {shown}.{nearest(name, known)}")
+
+
+def need_numbers(feature: Feature) -> Feature:
+    """Returns a feature of numbers or of lists of numbers.
+
+    Raises:
+      ValueError: it is another.
+    """
+    if not feature.is_number:
+        raise ValueError(
+            f"found {type_name(feature.type)}, expected numbers. Cast them first, or take 'vocabulary' or 'hash_bucket'."
+        )
+    return feature
+
+
+def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Converts the values of an array one for one: those of scalars, or the items of lists.
+
+    Args:
+      array: scalars, or lists without nulls in them; a null list stays null and an empty one empty.
+      convert: takes and returns an array of scalars, as many; nulls stay null.
+    """
+    if not pa.types.is_list(array.type):
+        return convert(array)
+    return as_lists(convert(array.flatten()), byte_lengths(array), array.is_null() if array.null_count else None)
+
+
+def as_lists(values: pa.Array, lengths: npt.NDArray[np.int64], nulls: pa.BooleanArray | None = None) -> pa.ListArray:
+    """Returns values as lists of these lengths, one after the other, in rows of which some are null: their length is 0.
+
+    Raises:
+      pa.ArrowInvalid: there are more than 2**31 - 1 values.
+    """
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)])).cast(pa.int32())
+    return pa.ListArray.from_arrays(offsets, values, mask=nulls)
+
+
+def map_numbers(
+    array: pa.Array,
+    convert: Callable[[npt.NDArray[np.float64]], npt.NDArray[Any]],
+    dtype: type[np.float32 | np.int64],
+) -> pa.Array:
+    """Converts numbers, of scalars or in lists, by a function of float64 arrays; nulls stay null.
+
+    Numbers too small for a normal float32 count as 0, as they do in TensorFlow's kernels (denormals are zero there).
+
+    Args:
+      array: int64 or float32, or lists of them.
+      convert: takes float64[n], whatever is there where values are null, and returns n numbers.
+      dtype: of the result; floats are rounded to the nearest.
+    """
+
+    def convert_array(values: pa.Array) -> pa.Array:
+        numbers = to_float64(values)
+        with np.errstate(all="ignore"):
+            result = np.asarray(convert(numbers)).astype(dtype, copy=False)
+        return pa.array(result, mask=~is_valid(values) if values.null_count else None)
+
+    return map_values(array, convert_array)
+
+
+def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
+    """Returns int64 or float32 scalars as float64, nulls as 0, and numbers too small for a normal float32 as 0."""
+    filled = array.fill_null(0) if array.null_count else array
+    numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
+    if pa.types.is_floating(array.type):
+        np.copyto(numbers, 0.0, where=np.abs(numbers) < SMALLEST_NORMAL)
+    return numbers
+
+
+def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> pa.Array:
+    """Converts numbers, of scalars or in lists, by a function of arrays of their own type, int64 or float32; nulls stay null."""
+
+    def convert_array(values: pa.Array) -> pa.Array:
+        filled = values.fill_null(0) if values.null_count else values
+        with np.errstate(all="ignore"):
+            result = convert(filled.to_numpy(zero_copy_only=False))
+        return pa.array(result, mask=~is_valid(values) if values.null_count else None)
+
+    return map_values(array, convert_array)
+
+
+def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
+    """Returns a parameter that must be a text.
+
+    Raises:
+      ValueError: it is missing or another.
+    """
+    value = parameters.get(name)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"found {value!r}, expected {expected}.")
+    return value
+
+
+def need_number(value: Any, expected: str) -> int | float:
+    """Returns a parameter that must be a number, not infinite as a float32.
+
+    Raises:
+      ValueError: it is another.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ValueError(f"found {value!r}, expected {expected}.")
+    return value
+
+
+def need_whole(value: Any, least: int, expected: str) -> int:
+    """Returns a parameter that must be a whole number of at least ``least``.
+
+    Raises:
+      ValueError: it is another.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"found {value!r}, expected {expected}.")
+    return value
+
+
+def short_form(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns the parameters with VALUE of ``{kind: VALUE}`` under the name that it stands for."""
+    return {name if key == "value" else key: value for key, value in parameters.items()}
+
+
+def need_flag(parameters: Mapping[str, Any], name: str) -> bool:
+    """Returns a parameter that is true or false, and false by default.
+
+    Raises:
+      ValueError: it is another.
+    """
+    value = parameters.get(name, False)
+    if value is not True and value is not False:
+        raise ValueError(f"found {name} {value!r}, expected true or false.")
+    return bool(value)

@@ -1,0 +1,74 @@
+"""Writes numbers as people read them, the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+
+MINUS = "\N{MINUS SIGN}"
+_LARGEST_IN_FULL = 10**15
+_MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+def show_bytes(size: float) -> str:
+    """Returns a number of bytes in decimal units with three digits: ``1.23 MB``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:,.0f} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.2f} TB"
+
+
+def show_number(value: float) -> str:
+    """Returns a number with thousands separators: integers in full up to 15 digits, others in four digits or so."""
+    if not math.isfinite(value):
+        text = "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    elif isinstance(value, int):
+        text = f"{value:,}" if abs(value) < _LARGEST_IN_FULL else f"{value:.4e}"
+    elif 1e4 <= abs(value) < _LARGEST_IN_FULL:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:,.4g}"
+    return text.replace("-", MINUS)
+
+
+def show_value(value: float | None, kind: pa.DataType) -> str:
+    """Returns a value of a column as people read it: of dates and times, the date or time it stands for; ``–`` for ``None``.
+
+    Args:
+      value: as statistics hold it: days since 1970 of a date, microseconds of a time, 0 or 1 of a bool.
+      kind: the column's type; of a list, that of its items.
+    """
+    if value is None:
+        return "–"
+    if pa.types.is_boolean(kind) and value in (0, 1):
+        return "true" if value else "false"
+    if not pa.types.is_temporal(kind) or not math.isfinite(value):
+        return show_number(value)
+    stored = pa.scalar(round(value), pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    try:
+        return str(stored.cast(kind).as_py())[:16]
+    except (ValueError, OverflowError):  # beyond what Python's dates can hold
+        return show_number(value)
+
+
+def show_spread(value: float, kind: pa.DataType) -> str:
+    """Returns a difference between values of a column: of dates and times, in days or seconds."""
+    if pa.types.is_date32(kind):
+        return f"{show_number(value)} days"
+    if not pa.types.is_temporal(kind):
+        return show_number(value)
+    if value >= _MICROSECONDS_PER_DAY:
+        return f"{show_number(value / _MICROSECONDS_PER_DAY)} days"
+    return f"{show_number(value / 1e6)} s"
+
+
+def show_share(part: float, whole: float) -> str:
+    """Returns a share in per cent; 0% and 100% are said of nothing and of everything alone."""
+    if not part or not whole:
+        return "0%"
+    share = 100 * part / whole
+    if part == whole:
+        return "100%"
+    return "<0.1%" if share < 0.1 else f"{share:.1f}%" if share < 99.95 else ">99.9%"

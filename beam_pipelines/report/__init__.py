@@ -1,0 +1,9 @@
+"""The report: one HTML page that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from beam_pipelines.report.images import choose_images
+from beam_pipelines.report.page import render_report
+from beam_pipelines.report.values import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
+
+__all__ = ["ImageSample", "JoinSummary", "Report", "SourceSummary", "SplitSummary", "choose_images", "render_report"]

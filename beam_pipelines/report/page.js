@@ -1,0 +1,103 @@
+"use strict";
+const table = document.getElementById("table");
+const features = Array.from(table.tBodies, (body) => ({
+  body,
+  name: body.querySelector("bdi").textContent,
+  text: body.querySelector("th").textContent.toLowerCase(),
+}));
+const headers = Array.from(table.querySelectorAll("th[data-sort]"));
+const search = document.getElementById("search");
+const sort = document.getElementById("sort");
+const shown = document.getElementById("shown");
+const all = document.getElementById("all");
+const theme = document.getElementById("theme");
+
+function open(body, wanted) {
+  body.querySelector("button").setAttribute("aria-expanded", wanted);
+  body.rows[1].hidden = !wanted;
+}
+
+table.addEventListener("click", (event) => {
+  const row = event.target.closest(".feature");
+  if (row && String(getSelection()) === "") open(row.parentNode, row.nextElementSibling.hidden);
+});
+
+all.addEventListener("click", () => {
+  const wanted = all.getAttribute("aria-pressed") !== "true";
+  all.setAttribute("aria-pressed", wanted);
+  all.textContent = wanted ? "Close all" : "Open all";
+  for (const { body } of features) open(body, wanted);
+});
+
+search.addEventListener("input", () => {
+  const wanted = search.value.trim().toLowerCase();
+  let count = 0;
+  for (const { body, text } of features) {
+    body.hidden = !text.includes(wanted);
+    count += body.hidden ? 0 : 1;
+  }
+  shown.textContent = (wanted ? count.toLocaleString("en") + " of " : "") + features.length.toLocaleString("en");
+  document.getElementById("nothing").hidden = count > 0;
+});
+
+const usual = (key) => (key === "name" ? "ascending" : "descending");
+
+function order(key, direction) {
+  for (const header of headers) {
+    if (header.dataset.sort === key) header.setAttribute("aria-sort", direction);
+    else header.removeAttribute("aria-sort");
+  }
+  sort.value = key;
+  const sign = direction === "descending" ? -1 : 1;
+  const compare = key === "name"
+    ? (a, b) => a.name.localeCompare(b.name, "en", { numeric: true })
+    : (a, b) => Number(a.body.dataset[key]) - Number(b.body.dataset[key]);
+  const ordered = key ? features.slice().sort((a, b) => sign * compare(a, b)) : features;
+  table.append(...ordered.map((feature) => feature.body));
+}
+
+for (const header of headers) {
+  header.firstElementChild.addEventListener("click", () => {
+    const key = header.dataset.sort;
+    const now = header.getAttribute("aria-sort");
+    if (now === null) order(key, usual(key));
+    else if (now === usual(key)) order(key, now === "ascending" ? "descending" : "ascending");
+    else order("", "");
+  });
+}
+sort.addEventListener("change", () => order(sort.value, usual(sort.value)));
+
+function openTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target || !target.matches("tbody")) return;
+  target.hidden = false;
+  open(target, true);
+  target.scrollIntoView();
+}
+addEventListener("hashchange", openTarget);
+openTarget();
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.closest("input, select")) {
+    event.preventDefault();
+    search.focus();
+  }
+});
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let isDark = dark.matches;
+function paint() {
+  theme.setAttribute("aria-pressed", isDark);
+  theme.textContent = isDark ? "Light" : "Dark";
+}
+theme.addEventListener("click", () => {
+  isDark = !isDark;
+  document.documentElement.dataset.theme = isDark ? "dark" : "light";
+  paint();
+});
+dark.addEventListener("change", () => {
+  isDark = dark.matches;
+  delete document.documentElement.dataset.theme;
+  paint();
+});
+paint();

@@ -1,0 +1,102 @@
+"""Where rows of a range lie in their file, for people: asked for only when something is wrong with them, so nobody pays before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from beam_pipelines import files
+from beam_pipelines.pieces import Rejected
+from beam_pipelines.plan import Range, SourcePlan
+from beam_pipelines.sources import FORMATS, csv_ranges, text
+from beam_pipelines.sources.bad_rows import clip
+from beam_pipelines.sources.csv import Csv, cut_header
+from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Positions
+from beam_pipelines.sources.format import QuoteStates
+from beam_pipelines.sources.json_lines import JsonLines
+from beam_pipelines.sources.parquet import Parquet, first_byte
+from beam_pipelines.sources.tfrecord import TFRecord
+
+
+class Position(NamedTuple):
+    """Where a row is: ``line 48112``, or ``row 17`` where there are no lines; and its text, if it has one."""
+
+    place: str
+    text: str
+
+
+def positions_of(
+    plan: SourcePlan, range_: Range, states: QuoteStates, rejected: Sequence[Rejected], rows: Sequence[int]
+) -> list[Position]:
+    """Finds rows that were read from a range.
+
+    Args:
+      plan: the source's plan.
+      range_: one of its ranges.
+      states: as ``read.read_range`` takes them.
+      rejected: rows of the range that could not be read, and so are not counted.
+      rows: numbers of rows that could, within the range, from 0, ascending.
+    """
+    format_ = FORMATS[plan.format]
+    left_out = {bad.position for bad in rejected}
+    if isinstance(format_, Csv | JsonLines):
+        return list(_in_text(plan, range_, states, left_out, list(rows)))
+    word, first = ("record", 0) if isinstance(format_, TFRecord) else ("row", 1)
+    if isinstance(format_, Parquet):
+        first += _rows_before(range_)
+    numbers = sorted(int(place.rpartition(" ")[2]) for place in left_out)
+    return [Position(f"{word} {_skipping(first + row, numbers)}", "") for row in rows]
+
+
+def _skipping(number: int, left_out: Sequence[int]) -> int:
+    """Returns the number of a row in the file, given its number among those that were not left out."""
+    for other in left_out:
+        number += other <= number
+    return number
+
+
+def _rows_before(range_: Range) -> int:
+    with files.open_read(range_.file.path) as file:
+        metadata = pq.ParquetFile(file).metadata
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return sum(group.num_rows for group in groups if first_byte(group) < range_.start)
+
+
+def _in_text(
+    plan: SourcePlan, range_: Range, states: QuoteStates, left_out: set[str], rows: list[int]
+) -> Iterator[Position]:
+    """Yields the positions of rows of a text file: counts its records, without parsing them."""
+    before = 0
+    for body, starts, ends in _records(plan, range_, states):
+        lines = text.LineNumbers(plan.source, range_.file, body)
+        spans = np.stack([starts, ends], axis=1)
+        if left_out:
+            spans = spans[[f"line {lines.line(start)}" not in left_out for start in starts.tolist()]]
+        while rows and rows[0] < before + len(spans):
+            start, end = spans[rows.pop(0) - before].tolist()
+            record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
+            yield Position(f"line {lines.line(start)}", clip(record))
+        before += len(spans)
+
+
+def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[tuple[text.Body, Positions, Positions]]:
+    """Yields each body of a range, and where its records begin and end."""
+    format_ = FORMATS[plan.format]
+    if not isinstance(format_, Csv):
+        for body in text.read_bodies(plan.source, range_, states, text.LINES):
+            starts, ends = csv_ranges.record_spans(body.data, np.empty(0, np.int64))
+            filled = [
+                bool(body.data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+            ]
+            yield body, starts[filled], ends[filled]
+        return
+    dialect = format_.dialect(plan.source)
+    for body in text.read_bodies(plan.source, range_, states, dialect):
+        records = body
+        if plan.source.header and body.begins_file:
+            records, _ = cut_header(body, dialect, range_.file.path)
+        toggles = csv_ranges.toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+        yield records, *csv_ranges.record_spans(records.data, toggles)

@@ -1,0 +1,116 @@
+"""The statistics of datasets: where they lie, and how those of several datasets become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from beam_pipelines import files
+from beam_pipelines.columns import type_name
+from beam_pipelines.errors import DataError, RecipeError
+from beam_pipelines.statistics.plan import StatisticsPlan
+from beam_pipelines.statistics.proto import to_proto
+from beam_pipelines.statistics.storage import from_bytes, to_bytes
+from beam_pipelines.statistics.table import TableStatistics
+
+# Not in the folder of the proto: TFX insists on finding that alone.
+ACCUMULATORS = "accumulators"
+_SUFFIX = ".arrow"
+
+
+class StoredStatistics(NamedTuple):
+    """The statistics of a dataset: where they come from, by split, and what was asked of them."""
+
+    folder: str
+    splits: Mapping[str, TableStatistics]
+    plan: StatisticsPlan
+
+
+def statistics_to_files(statistics: Mapping[str, TableStatistics], plan: StatisticsPlan) -> Iterator[tuple[str, bytes]]:
+    """Yields the files of a dataset's statistics: paths within the dataset, and contents."""
+    for split, proto in to_proto(statistics).items():
+        yield f"statistics/Split-{split}/FeatureStats.pb", proto.SerializeToString(deterministic=True)
+    for split, table in statistics.items():
+        yield f"{ACCUMULATORS}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
+
+
+def read_accumulators(folder: str) -> StoredStatistics:
+    """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
+
+    Raises:
+      DataError: there are none, or one of them is damaged.
+    """
+    listed = files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}"))
+    if not listed:
+        raise DataError(
+            f"{folder}: found no {ACCUMULATORS}/Split-*{_SUFFIX}, expected a dataset with the accumulators of its statistics. "
+            "Compute them with 'describe' or 'convert'."
+        )
+    splits, plans = {}, {}
+    for file in listed:
+        split = files.name_of(file.path)[len("Split-") : -len(_SUFFIX)]
+        splits[split], plans[split] = from_bytes(files.read_bytes(file.path), file.path)
+    return StoredStatistics(folder, splits, next(iter(plans.values())))
+
+
+def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
+    """Merges the statistics of datasets with the same columns, writes the result to a folder, and returns it by split.
+
+    Raises:
+      RecipeError: there are statistics in the output already.
+      DataError: a dataset has no accumulators, or they do not go together.
+    """
+    for part in ("statistics", ACCUMULATORS):
+        if files.list_files(files.join(output, part, "*")) or files.list_files(files.join(output, part, "*", "*")):
+            raise RecipeError(f"{output}: there are statistics already. Choose another --output.")
+    merged = merged_statistics([read_accumulators(folder) for folder in folders])
+    for path, content in statistics_to_files(merged.splits, merged.plan):
+        files.write_bytes(files.join(output, *path.split("/")), content)
+    return dict(merged.splits)
+
+
+def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
+    """Returns the statistics of all datasets' rows together. A split that only some of them have is theirs.
+
+    Raises:
+      DataError: the datasets differ in columns, types, weight or slices; names the two that do.
+    """
+    first, *others = datasets
+    for other in others:
+        _check_alike(first, other)
+    splits = dict.fromkeys(split for dataset in datasets for split in dataset.splits)
+    return StoredStatistics(
+        first.folder,
+        {
+            split: TableStatistics.merged([dataset.splits[split] for dataset in datasets if split in dataset.splits])
+            for split in splits
+        },
+        first.plan,
+    )
+
+
+def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
+    cure = "Statistics merge only of datasets with the same columns, types, weight and slices."
+    mine, theirs = _types(first), _types(other)
+    for name in dict.fromkeys([*mine, *theirs]):
+        if mine.get(name) != theirs.get(name):
+            raise DataError(
+                f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, expected "
+                f"{mine.get(name, 'none')} as in {first.folder}. {cure}"
+            )
+    if first.plan != other.plan:
+        raise DataError(
+            f"{other.folder}: found {_shown(other.plan)}, expected {_shown(first.plan)} as in {first.folder}. {cure}"
+        )
+
+
+def _types(dataset: StoredStatistics) -> dict[str, str]:
+    table = next(iter(dataset.splits.values()))
+    return {name: f"type {type_name(column.type)}" for name, column in table.columns.items()}
+
+
+def _shown(plan: StatisticsPlan) -> str:
+    parts = [f"weight {plan.weight}" if plan.weight else "no weight"]
+    parts.append(f"slices by {', '.join(plan.slice_by)}" if plan.slice_by else "no slices")
+    parts.append(f"categorical {', '.join(plan.categorical)}" if plan.categorical else "no categorical integers")
+    return "; ".join(parts)

@@ -1,0 +1,36 @@
+"""The process that builds the serving graph: a pickled ``GraphJob`` on its standard input, the folder as its argument."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.transform_graph.process import MARK, GraphJob
+from beam_pipelines.transform_graph.write import write_transform_graph
+
+
+def main() -> int:
+    """Builds the graph; returns 0, or 1 after a line that says why not."""
+    logging.disable(logging.ERROR)
+    import tensorflow_transform  # noqa: F401 - takes seconds, in which the job is still being learned
+
+    job: GraphJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    try:
+        raw, encoded = (schema_pb2.Schema.FromString(data) for data in (job.raw_schema, job.encoded_schema))
+        # Names of tables are made of paths: from here they are the same for every dataset.
+        os.makedirs(sys.argv[1], exist_ok=True)
+        os.chdir(sys.argv[1])
+        write_transform_graph(job.plan, raw, encoded, os.curdir, job.label, job.preprocessing)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be said in one line
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        sys.stderr.write(f"\n{MARK}{reason}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Trains a model on the flights dataset: will a plane that is leaving its gate arrive more than 15 minutes late?
+
+  beam-pipelines convert examples/flights/recipe.yaml --output out/flights
+  beam-pipelines convert examples/flights/encoded.yaml --output out/flights-encoded
+  python examples/train_flights.py
+
+It trains on all GPUs of the machine, or on the CPU, and goes on where an earlier run was interrupted. Then it writes two things: the model
+for encoded features, ``model.keras``, and ``serving/``, a SavedModel for raw rows, which has the encodings in it and needs nothing but TensorFlow. At the
+end it asks both about the same flights: the raw rows come from the dataset without encodings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines import dataset
+
+# Which flight a row is: these columns are left as they are by both recipes.
+FLIGHT = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")
+# The two ways compute the same in batches of other rows, which may change the last bits of a float32.
+TOLERANCE = 1e-5
+
+
+def main() -> None:
+    """Trains, exports, compares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoded", default="out/flights-encoded", help="the dataset to train on")
+    parser.add_argument("--raw", default="out/flights", help="the same rows without encodings")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/flights-model"))
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--batch_size", type=int, default=1024, help="rows of a batch, all devices together")
+    parser.add_argument(
+        "--cpus", type=int, default=0, help="train on so many virtual CPU devices, to try out distribution"
+    )
+    arguments = parser.parse_args()
+    keras.utils.set_random_seed(7)
+    info = dataset.info(arguments.encoded)
+    inputs = model_inputs(info)
+    strategy = make_strategy(arguments.cpus)
+    with strategy.scope():
+        model = make_model(inputs)
+    print(f"{len(inputs)} features, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
+    train(model, info, list(inputs), arguments)
+    evaluate(model, info, list(inputs), arguments.batch_size)
+    export(model, info, arguments.output)
+    compare(info, dataset.info(arguments.raw), list(inputs), arguments.output)
+
+
+def make_strategy(cpus: int) -> tf.distribute.Strategy:
+    """Returns the strategy for all GPUs, or for virtual CPU devices."""
+    if not cpus:
+        return tf.distribute.MirroredStrategy()
+    devices = [tf.config.LogicalDeviceConfiguration()] * cpus
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(cpus)])
+
+
+def model_inputs(info: dataset.Info) -> dict[str, schema_pb2.Feature]:
+    """Returns the features that are numbers to compute with, or ids with a domain: what the encodings have made."""
+    return {
+        feature.name: feature
+        for feature in info.schema().feature
+        if feature.name != info.label and (feature.type == schema_pb2.FLOAT or feature.int_domain.is_categorical)
+    }
+
+
+def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
+    """Returns a small network: ids are embedded, numbers are taken as they are."""
+    inputs, parts = {}, []
+    for name, feature in features.items():
+        shape = [dim.size for dim in feature.shape.dim]
+        if feature.type == schema_pb2.FLOAT:
+            inputs[name] = keras.Input(shape, name=name, dtype="float32")
+            parts.append(inputs[name])
+        else:
+            size = feature.int_domain.max + 1
+            inputs[name] = keras.Input(shape, name=name, dtype="int64")
+            embedding = keras.layers.Embedding(size, min(16, round(2 * size**0.25)), name=f"{name}_embedding")
+            parts.append(keras.layers.Flatten()(embedding(inputs[name])))
+    hidden = keras.layers.Concatenate()(parts)
+    for units in (64, 32):
+        hidden = keras.layers.Dense(units, activation="relu")(hidden)
+    model = keras.Model(inputs, keras.layers.Dense(1, activation="sigmoid", name="late")(hidden))
+    metrics = ["accuracy", keras.metrics.AUC(name="auc")]
+    model.compile(optimizer="adam", loss="binary_crossentropy", metrics=metrics, jit_compile=False)
+    return model
+
+
+def train(model: keras.Model, info: dataset.Info, inputs: list[str], arguments: argparse.Namespace) -> None:
+    """Trains on ``train``; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
+    batches = dataset.load(info.folder, "train", features=inputs, batch_size=arguments.batch_size, seed=7)
+    held_back = dataset.load(info.folder, "eval", features=inputs, batch_size=arguments.batch_size, shuffle=False)
+    backup = keras.callbacks.BackupAndRestore(str(arguments.output / "backup"))
+    history = model.fit(
+        batches, validation_data=held_back, epochs=arguments.epochs, callbacks=[backup], shuffle=False, verbose=2
+    )
+    print(f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps each")
+
+
+def evaluate(model: keras.Model, info: dataset.Info, inputs: list[str], batch_size: int) -> None:
+    """Prints how good the model is on ``eval``, beside always giving the more frequent answer."""
+    held_back = dataset.load(info.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False)
+    found = model.evaluate(held_back, verbose=0, return_dict=True)
+    late = np.concatenate([label.numpy() for _, label in held_back]).mean()
+    print("\non eval           accuracy     AUC")
+    print(f"majority class      {max(late, 1 - late):.4f}  0.5000")
+    print(f"model               {found['accuracy']:.4f}  {found['auc']:.4f}")
+
+
+class Predictor(tf.Module):
+    """From raw rows to probabilities: the serving graph of the dataset, and behind it the model."""
+
+    def __init__(self, model: keras.Model, transform_fn: str) -> None:
+        super().__init__()
+        self.model = model
+        self.encodings = tf.saved_model.load(transform_fn)
+
+    def predict(self, encoded: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the probability of being late, float32 [batch, 1], of encoded features."""
+        return {"late": self.model({name: encoded[name] for name in self.model.input}, training=False)}
+
+    def signatures(self) -> dict[str, Any]:
+        """Returns functions of serialized raw tf.Examples [batch], and of one tensor for each raw column, as the graph has them."""
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def from_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self.predict(self.encodings.signatures["serving_default"](examples=examples))
+
+        @tf.function
+        def from_tensors(**columns: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self.predict(self.encodings.signatures["from_tensors"](**columns))
+
+        columns = self.encodings.signatures["from_tensors"].structured_input_signature[1]
+        return {"serving_default": from_examples, "from_tensors": from_tensors.get_concrete_function(**columns)}
+
+
+def export(model: keras.Model, info: dataset.Info, output: pathlib.Path) -> None:
+    """Writes the model for encoded features, and with the encodings before it the one for raw rows."""
+    model.save(output / "model.keras")
+    # Loaded again, its variables are on one device, whatever it was trained on.
+    predictor = Predictor(
+        keras.models.load_model(output / "model.keras"), os.path.join(info.folder, "transform_graph", "transform_fn")
+    )
+    tf.saved_model.save(predictor, str(output / "serving"), signatures=predictor.signatures())
+
+
+class Scores(NamedTuple):
+    """Probabilities of flights, float32 [n], in the order of the flights' names, text [n]."""
+
+    flights: np.ndarray
+    late: np.ndarray
+
+
+def compare(encoded: dataset.Info, raw: dataset.Info, inputs: list[str], output: pathlib.Path) -> None:
+    """Asks the SavedModel about raw rows of ``eval`` and the model about the encoded ones, and prints both answers.
+
+    Raises:
+      SystemExit: they are not the same flights, or the answers differ.
+    """
+    with tf.device("CPU"):
+        from_raw = score_raw(raw, output / "serving")
+        from_encoded = score_encoded(encoded, inputs, output / "model.keras")
+    if not np.array_equal(from_raw.flights, from_encoded.flights):
+        raise SystemExit(
+            f"{raw.folder} and {encoded.folder} have other flights in 'eval': convert both from the same tables."
+        )
+    difference = np.abs(from_raw.late - from_encoded.late)
+    print(f"\n{'flight':40}  from the raw row  from the encoded row")
+    for place in np.linspace(0, len(difference) - 1, 5).astype(int):
+        print(f"{from_raw.flights[place]:40}  {from_raw.late[place]:16.7f}  {from_encoded.late[place]:20.7f}")
+    print(
+        f"{len(difference):,} flights, largest difference {difference.max():.1e}, equal to the last bit {(difference == 0).mean():.1%}"
+    )
+    if difference.max() > TOLERANCE:
+        raise SystemExit(f"expected no difference above {TOLERANCE}: training and serving do not compute the same.")
+
+
+def score_raw(raw: dataset.Info, serving: pathlib.Path) -> Scores:
+    """Scores the serialized raw rows of ``eval`` by the SavedModel, as a server would."""
+    predict = tf.saved_model.load(str(serving)).signatures["serving_default"]
+    shards = [shard.path for shard in raw.split("eval").shards]
+    late = [predict(examples=rows)["late"] for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(4096)]
+    names = dataset.load(raw.folder, "eval", features=FLIGHT, label=False, batch_size=4096, shuffle=False)
+    return in_order(np.concatenate([flight_names(batch) for batch in names]), np.concatenate(late))
+
+
+def score_encoded(encoded: dataset.Info, inputs: list[str], path: pathlib.Path) -> Scores:
+    """Scores the encoded rows of ``eval`` by the model."""
+    model = keras.models.load_model(path)
+    batches = dataset.load(
+        encoded.folder, "eval", features=[*FLIGHT, *inputs], label=False, batch_size=4096, shuffle=False
+    )
+    late, names = [], []
+    for batch in batches:
+        names.append(flight_names(batch))
+        late.append(model({name: batch[name] for name in inputs}, training=False))
+    return in_order(np.concatenate(names), np.concatenate(late))
+
+
+def flight_names(batch: Mapping[str, tf.Tensor]) -> np.ndarray:
+    """Returns a text for each row that no other flight has."""
+    texts = [batch[name] if batch[name].dtype == tf.string else tf.strings.as_string(batch[name]) for name in FLIGHT]
+    return tf.strings.join([text[:, 0] for text in texts], " ").numpy().astype(str)
+
+
+def in_order(flights: np.ndarray, late: np.ndarray) -> Scores:
+    """Returns scores in the order of the flights' names."""
+    order = np.argsort(flights, kind="stable")
+    return Scores(flights[order], late[order, 0])
+
+
+if __name__ == "__main__":
+    main()

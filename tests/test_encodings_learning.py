@@ -1,0 +1,165 @@
+"""What encodings learn from numbers: the same in one pass, in parts, weighted or repeated, and after compression nearly so."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.encodings import learning
+from beam_pipelines.encodings.learning import Distribution, Moments, flat_numbers
+
+FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
+FINITE = st.floats(-1e6, 1e6, width=32)
+
+
+def cut(values: list[Any], places: list[int]) -> list[list[Any]]:
+    """The values in parts that begin at the places."""
+    ends = [0, *sorted(place % (len(values) + 1) for place in places), len(values)]
+    return [values[start:end] for start, end in itertools.pairwise(ends)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.none() | FLOATS, max_size=40), st.lists(st.integers(0, 99), max_size=4))
+def test_moments_in_parts_are_those_in_one_pass(values: list[float | None], places: list[int]) -> None:
+    """Merged moments of any partition are those that exact arithmetic gives, within 1e-12 of the largest magnitude."""
+    parts = [Moments.of(pa.array(part, pa.float32()), None) for part in cut(values, places)]
+    merged = Moments.merged(parts)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    assert merged.nulls == values.count(None)
+    assert merged.weight == len(finite)
+    if not finite:
+        assert (merged.minimum, merged.maximum, merged.deviation) == (math.inf, -math.inf, 0.0)
+        return
+    assert (merged.minimum, merged.maximum) == (min(finite), max(finite))
+    largest = max(map(abs, finite))
+    mean = math.fsum(finite) / len(finite)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
+    assert abs(merged.mean - mean) <= 1e-12 * largest
+    assert abs(merged.deviation - deviation) <= 1e-12 * largest + 1e-12 * deviation
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30), st.lists(st.integers(0, 99), max_size=3)
+)
+def test_whole_weights_are_repetitions(rows: list[tuple[float | None, int]], places: list[int]) -> None:
+    """A row of weight 3 counts as three rows, one of weight 0 as none; the distribution is the same to the last bit."""
+    weighted = [
+        (pa.array([value for value, _ in part], pa.float32()), np.array([float(weight) for _, weight in part]))
+        for part in cut(rows, places)
+    ]
+    repeated = pa.array([value for value, weight in rows for _ in range(weight)], pa.float32())
+    moments = Moments.merged([Moments.of(*part) for part in weighted])
+    expected = Moments.of(repeated, None)
+    assert (moments.weight, moments.nulls) == (expected.weight, expected.nulls)
+    assert (moments.minimum, moments.maximum) == (expected.minimum, expected.maximum)
+    largest = max(1e-300, *(abs(value or 0.0) for value, _ in rows)) if rows else 1.0
+    assert abs(moments.mean - expected.mean) <= 1e-12 * largest
+    assert abs(moments.deviation - expected.deviation) <= 1e-12 * largest
+    distribution = Distribution.merged([Distribution.of(*part) for part in weighted])
+    assert distribution.values.tolist() == Distribution.of(repeated, None).values.tolist()
+    assert distribution.weights.tolist() == Distribution.of(repeated, None).weights.tolist()
+    assert distribution.nulls == expected.nulls
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.integers(2, 12))
+def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) -> None:
+    """Quantile k is the least value with k/n of the values at or below it; a boundary the least with k/n below it, above the minimum."""
+    distribution = Distribution.of(pa.array(values), None)
+    ordered = sorted(values)
+    assert distribution.quantiles(number).tolist() == [
+        min(value for value in values if sum(other <= value for other in values) * number >= k * len(values))
+        for k in range(number + 1)
+    ]
+    boundaries = set()
+    for k in range(1, number):
+        enough = [value for value in ordered if sum(other < value for other in values) * number >= k * len(values)]
+        boundaries.update(enough[:1])
+    assert distribution.boundaries(number).tolist() == sorted(boundaries)
+    assert min(values) not in boundaries
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["normal", "heavy", "sorted"]),
+    st.booleans(),
+    st.integers(1, 9),
+)
+def test_compressed_ranks_are_as_near_as_promised(seed: int, shape: str, is_weighted: bool, parts: int) -> None:
+    """A tree of compressions moves no rank by more than 1/(POINTS - 2) of the weight for each of its levels, and keeps the extremes."""
+    generator = np.random.default_rng(seed)
+    values = {
+        "normal": lambda: generator.normal(size=900),
+        "heavy": lambda: np.where(generator.random(900) < 0.3, 0.0, generator.lognormal(size=900)),
+        "sorted": lambda: np.sort(generator.exponential(size=900)),
+    }[shape]()
+    weights = generator.exponential(size=900) if is_weighted else np.ones(900)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "MAX_DISTINCT", 64)
+        patch.setattr(learning, "POINTS", 32)
+        cuts = np.array_split(np.arange(900), parts)
+        leaves = [Distribution.of(pa.array(values[rows]), weights[rows] if is_weighted else None) for rows in cuts]
+        merged = Distribution.merged(
+            [Distribution.merged(leaves[:4]), Distribution.merged(leaves[4:])] if parts > 4 else leaves
+        )
+        assert len(merged.values) <= 64
+    levels = 3 if parts > 4 else 2
+    allowed = levels * weights.sum() / 30 + 1e-9
+    assert math.isclose(merged.weights.sum(), weights.sum(), rel_tol=1e-12)
+    quantiles = merged.quantiles(10)
+    assert (quantiles[0], quantiles[-1]) == (values.min(), values.max())
+    for k, quantile in enumerate(quantiles):
+        assert weights[values < quantile].sum() <= k / 10 * weights.sum() + allowed
+        assert weights[values <= quantile].sum() >= k / 10 * weights.sum() - allowed
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.none() | st.lists(FLOATS, max_size=3), max_size=12),
+    st.integers(0, 5),
+    st.randoms(use_true_random=False),
+)
+def test_items_of_lists_have_the_weight_of_their_row(rows: list[list[float] | None], skip: int, random: Any) -> None:
+    """Lists give their finite items, each with its row's weight, of slices too; null lists give nothing."""
+    weights = np.array([random.randint(0, 9) for _ in rows], np.float64)
+    array = pa.array(rows, pa.list_(pa.float32())).slice(skip)
+    values, own, nulls = flat_numbers(array, weights[skip:])
+    expected = [
+        (value, weight)
+        for row, weight in zip(rows[skip:], weights[skip:], strict=True)
+        for value in row or []
+        if math.isfinite(value)
+    ]
+    assert own is not None
+    assert list(zip(values.tolist(), own.tolist(), strict=True)) == expected
+    assert nulls == 0
+
+
+@pytest.mark.parametrize("value", [2.5, -7.0])
+def test_nulls_are_learned_as_what_they_are_filled_with(value: float) -> None:
+    """Moments and distribution of a column with nulls, told what fills them, are those of the filled column."""
+    column, filled = pa.array([1.0, None, 4.0, None]), pa.array([1.0, value, 4.0, value])
+    moments, expected = Moments.of(column, None).with_nulls_as(value), Moments.of(filled, None)
+    assert (moments.weight, moments.minimum, moments.maximum, moments.nulls) == (4, min(1, value), max(4, value), 0)
+    assert math.isclose(moments.mean, expected.mean)
+    assert math.isclose(moments.deviation, expected.deviation)
+    distribution = Distribution.of(column, None).with_nulls_as(value)
+    assert distribution.values.tolist() == sorted([1, value, 4])
+    assert distribution.weights.sum() == 4
+    assert distribution.nulls == 0
+
+
+def test_integers_at_the_ends_of_int64_are_learned() -> None:
+    """The extremes of int64 neither overflow nor upset the mean."""
+    moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]), None)
+    assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (-(2.0**63), 2.0**63, 0.0, 1)
+    assert moments.deviation == 2.0**63
