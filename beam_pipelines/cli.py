@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import click
 
 from beam_pipelines import __version__
+from beam_pipelines.commands.gate import gate_options, gated
+from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
+from beam_pipelines.commands.schema import make_validate, schema
+from beam_pipelines.commands.statistics import statistics
 from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems
-from beam_pipelines.gate_options import gate_options, gated
-from beam_pipelines.options import BEAM_OPTIONS, BeamCommand, verbose
-from beam_pipelines.schema_commands import make_validate, schema
-from beam_pipelines.statistics_commands import statistics
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan

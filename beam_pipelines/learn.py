@@ -20,7 +20,7 @@ from beam_pipelines.recipe import Output
 from beam_pipelines.report import ImageSample, choose_images
 from beam_pipelines.sample import estimate_row_bytes
 from beam_pipelines.schema import infer_schema, read_schema
-from beam_pipelines.schema_update import update_schema
+from beam_pipelines.schema.update import update_schema
 from beam_pipelines.shards import ShardPlan, plan_shards
 from beam_pipelines.statistics import TableStatistics
 from beam_pipelines.transform_graph import GraphJob, build_in_subprocess

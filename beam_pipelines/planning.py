@@ -8,10 +8,10 @@ from functools import partial
 from typing import TypeVar
 
 from beam_pipelines import files
+from beam_pipelines.anomalies.gate import NO_GATE, Gate
 from beam_pipelines.columns import type_name
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.gate import NO_GATE, Gate
 from beam_pipelines.join_plan import JoinPlan, plan_join
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.preprocessing import Preprocessing, plan_preprocessing

@@ -8,13 +8,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
 from beam_pipelines.anomalies import Row, SplitAnomalies, describe, find_anomalies
+from beam_pipelines.anomalies.gate import Gate
+from beam_pipelines.anomalies.table import CURES, kinds_of, place_in_schema, render_anomalies
 from beam_pipelines.anomaly_rules.reason import Info
-from beam_pipelines.anomaly_table import CURES, kinds_of, place_in_schema, render_anomalies
 from beam_pipelines.errors import DataError, RecipeError
-from beam_pipelines.gate import Gate
 from beam_pipelines.offending_rows import ROWS_PER_ANOMALY, Key, Offenders, find_offenders
 from beam_pipelines.planning import Plan
-from beam_pipelines.statistics_view import Statistics
+from beam_pipelines.statistics.view import Statistics
 
 RAW_SCHEMA = "schema/schema.pbtxt"
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.

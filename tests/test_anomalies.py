@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.anomalies import Row, anomalies_to_proto, describe, find_anomalies
+from beam_pipelines.anomalies.gate import Allowed, Gate, check_environment, parse_allowed
 from beam_pipelines.anomaly_rules.reason import Info
 from beam_pipelines.errors import RecipeError
-from beam_pipelines.gate import Allowed, Gate, check_environment, parse_allowed
 from beam_pipelines.statistics import TableStatistics, to_proto
 from tests.statistics.support import VALUES_FOR_TYPE
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.anomalies import anomalies_to_proto, describe, find_anomalies
+from beam_pipelines.anomalies.gate import Gate
 from beam_pipelines.anomaly_rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
     l_infinity,
     normalized_absolute_difference,
 )
-from beam_pipelines.gate import Gate
 from beam_pipelines.statistics import TableStatistics, to_proto
 
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)

@@ -14,8 +14,8 @@ import click
 import pytest
 
 from beam_pipelines import cli, summary
+from beam_pipelines.commands.options import Flag, split_arguments
 from beam_pipelines.errors import DataError, Problem, RecipeError, RecipeProblems
-from beam_pipelines.options import Flag, split_arguments
 
 OWN = {
     name: Flag(name, takes_value)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.schema_text import edit_schema, feature_lines
+from beam_pipelines.schema.text import edit_schema, feature_lines
 
 CURATED = """# What flights look like.
 # Owner: the flights team

@@ -14,8 +14,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.anomalies import find_anomalies
 from beam_pipelines.schema import infer_schema
-from beam_pipelines.schema_diff import diff_schemas, render_diff
-from beam_pipelines.schema_update import update_schema
+from beam_pipelines.schema.diff import diff_schemas, render_diff
+from beam_pipelines.schema.update import update_schema
 from beam_pipelines.statistics import TableStatistics
 from tests.statistics.support import VALUES_FOR_TYPE
 

@@ -13,7 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.anomaly_rules.reason import Finding, Info, Reason, clear_domain, number_text
 from beam_pipelines.anomaly_rules.texts import Mask, are_floats, are_integers, floats, integers
-from beam_pipelines.statistics_view import FeatureView, Texts
+from beam_pipelines.statistics.view import FeatureView, Texts
 
 # Of more unexpected texts, only the most frequent are named; TFDV names them all.
 _NAMED_VALUES = 20

@@ -15,7 +15,7 @@ from beam_pipelines.anomaly_rules.presence import (
     wrong_type,
 )
 from beam_pipelines.anomaly_rules.reason import Finding
-from beam_pipelines.statistics_view import FeatureView
+from beam_pipelines.statistics.view import FeatureView
 
 _RETIRED_STAGES = (
     schema_pb2.PLANNED,

@@ -9,7 +9,7 @@ from functools import partial
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.anomaly_rules.reason import Finding, Info, Reason, deprecate
-from beam_pipelines.statistics_view import FeatureView, Level
+from beam_pipelines.statistics.view import FeatureView, Level
 
 _Feature = statistics_pb2.FeatureNameStatistics
 TYPE_FOR_STATISTICS_TYPE = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from beam_pipelines.commands.gate import gate_options, gated, make_gate
+from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
 from beam_pipelines.errors import RecipeError
-from beam_pipelines.gate_options import gate_options, gated, make_gate
-from beam_pipelines.options import BEAM_OPTIONS, BeamCommand, verbose
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import anomalies_pb2
@@ -34,7 +34,7 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     """Write the schema of a dataset, a description, or a file of statistics."""
     from beam_pipelines import files
     from beam_pipelines.schema import infer_schema, write_schema
-    from beam_pipelines.stored_statistics import read_statistics
+    from beam_pipelines.statistics.stored import read_statistics
 
     found = infer_schema(read_statistics(statistics))
     if files.exists(output) and not overwrite:
@@ -55,10 +55,10 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     """Widen a schema until datasets pass. What they do not contradict stays as it was written."""
     from beam_pipelines import files
     from beam_pipelines.schema import read_schema
-    from beam_pipelines.schema_diff import diff_schemas, render_diff
-    from beam_pipelines.schema_text import edit_schema
-    from beam_pipelines.schema_update import update_schema
-    from beam_pipelines.stored_statistics import read_statistics
+    from beam_pipelines.schema.diff import diff_schemas, render_diff
+    from beam_pipelines.schema.text import edit_schema
+    from beam_pipelines.schema.update import update_schema
+    from beam_pipelines.statistics.stored import read_statistics
 
     before = read_schema(path)
     after = update_schema(before, [split for dataset in statistics for split in read_statistics(dataset).values()])
@@ -76,7 +76,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
 def diff(before: str, after: str) -> None:
     """Show what changed between two schemas, and whether more or fewer data pass."""
     from beam_pipelines.schema import read_schema
-    from beam_pipelines.schema_diff import diff_schemas, render_diff
+    from beam_pipelines.schema.diff import diff_schemas, render_diff
 
     click.echo(render_diff(diff_schemas(read_schema(before), read_schema(after))))
 
@@ -103,7 +103,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     @click.pass_context
     def validate(context: click.Context, data: str, schema_path: str | None, output: str | None, quiet: bool) -> None:
         """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
-        from beam_pipelines.stored_statistics import is_stored
+        from beam_pipelines.statistics.stored import is_stored
 
         if is_stored(data):
             found, name = _validate_statistics(context, data, schema_path), data
@@ -122,8 +122,8 @@ def _validate_statistics(
 ) -> Mapping[str, anomalies_pb2.Anomalies]:
     from beam_pipelines.anomalies import anomalies_to_proto
     from beam_pipelines.schema import read_schema
-    from beam_pipelines.statistics_view import view_of
-    from beam_pipelines.stored_statistics import read_statistics
+    from beam_pipelines.statistics.stored import read_statistics
+    from beam_pipelines.statistics.view import view_of
     from beam_pipelines.validation import check_statistics, schema_of
 
     schema_path = schema_path or schema_of(path)

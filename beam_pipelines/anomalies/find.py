@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
 
+from beam_pipelines.anomalies.gate import NO_GATE, Gate
 from beam_pipelines.anomaly_rules.comparators import DRIFT, SKEW, Comparison, compare
 from beam_pipelines.anomaly_rules.dataset import dataset_reasons
 from beam_pipelines.anomaly_rules.feature import feature_findings, is_in_environment, is_required, is_retired
@@ -23,8 +24,7 @@ from beam_pipelines.anomaly_rules.presence import (
 )
 from beam_pipelines.anomaly_rules.reason import Info, Reason
 from beam_pipelines.anomaly_rules.specification import specification_reasons
-from beam_pipelines.gate import NO_GATE, Gate
-from beam_pipelines.statistics_view import DatasetView, Statistics, feature_name, proto_of, view_of
+from beam_pipelines.statistics.view import DatasetView, Statistics, feature_name, proto_of, view_of
 
 # What a table says in place of a feature's name.
 DATASET = "(the split)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.options import verbose
+from beam_pipelines.commands.options import verbose
 
 
 @click.group()

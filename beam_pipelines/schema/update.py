@@ -8,8 +8,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.anomaly_rules.feature import feature_findings, is_required, is_retired
 from beam_pipelines.anomaly_rules.reason import Info, deprecate
-from beam_pipelines.schema import infer_feature
-from beam_pipelines.statistics_view import Statistics, view_of
+from beam_pipelines.schema.infer import infer_feature
+from beam_pipelines.statistics.view import Statistics, view_of
 
 
 def update_schema(

@@ -13,7 +13,7 @@ from beam_pipelines.anomaly_rules.presence import TYPE_FOR_STATISTICS_TYPE
 from beam_pipelines.anomaly_rules.texts import are_integers, true_and_false
 from beam_pipelines.errors import DataError
 from beam_pipelines.statistics.proto import feature_type
-from beam_pipelines.statistics_view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
+from beam_pipelines.statistics.view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
 
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100

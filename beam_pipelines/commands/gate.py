@@ -13,7 +13,7 @@ from beam_pipelines.errors import RecipeError
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    from beam_pipelines.gate import Gate
+    from beam_pipelines.anomalies.gate import Gate
     from beam_pipelines.planning import Plan
 
 Command = TypeVar("Command", bound=Any)
@@ -78,8 +78,8 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
     Raises:
       RecipeError: as ``gated``.
     """
-    from beam_pipelines.gate import Gate, check_environment, parse_allowed
-    from beam_pipelines.stored_statistics import read_statistics
+    from beam_pipelines.anomalies.gate import Gate, check_environment, parse_allowed
+    from beam_pipelines.statistics.stored import read_statistics
 
     allow, baseline, environment = (
         context.meta[f"{__name__}.{name}"] for name in ("allow_anomalies", "baseline", "environment")

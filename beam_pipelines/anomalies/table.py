@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from beam_pipelines import files
-from beam_pipelines.anomalies import DATASET, Row
-from beam_pipelines.schema_text import feature_lines
+from beam_pipelines.anomalies.find import DATASET, Row
+from beam_pipelines.schema.text import feature_lines
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50

@@ -1,0 +1,7 @@
+"""The schema: inferred from statistics, read and written as text, widened, and compared."""
+
+from __future__ import annotations
+
+from beam_pipelines.schema.infer import infer_schema, read_schema, schema_to_text, schema_type, write_schema
+
+__all__ = ["infer_schema", "read_schema", "schema_to_text", "schema_type", "write_schema"]
