@@ -13,6 +13,7 @@ Format: https://protobuf.dev/programming-guides/encoding/ and tensorflow/core/ex
 from __future__ import annotations
 
 import enum
+import functools
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +25,9 @@ from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offs
 
 # Arrow's binary arrays hold 2 GiB; prefixes add to the columns' own bytes.
 _MAX_JOIN_BYTES = 1 << 29
+
+# Of a feature's values whose entries are kept, and then copied instead of built: 1 MB a feature.
+_TABLE_ENTRIES = 1 << 16
 
 Number = TypeVar("Number", np.int64, np.float32)
 
@@ -111,6 +115,8 @@ def _entries(name: str, column: pa.Array) -> list[pa.Array]:
         kind, header = _BYTES_LIST, _Header.NONE if is_list else _Header.SINGLE
         payloads = _bytes_lists(column) if is_list else column.cast(pa.binary())
     elif pa.types.is_int64(value_type):
+        if not is_list and (entries := _table_entries(name, column)) is not None:
+            return [entries]
         kind, header, payloads = _INT64_LIST, _Header.PACKED, _int64_lists(column) if is_list else _int64s(column)
     elif pa.types.is_float32(value_type):
         kind, header, payloads = _FLOAT_LIST, _Header.PACKED, _float_lists(column) if is_list else _floats(column)
@@ -125,6 +131,33 @@ def _entries(name: str, column: pa.Array) -> list[pa.Array]:
     if column.null_count:
         prefixes = pc.if_else(column.is_valid(), prefixes, pa.scalar(None, pa.binary()))
     return [prefixes, payloads]
+
+
+def _table_entries(name: str, column: pa.Array) -> pa.BinaryArray | None:
+    """Looks up whole entries where int64 values are small, as ids and labels are: from -1, at most two a row different.
+
+    Returns:
+      The entries, null where the feature is absent; ``None`` if the values are not small.
+    """
+    if len(column) == column.null_count:
+        return None
+    extremes = pc.min_max(column)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    size = 1 << max(8, (high + 1).bit_length())
+    if low < -1 or size > min(_TABLE_ENTRIES, 2 * len(column)):
+        return None
+    return _entry_table(name, size).take(pc.add(column, 1))
+
+
+@functools.lru_cache(maxsize=128)
+def _entry_table(name: str, size: int) -> pa.BinaryArray:
+    """Returns the entries of a feature with one value, for the values from -1 to ``size`` - 2."""
+    data, lengths = varints(np.arange(-1, size - 1))
+    payloads = pa.Array.from_buffers(
+        pa.binary(), size, [None, pa.py_buffer(_ends(lengths).astype(np.int32)), pa.py_buffer(data)]
+    )
+    prefixes = by_length(lengths, lambda length: _prefix(name.encode(), _INT64_LIST, _Header.PACKED, length))
+    return pc.binary_join_element_wise(prefixes, payloads, b"")
 
 
 def _fixed_width(payloads: pa.BinaryArray) -> int:

@@ -77,6 +77,23 @@ def test_bytes_equal_tensorflow(batch: pa.RecordBatch) -> None:
     assert serialize.serialize_batch(batch).to_pylist() == by_tensorflow(batch)
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (-1, 200), (-1, 254), (-1, 255), (0, 16_383), (0, 65_534), (0, 65_535), (-2, 3)]
+)
+def test_small_integers_are_looked_up(low: int, high: int) -> None:
+    """Ids, whose entries come from a table, have the bytes of others; so do those just beyond the table."""
+    random = np.random.default_rng(high)
+    values = random.integers(low, high, 40_000, endpoint=True)
+    values[:2] = low, high
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(values, mask=random.random(len(values)) < 0.1), pa.array(values)], ["i", "é"]
+    )
+    for rows in (batch.slice(0, 40_000), batch.slice(1, 300), batch.slice(7, 3)):
+        picked = random.integers(0, len(rows), min(len(rows), 300))
+        expected = by_tensorflow(rows.take(pa.array(picked)))
+        assert serialize.serialize_batch(rows).take(pa.array(picked)).to_pylist() == expected
+
+
 def test_same_examples_as_tfx_bsl() -> None:
     """tfx-bsl's encoder gives Examples that decode to the same batch."""
     random = np.random.default_rng(1)
