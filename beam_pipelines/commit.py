@@ -18,7 +18,7 @@ from beam_pipelines.pieces import Receipt
 from beam_pipelines.planning import Plan
 from beam_pipelines.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
 from beam_pipelines.schema import schema_to_text
-from beam_pipelines.statistics.datasets import ACCUMULATORS, statistics_to_files
+from beam_pipelines.statistics.datasets import ACCUMULATORS, has_accumulators, read_accumulators, statistics_to_files
 from beam_pipelines.validation import OFFENDERS, anomalies_error, has_errors, write_offenders
 from beam_pipelines.write import ShardInfo
 
@@ -149,7 +149,7 @@ def _written(temporary: str, shards: Sequence[ShardInfo]) -> list[str]:
 
 
 def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
-    account, recipe = learned.account, plan.recipe
+    account, recipe, baseline = learned.account, plan.recipe, plan.gate.baseline_path
     splits = {
         name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
         for name, split in manifest["splits"].items()
@@ -186,6 +186,7 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
         label=recipe.label,
         rejected=[row for source in account.sources.values() for row in source.rejected_rows],
         images=learned.images,
+        baseline=read_accumulators(baseline).splits if baseline and has_accumulators(baseline) else {},
     )
 
 

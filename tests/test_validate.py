@@ -122,6 +122,9 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
     assert "High Linfty distance between current and previous" in capsys.readouterr().err
     allowed = "--allow_anomalies=COMPARATOR_L_INFTY_HIGH"
     assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before", allowed) == 0
+    # A report of one split shows drift only where there is a baseline.
+    assert ' only-one"' in (folder / "before/report.html").read_text()
+    assert ' only-one"' not in (folder / "now/report.html").read_text()
     [info] = anomalies(folder / "now").drift_skew_info
     assert info.drift_measurements[0].value == pytest.approx(0.25)
     assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "before") == 1

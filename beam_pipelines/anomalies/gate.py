@@ -28,11 +28,13 @@ class Gate:
       environment: of the schema's environments, the one whose features are expected; ``None`` expects all.
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       allowed: anomalies that are recorded as WARNING, and stop nothing.
+      baseline_path: where the baseline lies, or an empty text.
     """
 
     environment: str | None = None
     baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
     allowed: tuple[Allowed, ...] = ()
+    baseline_path: str = ""
 
     def allows(self, type_: int, feature: str) -> bool:
         """Whether an anomaly is accepted."""

@@ -80,6 +80,7 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
     """
     from beam_pipelines.anomalies.gate import Gate, check_environment, parse_allowed
     from beam_pipelines.statistics.stored import read_statistics
+    from beam_pipelines.statistics.view import proto_of
 
     allow, baseline, environment = (
         context.meta[f"{__name__}.{name}"] for name in ("allow_anomalies", "baseline", "environment")
@@ -97,8 +98,9 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
         )
     return Gate(
         environment,
-        None if baseline is None else read_statistics(baseline),
+        None if baseline is None else {name: proto_of(split) for name, split in read_statistics(baseline).items()},
         parse_allowed(",".join(allow), [*features, *columns]),
+        baseline or "",
     )
 
 

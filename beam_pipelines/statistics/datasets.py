@@ -34,6 +34,11 @@ def statistics_to_files(statistics: Mapping[str, TableStatistics], plan: Statist
         yield f"{ACCUMULATORS}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
 
 
+def has_accumulators(folder: str) -> bool:
+    """Whether there are accumulators in a folder, for ``read_accumulators``."""
+    return bool(files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}")))
+
+
 def read_accumulators(folder: str) -> StoredStatistics:
     """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
 

@@ -9,6 +9,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError, RecipeError
+from beam_pipelines.statistics.datasets import has_accumulators, read_accumulators
+from beam_pipelines.statistics.view import Statistics
 
 _MANIFESTS = ("dataset.json", "description.json")
 _FILE = "FeatureStats.pb"
@@ -22,8 +24,8 @@ def is_stored(path: str) -> bool:
     return path.endswith(".pb") or bool(_folder(path))
 
 
-def read_statistics(path: str) -> dict[str, statistics_pb2.DatasetFeatureStatistics]:
-    """Returns split -> statistics of all of its rows.
+def read_statistics(path: str) -> dict[str, Statistics]:
+    """Returns split -> statistics of all of its rows: the accumulators where there are any, which know every value, else protos.
 
     Splits are in the order of the dataset's manifest; without one ``train`` comes first, then the others by name. The split
     of a single file is named after its folder, ``Split-train``, or else ``all``.
@@ -44,7 +46,8 @@ def read_statistics(path: str) -> dict[str, statistics_pb2.DatasetFeatureStatist
     found = {_split_of(listed.path): listed.path for listed in files.list_files(files.join(folder, "*", _FILE))}
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
-    return {name: _read(found[name]) for name in [*names, *rest]}
+    exact = read_accumulators(path).splits if has_accumulators(path) else {}
+    return {name: exact[name] if name in exact else _read(found[name]) for name in [*names, *rest]}
 
 
 def _folder(path: str) -> str:
