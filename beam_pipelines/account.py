@@ -52,12 +52,14 @@ class Account:
       joins: in the recipe's order.
       filtered: rows that the filter left out.
       rows: split -> rows in it.
+      merged: rows that became steps of another row's sequence.
     """
 
     sources: Mapping[str, SourceAccount]
     joins: tuple[JoinAccount, ...]
     filtered: int
     rows: Mapping[str, int]
+    merged: int = 0
 
     def check(self, recipe: Recipe) -> None:
         """Checks that no row was lost or made up, and that no source has more bad rows than the recipe allows.
@@ -68,16 +70,18 @@ class Account:
         for name, source in self.sources.items():
             _check_rejected(name, source, recipe.on_error.reject)
         gained = self.sources[recipe.base].read + sum(join.added for join in self.joins)
-        spent = sum(self.rows.values()) + self.filtered + sum(join.dropped for join in self.joins)
+        spent = sum(self.rows.values()) + self.filtered + self.merged + sum(join.dropped for join in self.joins)
         if gained != spent:
             raise DataError(
                 f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits {dict(self.rows)}, filtered "
-                f"{self.filtered}, joins {self.joins}). Rows were lost or duplicated on the way, which the runner must "
+                f"{self.filtered}, merged {self.merged}, joins {self.joins}). Rows were lost or duplicated on the way, which the runner must "
                 "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a local run, and report it."
             )
 
 
-def base_account(plan: SourcePlan, receipts: Sequence[Receipt], joins: int, names: Sequence[str]) -> Account:
+def base_account(
+    plan: SourcePlan, receipts: Sequence[Receipt], joins: int, names: Sequence[str], partitions: int = 0
+) -> Account:
     """Sums up the receipts of the base source's pieces.
 
     Args:
@@ -85,12 +89,13 @@ def base_account(plan: SourcePlan, receipts: Sequence[Receipt], joins: int, name
       receipts: one for each piece, in any order.
       joins: number of joins in the recipe.
       names: split names.
+      partitions: into which grouped rows were cut; their ranges follow those of the source.
 
     Raises:
       DataError: a range or a part of one has no receipt, or two.
     """
     ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
-    _check_complete(plan, ordered)
+    _check_complete(plan, ordered, len(plan.ranges) + partitions)
     counts: dict[str, int] = {}
     rows = dict.fromkeys(names, 0)
     for receipt in ordered:
@@ -103,7 +108,8 @@ def base_account(plan: SourcePlan, receipts: Sequence[Receipt], joins: int, name
         JoinAccount(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
         for number in range(joins)
     )
-    return Account({plan.source.name: source}, join_accounts, counts.get("filtered", 0), rows)
+    filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
+    return Account({plan.source.name: source}, join_accounts, filtered, rows, merged)
 
 
 def source_account(receipts: Sequence[Receipt]) -> SourceAccount:
@@ -128,7 +134,7 @@ def _rejected_rows(receipts: Sequence[Receipt]) -> tuple[Rejected, ...]:
     return tuple(rejected for receipt in receipts for rejected in receipt.rejected)
 
 
-def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt]) -> None:
+def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: int) -> None:
     number, part = -1, 0
     for receipt in ordered:
         address = (receipt.range_number, receipt.part)
@@ -136,10 +142,10 @@ def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt]) -> None:
             break
         number, part = address
     else:
-        if number == len(plan.ranges) - 1:
+        if number == num_ranges - 1:
             return
     raise DataError(
-        f"source '{plan.source.name}': {len(ordered)} pieces of {len(plan.ranges)} ranges arrived, and they are not all of "
+        f"source '{plan.source.name}': {len(ordered)} pieces of {num_ranges} ranges arrived, and they are not all of "
         "them, each once. The runner lost or repeated some; nothing was written. Run again, and report it."
     )
 

@@ -59,6 +59,16 @@ def by_length(lengths: npt.NDArray[np.int64], make: Callable[[int], bytes]) -> p
     return pa.array([make(int(length)) for length in distinct], pa.binary()).take(pa.array(indices))
 
 
+def varint(value: int) -> bytes:
+    """Returns a non-negative integer as protobuf's base-128 varint."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Returns True where a value is not null."""
     valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)

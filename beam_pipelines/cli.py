@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import logging
 import signal
 import sys
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beam_pipelines import __version__
+from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated
 from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
 from beam_pipelines.commands.schema import make_validate, schema
@@ -107,19 +109,19 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-def _plan(recipe_or_data: str, schema: str | None = None) -> Plan:
+def _plan(recipe_or_data: str, schema: str | None = None, date: datetime.date | None = None) -> Plan:
     """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
 
     Args:
       recipe_or_data: path.
       schema: path of a schema in place of the recipe's.
+      date: the day that ``{date}`` in paths stands for.
     """
     from beam_pipelines.planning import make_plan
     from beam_pipelines.recipe_file import explain, load
 
     recipe, lines = load(recipe_or_data)
-    if schema is not None:
-        recipe = dataclasses.replace(recipe, schema=schema)
+    recipe = dataclasses.replace(recipe, schema=schema or recipe.schema, date=date)
     try:
         return make_plan(recipe)
     except RecipeProblems as error:
@@ -137,19 +139,27 @@ def cli() -> None:
 @click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
+@date_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @gate_options
 @verbose
 @click.pass_context
 def convert(
-    context: click.Context, recipe_or_data: str, output: str | None, overwrite: bool, dry_run: bool, quiet: bool
+    context: click.Context,
+    recipe_or_data: str,
+    output: str | None,
+    overwrite: bool,
+    dry_run: bool,
+    date: datetime.date | None,
+    quiet: bool,
 ) -> None:
     """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
     if output is None and not dry_run:
         raise click.UsageError(
             "found no --output, expected the folder of the dataset, for example --output out/flights."
         )
-    plan = gated(_plan(recipe_or_data), context)
+    output = output and output_of_day(output, date)
+    plan = gated(_plan(recipe_or_data, date=date), context)
     if dry_run or output is None:
         click.echo(plan.describe())
         return
@@ -166,13 +176,17 @@ def convert(
 @click.option(
     "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
 )
+@date_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @gate_options
 @verbose
 @click.pass_context
-def describe(context: click.Context, recipe_or_data: str, output: str | None, quiet: bool) -> None:
+def describe(
+    context: click.Context, recipe_or_data: str, output: str | None, date: datetime.date | None, quiet: bool
+) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
-    plan = gated(_plan(recipe_or_data), context)
+    output = output and output_of_day(output, date)
+    plan = gated(_plan(recipe_or_data, date=date), context)
     from beam_pipelines import pipeline
     from beam_pipelines.summary import print_description
 
@@ -183,12 +197,13 @@ def describe(context: click.Context, recipe_or_data: str, output: str | None, qu
 
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
 @click.argument("dataset")
-@click.argument("new_data", nargs=-1, required=True)
+@click.argument("new_data", nargs=-1)
 @click.option("--output", metavar="DIR", required=True, help="Folder of the new dataset.")
 @click.option(
     "--source", "sources", metavar="NAME=PATH", multiple=True, help="New data of another source of the recipe."
 )
 @click.option("--split", metavar="NAME", default="test", show_default=True, help="The one split that all rows go to.")
+@date_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @gate_options
@@ -201,18 +216,25 @@ def transform(
     output: str,
     sources: tuple[str, ...],
     split: str,
+    date: datetime.date | None,
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Convert new data by the encodings of a DATASET, as they were fitted there."""
+    """Convert new data by the encodings of a DATASET, as they were fitted there.
+
+    With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's recipe has them.
+    """
     from beam_pipelines.recipe_file import Lines, explain
     from beam_pipelines.transform import plan_transform
 
     for source in sources:
         if "=" not in source:
             raise click.UsageError(f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv.")
+    if not new_data and date is None:
+        raise click.UsageError("found no NEW_DATA, expected new files, or the --date of others in the recipe's paths.")
+    output = output_of_day(output, date)
     try:
-        plan = plan_transform(dataset, new_data, dict(source.split("=", 1) for source in sources), split)
+        plan = plan_transform(dataset, new_data, dict(source.split("=", 1) for source in sources), split, date)
     except RecipeProblems as error:
         raise explain(error.problems, Lines(dataset)) from error
     from beam_pipelines import pipeline
@@ -226,15 +248,23 @@ def transform(
 @cli.command()
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
-    "-n", "number", default=5, show_default=True, type=click.IntRange(min=1), help="How many examples to print."
+    "-n", "number", type=click.IntRange(min=1), help="How many examples to show; default: 5, with --images 64."
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
+@click.option("--images", metavar="FILE", help="Draw their pictures, with class names, on one sheet: a .png file.")
+@click.option("--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded.")
 @verbose
-def inspect(path: str, number: int, split: str | None) -> None:
-    """Print examples of a dataset or of one TFRecord file."""
-    from beam_pipelines.inspect import inspect_examples
+def inspect(path: str, number: int | None, split: str | None, images: str | None, feature: str | None) -> None:
+    """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
+    from beam_pipelines.inspect import inspect_examples, write_contact_sheet
 
-    for text in inspect_examples(path, number, split):
+    if images is not None:
+        count = write_contact_sheet(path, images, number or 64, split, feature)
+        click.echo(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
+        return
+    if feature is not None:
+        raise click.UsageError("found --feature without --images FILE, expected both or neither.")
+    for text in inspect_examples(path, number or 5, split):
         click.echo(text)
 
 
@@ -248,8 +278,8 @@ def verify(path: str) -> None:
 
     found = verify_dataset(path)
     click.echo(
-        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)} are as the manifest says, "
-        "and every record parses by the schema."
+        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)} are as the manifest says"
+        + (", and every record parses by the schema." if found.is_parsed else "; raw records are not parsed.")
     )
 
 

@@ -15,10 +15,15 @@ date                date32                                                      
 time                time64[us]                                                      int64, microseconds since midnight
 timestamp           timestamp[us], UTC                                              int64, microseconds since 1970-01-01
 list<T>             list<T>                                                         T's, any number of values
+tensor              binary                                                          bytes, a serialized TensorProto
 ==================  ==============================================================  ==========
 
-A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error, never a rounding;
-float64 keeps its precision in batches and is rounded when it becomes a feature.
+A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error, never a rounding. Two things
+round: a decimal with places behind the point becomes the nearest float64; and float64, which keeps its precision in batches, is
+rounded when it becomes a feature, or refused (``recipe.Output.floats``).
+
+An array of several dimensions is a list of its values, in row-major order; the shape that all rows have stands in the metadata of its
+field.
 """
 
 from __future__ import annotations
@@ -47,6 +52,11 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
 }
+# A declared type of any column that a TensorFlow type can hold: its values become serialized tensors (sources/tensors.py).
+TENSOR = "tensor"
+
+Shape = tuple[int, ...]
+_SHAPE_KEY = b"shape"
 
 
 def parse_type(name: str) -> pa.DataType:
@@ -55,10 +65,12 @@ def parse_type(name: str) -> pa.DataType:
     Raises:
       ValueError: an unknown name; the message names the nearest known one.
     """
-    if name.startswith("list<") and name.endswith(">"):
+    if name == TENSOR:
+        return pa.binary()
+    if name.startswith("list<") and name.endswith(">") and name[5:-1].strip() != TENSOR:
         return pa.list_(parse_type(name[5:-1].strip()))
     if name not in TYPE_FOR_NAME:
-        raise ValueError(f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>'])}")
+        raise ValueError(f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>', TENSOR])}")
     return TYPE_FOR_NAME[name]
 
 
@@ -86,6 +98,7 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
         (types.is_float16, pa.float32()),
         (types.is_float32, pa.float32()),
         (types.is_float64, pa.float64()),
+        (lambda type_: types.is_decimal(type_) and type_.scale == 0, pa.int64()),
         (types.is_decimal, pa.float64()),
         (types.is_null, pa.string()),
         (types.is_string, pa.string()),
@@ -120,7 +133,7 @@ def normalise(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit))
-    if pa.types.is_decimal(array.type):
+    if pa.types.is_decimal(array.type) and target == pa.float64():
         return pc.cast(array, target, safe=False)
     return pc.cast(array, target)
 
@@ -139,5 +152,16 @@ def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
                 f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a list of scalars. "
                 "Leave the column out with 'columns:'."
             )
-        fields.append(pa.field(field.name, target))
+        fields.append(field.with_type(target))
     return pa.schema(fields)
+
+
+def with_shape(field: pa.Field, shape: Shape) -> pa.Field:
+    """Returns the field of a list column with the shape of the array that each list is."""
+    return field.with_metadata({_SHAPE_KEY: ",".join(map(str, shape)).encode()})
+
+
+def shape_of(field: pa.Field) -> Shape | None:
+    """Returns the shape that ``with_shape`` gave a field; ``None`` if it has none."""
+    text = (field.metadata or {}).get(_SHAPE_KEY)
+    return None if text is None else tuple(int(size) for size in text.decode().split(","))

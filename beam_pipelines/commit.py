@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -24,11 +25,24 @@ from beam_pipelines.write import ShardInfo
 
 TEMPORARY = "_temporary"
 DESCRIPTION = "description.json"
-PARTS = ("examples", "schema", "statistics", ACCUMULATORS, "anomalies", "transform_graph", "rejected", "report.html")
+LABELS = "labels.txt"
+PARTS = (
+    "examples",
+    "schema",
+    "statistics",
+    ACCUMULATORS,
+    "anomalies",
+    "transform_graph",
+    "rejected",
+    "report.html",
+    LABELS,
+)
 TRANSFORM_GRAPH = "transform_graph"
 ENCODINGS = "transform_graph/encodings"  # what was fitted, as encodings.store keeps it
 RAW_SCHEMA = "schema/schema.pbtxt"
 ENCODED_SCHEMA = "transform_graph/transformed_metadata/schema.pbtxt"
+# Beside it: tensorflow-transform knows no feature lists, and reads the one without them.
+SEQUENCE_SCHEMA = "transform_graph/transformed_metadata/sequence_schema.pbtxt"
 
 
 def commit(
@@ -95,7 +109,7 @@ def check_unchanged(plan: Plan) -> None:
     """
     for name, source in plan.sources.items():
         for file in source.files if name != plan.recipe.base else ():
-            if files.modified_secs(file.path) != file.modified_secs:
+            if files.modified_secs(file.archive or file.path) != file.modified_secs:
                 raise DataError(
                     f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
                 )
@@ -136,10 +150,36 @@ def _write_learned(
             lines = [json.dumps(rejected._asdict(), ensure_ascii=False) for rejected in source.rejected_rows]
             _write(folder, f"rejected/{name}.jsonl", "\n".join(lines) + "\n")
     schema = ENCODED_SCHEMA if learned.encoded is not None else RAW_SCHEMA
+    if learned.encoded is not None and plan.encode.lists:
+        schema = SEQUENCE_SCHEMA
+        _write(folder, SEQUENCE_SCHEMA, schema_to_text(learned.encoded))
     timings = {"total_secs": round(time.time() - started, 3)}
-    manifest = make_manifest(plan.recipe, plan.sources, learned.account, shards, schema, plan.encode.columns, timings)
+    columns, labels = plan.encode.columns, plan.labels
+    named = plan.recipe.label or next(iter(labels), "")
+    if named in labels:
+        _write(folder, LABELS, labels_text(labels[named]))
+    encodings = None if learned.encoded is None else _fingerprint_of_encodings(plan, folder)
+    manifest = make_manifest(
+        plan.recipe, plan.sources, learned.account, shards, schema, columns, labels, encodings, timings
+    )
     _write(folder, "report.html", render_report(_report(plan, learned, manifest)))
     write_manifest(folder, manifest, manifest_name)
+
+
+def labels_text(names: Sequence[str]) -> str:
+    """Returns class names as ``labels.txt`` has them: ``0:cat``, one a line."""
+    return "".join(f"{number}:{name}\n" for number, name in enumerate(names))
+
+
+def _fingerprint_of_encodings(plan: Plan, folder: str) -> str:
+    """Returns what two datasets have in common if the same value is the same number in both."""
+    # What a preprocessing_fn has learned lies in the graph alone.
+    learned = files.join(folder, *(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH).split("/"))
+    digest = hashlib.sha256()
+    for file in files.list_files(files.join(learned, "**")):
+        size, crc = files.size_and_crc32c(file.path)
+        digest.update(f"{files.relative(file.path, learned)}:{size}:{crc:08x}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _written(temporary: str, shards: Sequence[ShardInfo]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
@@ -28,7 +29,7 @@ def encode_batch(
 ) -> pa.RecordBatch:
     """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or lists of them.
 
-    Columns without an encoding keep their values: nulls stay null, empty lists empty.
+    Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature list without one may hold nulls.
 
     Args:
       plan: of encodings that are all fitted.
@@ -43,9 +44,14 @@ def encode_batch(
     Raises:
       DataError: a value that its encoding, or float32, cannot hold.
     """
-    used = set(plan.written).union(*(chain.inputs for chain in plan.chains))
+    convert = to_feature if plan.floats == "round" else to_exact_feature
+    encoded = {name for chain in plan.chains for name in chain.inputs}
+    used = encoded.union(plan.written)
+    unchanged = set(plan.lists) - encoded
     features = {
-        name: apply_to(to_feature, (column,), f"{where}, column '{name}'")
+        name: apply_to(
+            partial(to_steps, convert) if name in unchanged else convert, (column,), f"{where}, column '{name}'"
+        )
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if name in used
     }
@@ -105,6 +111,32 @@ def to_feature(array: pa.Array) -> pa.Array:
             raise pa.ArrowInvalid("a number beyond the range of float32")
         return narrow
     return array
+
+
+def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Array:
+    """Converts a column of lists, which may hold nulls, to a feature list: each value by ``convert``."""
+    steps = array.flatten()
+    if not steps.null_count:
+        return convert(array)
+    ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, convert(steps), mask=array.is_null() if array.null_count else None)
+
+
+def to_exact_feature(array: pa.Array) -> pa.Array:
+    """Converts one column as ``to_feature`` does, and rounds nothing.
+
+    Raises:
+      pa.ArrowInvalid: as ``to_feature``, or a float64 has no equal float32.
+    """
+    feature = to_feature(array)
+    wide = array.flatten() if pa.types.is_list(array.type) else array
+    if pa.types.is_float64(wide.type):
+        narrow = feature.flatten() if pa.types.is_list(feature.type) else feature
+        same = pc.or_(pc.equal(narrow.cast(pa.float64()), wide), pc.is_nan(wide))
+        if not pc.all(same).as_py():
+            raise pa.ArrowInvalid("no float32 equals it, and 'output' says 'floats: exact'")
+    return feature
 
 
 def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str) -> pa.Array:

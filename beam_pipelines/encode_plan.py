@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from beam_pipelines.columns import type_name
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.column import Column
 from beam_pipelines.encodings.drop import Drop
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.learning import Distribution, Moments
-from beam_pipelines.encodings.store import FittedSteps, cached_encodings
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
-from beam_pipelines.recipe import Fit, Recipe
+from beam_pipelines.recipe import Fit, Floats, Recipe
+
+if TYPE_CHECKING:
+    from beam_pipelines.encodings.store import FittedSteps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +70,18 @@ class EncodePlan:
       chains: in the order in which they are evaluated; a chain's feature replaces one of the same name.
       written: names of the features of an example: columns in their order, and then new ones.
       fit: what to fit on.
+      floats: as of ``recipe.Output``.
+      lists: names of the written features that are feature lists of a tf.SequenceExample; empty: records are tf.Examples.
+      is_raw: whether the values of the only one of ``written`` are the records themselves.
     """
 
     columns: pa.Schema
     chains: tuple[Chain, ...]
     written: tuple[str, ...]
     fit: Fit = dataclasses.field(default_factory=Fit)
+    floats: Floats = "round"
+    lists: tuple[str, ...] = ()
+    is_raw: bool = False
 
     @property
     def reads(self) -> int:
@@ -82,7 +91,7 @@ class EncodePlan:
     @property
     def changes(self) -> bool:
         """Whether what is written differs from the columns."""
-        return bool(self.chains) or self.written != tuple(self.columns.names)
+        return bool(self.chains) or (self.written != tuple(self.columns.names) and not self.is_raw)
 
     @property
     def is_fitted(self) -> bool:
@@ -155,10 +164,36 @@ def plan_encode(recipe: Recipe, schema: pa.Schema) -> EncodePlan:
         )
     if not planner.written:
         problems.append(Problem((), "no column is left to write. Check 'keep' and 'drop'."))
+    problems.extend(_record_problems(recipe, schema))
     fit = _plan_fit(recipe, schema, problems)
     if problems:
         raise RecipeProblems(problems)
-    return with_fitted(EncodePlan(schema, tuple(planner.chains), tuple(planner.written), fit), {})
+    record, floats = recipe.output.record, recipe.output.floats
+    if record is not None:
+        return EncodePlan(schema, (), (record,), fit, floats, is_raw=True)
+    return with_fitted(EncodePlan(schema, tuple(planner.chains), tuple(planner.written), fit, floats), {})
+
+
+def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
+    """Yields what is wrong with ``output.record``: values that are to be the records, and nothing beside them."""
+    record, path = recipe.output.record, ("output", "record")
+    if record is None:
+        return
+    if record not in schema.names:
+        yield Problem(path, f"unknown column '{record}'.{nearest(record, schema.names)}")
+    elif schema.field(record).type not in (pa.string(), pa.binary()):
+        found = type_name(schema.field(record).type)
+        yield Problem(path, f"column '{record}' is {found}, expected text or bytes, which a record can be.")
+    for key, given in (
+        ("encode", recipe.encode),
+        ("preprocessing_fn", recipe.preprocessing_fn),
+        ("label", recipe.label),
+        ("sequence", recipe.sequence),
+    ):
+        if given:
+            yield Problem(
+                path, f"found it with '{key}', expected one of them: of raw records nothing is written but one column."
+            )
 
 
 def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit:
@@ -307,4 +342,7 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
 
 def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
     """Returns the plan with the fitted encodings that lie in a folder; with an empty path, as it is."""
+    # It loads Beam, a second, which the process that builds the serving graph, and unpickles plans, can do without.
+    from beam_pipelines.encodings.store import cached_encodings
+
     return with_fitted(plan, cached_encodings(folder)) if folder else plan

@@ -11,6 +11,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.encode_plan import EncodePlan
 from beam_pipelines.encodings import Feature
 from beam_pipelines.schema import schema_type
+from beam_pipelines.schema.sparse import keep_sparse_features
+from beam_pipelines.schema_features import features_of, nested
 
 
 def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Feature]:
@@ -19,7 +21,7 @@ def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Fea
     A column is required where the schema promises a dense tensor: always present, with a fixed number of values. A list of
     fixed shape has its length, and integers with a domain from 0 have its size.
     """
-    protos = {feature.name: feature for feature in schema.feature}
+    protos = {feature.name: feature for feature in features_of(schema)}
     features = {}
     for field in columns:
         proto = protos.get(field.name, schema_pb2.Feature())
@@ -48,13 +50,13 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
 
     Returns:
       Columns that no encoding touched as they were; others with their new type, presence and shape: those that are required and
-      have a fixed number of values as dense tensors, ids with their domain. Features in the order of ``plan.written``.
+      have a fixed number of values as dense tensors, ids with their domain. Features in the order of ``plan.written``, feature lists in a struct (``schema_features.py``).
 
     Raises:
       DataError: an encoding cannot take what the data turned out to be.
     """
     made = {chain.name for chain in plan.chains}
-    protos = {feature.name: feature for feature in schema.feature}
+    protos = {feature.name: feature for feature in features_of(schema)}
     features = plan.features(raw_features(schema, plan.columns))
     encoded = schema_pb2.Schema()
     encoded.CopyFrom(schema)
@@ -64,11 +66,12 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
             encoded.feature.append(_feature(name, feature))
         else:
             encoded.feature.append(protos[name])
+    keep_sparse_features(encoded, [name for name in features if name not in made])
     used = {feature.domain for feature in encoded.feature if feature.HasField("domain")}
     domains = [domain for domain in encoded.string_domain if domain.name in used]
     del encoded.string_domain[:]
     encoded.string_domain.extend(domains)
-    return encoded
+    return nested(encoded, plan.lists)
 
 
 def _feature(name: str, feature: Feature) -> schema_pb2.Feature:

@@ -55,6 +55,11 @@ def list_files(pattern: str) -> list[Listed]:
     )
 
 
+def has_wildcard(path: str) -> bool:
+    """Whether a path may be the pattern of several files."""
+    return _BEFORE_WILDCARD.fullmatch(path) is None
+
+
 def _matched(pattern: str) -> tuple[str, str]:
     """Returns the pattern that Beam understands, and what it has more at its beginning than the user's.
 

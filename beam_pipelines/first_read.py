@@ -12,6 +12,7 @@ from beam_pipelines import files
 from beam_pipelines.commit import ENCODINGS, TEMPORARY
 from beam_pipelines.encode import EncodeFeatures
 from beam_pipelines.fit import FitEncodings
+from beam_pipelines.group_rows import GroupRows
 from beam_pipelines.join import CountRightSources, JoinBatches
 from beam_pipelines.learn import Fitting, Learned, learn
 from beam_pipelines.pieces import Piece, Receipt
@@ -73,7 +74,7 @@ class Folders:
 
 @dataclasses.dataclass
 class ReadSplits(beam.PTransform):
-    """Reads, joins, selects and splits.
+    """Reads, joins, selects, groups and splits.
 
     Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, on which to wait
     until the base source's declared key was found unique: empty if there is none, or ``check_key`` is false.
@@ -99,7 +100,12 @@ class ReadSplits(beam.PTransform):
             pieces = pieces | "Join" >> JoinBatches(
                 plan.joins, self.folders.exchange_of("join"), plan.recipe.on_error.reject > 0
             )
-        splits = pieces | "Select" >> SelectBatches(plan.select) | "Split" >> AssignSplit(plan.split)
+        pieces = pieces | "Select" >> SelectBatches(plan.select)
+        if plan.groups is not None:
+            pieces = pieces | "Group" >> GroupRows(
+                plan.groups, plan.select.schema, len(plan.base.ranges), self.folders.exchange_of("group")
+            )
+        splits = pieces | "Split" >> AssignSplit(plan.split)
         return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], "keys": keys}
 
 
@@ -179,7 +185,7 @@ class FirstRead(beam.PTransform):
         names = plan.recipe.split.names
         share = sample_share(plan.base.size_bytes)
         statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
-            len(plan.base.ranges), names, plan.split.schema, plan.statistics
+            plan.num_ranges, names, plan.split.schema, plan.statistics
         )
         samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
         fitted, refits = self._fit(begin, splits["pieces"])
@@ -222,7 +228,7 @@ class FirstRead(beam.PTransform):
                 plan.encode,
                 read,
                 fitted,
-                len(plan.base.ranges),
+                plan.num_ranges,
                 plan.base.size_bytes,
                 # The last ones stay.
                 folders.encodings if read + 1 == plan.encode.reads else folders.temporary_of(f"encodings{read}"),

@@ -20,7 +20,7 @@ from beam_pipelines import files
 from beam_pipelines.errors import DataError, PipelineError
 from beam_pipelines.learn import Learned, graph_job
 from beam_pipelines.planning import Plan
-from beam_pipelines.transform_graph import GraphBuilder
+from beam_pipelines.transform_graph.process import GraphBuilder
 
 _POLL_SECS = 0.05
 

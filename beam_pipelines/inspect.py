@@ -1,23 +1,25 @@
-"""Prints examples of a dataset, or of any TFRecord file of tf.Examples, as a person wants to read them.
+"""Shows examples of a dataset, or of any TFRecord file of tf.Examples, as a person wants to see them: as text, or their pictures on one sheet.
 
-Only as much is read as is printed, and neither TensorFlow nor a schema is needed; with a dataset's schema, missing features are
+Only as much is read as is shown, and neither TensorFlow nor a schema is needed; with a dataset's schema, missing features are
 named as well, and features come in the schema's order.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines import files
+from beam_pipelines.contact_sheet import Picture, draw_contact_sheet
 from beam_pipelines.errors import DataError, RecipeError, nearest
-from beam_pipelines.manifest import FILE_NAME, read_manifest
+from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.record_decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.schema import read_schema
 from beam_pipelines.tfrecord import read_record_blocks
 
@@ -28,7 +30,30 @@ _GZIP_MAGIC = b"\x1f\x8b"
 # RFC 1950: deflate with a window of 32 KiB, at each of the four levels that the header tells apart.
 _ZLIB_MAGIC = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 MISSING = "(missing)"
+MOST_PICTURES = 1024
+IMAGE_FEATURE = "image/encoded"
+# The first of these that there is names a picture, where the label has no names.
+_CAPTION_FEATURES = ("image/class/text", "image/class/label", "image/filename")
 _SPACES = str.maketrans("\n\r\t", "   ")
+
+
+class Found(NamedTuple):
+    """What there is to look at: files, in order, and what is known about them.
+
+    Attributes:
+      paths: of TFRecord files.
+      schema: of a dataset's records.
+      manifest: of a dataset; of a single file, nothing.
+    """
+
+    paths: Sequence[str]
+    schema: schema_pb2.Schema | None
+    manifest: Manifest
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether records are payloads, not tf.Examples."""
+        return self.manifest.get("record") == "raw"
 
 
 def inspect_examples(path: str, number: int, split: str | None = None) -> Iterator[str]:
@@ -43,6 +68,11 @@ def inspect_examples(path: str, number: int, split: str | None = None) -> Iterat
       RecipeError: there is nothing at the path, or no such split.
       DataError: the file is damaged or holds no tf.Examples.
     """
+    found = _find(path, split)
+    return _show_shards(found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found.schema))
+
+
+def _find(path: str, split: str | None) -> Found:
     if files.exists(files.join(path, FILE_NAME)):
         manifest = read_manifest(path)
         split = next(iter(manifest["splits"])) if split is None else split
@@ -53,25 +83,40 @@ def inspect_examples(path: str, number: int, split: str | None = None) -> Iterat
             )
         schema = read_schema(files.join(path, *manifest["schema"].split("/")))
         shards = [files.join(path, *shard["path"].split("/")) for shard in manifest["splits"][split]["shards"]]
-        return _show_shards(shards, number, schema)
+        return Found(shards, schema, manifest)
     if split is not None:
         raise RecipeError(
             f"{path}: found --split '{split}', but no dataset (no {FILE_NAME}). Leave out --split for a single file."
         )
     if not files.is_file(path) and files.is_local(path):
         raise RecipeError(f"{path}: found neither a dataset (no {FILE_NAME} in it) nor a file, expected one of them.")
-    return _show_shards([path], number, None)
+    return Found([path], None, {})
 
 
-def _show_shards(paths: Sequence[str], number: int, schema: schema_pb2.Schema | None) -> Iterator[str]:
-    left = number
+def _show_shards(paths: Sequence[str], number: int, show: Callable[[list[bytes], str], Iterator[str]]) -> Iterator[str]:
+    for path, records in _first_records(paths, number):
+        yield from show(records, path)
+
+
+def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, list[bytes]]]:
+    """Yields files and their first records, until there are so many in all; files without records are left out."""
     for path in paths:
-        records = read_examples(path, left)
+        records = read_examples(path, number)
         if records:
-            yield from show_examples(_decode(records, path, schema), path)
-        left -= len(records)
-        if left <= 0:
+            yield path, records
+        number -= len(records)
+        if number <= 0:
             return
+
+
+def _show_parsed(schema: schema_pb2.Schema | None, records: list[bytes], path: str) -> Iterator[str]:
+    yield from show_examples(_decode(records, path, schema), path, () if schema is None else schema.sparse_feature)
+
+
+def show_payloads(records: list[bytes], path: str) -> Iterator[str]:
+    """Yields one text for each of the first records of a file that are no examples: where it is, and how it begins."""
+    for row, record in enumerate(records):
+        yield f"{path}, record {row}\n  {show_value(record)}\n"
 
 
 def read_examples(path: str, number: int) -> list[bytes]:
@@ -100,31 +145,50 @@ def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -
     """Returns the examples as columns of lists; null where a feature is missing."""
     try:
         # Without a schema the decoder finds features and types in the records, in no particular order.
-        decoder = ExamplesToRecordBatchDecoder(*([] if schema is None else [schema.SerializeToString()]))
-        batch = decoder.DecodeBatch(records)
-    except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
+        batch = RecordDecoder(schema, any(map(is_sequence_example, records))).decode(records)
+    except ValueError as error:
         raise DataError(f"{path}: found records that are no tf.Examples, or not by the schema: {error}") from error
     return batch if schema is not None else batch.select(sorted(batch.schema.names))
 
 
-def show_examples(batch: pa.RecordBatch, path: str) -> Iterator[str]:
+def show_examples(batch: pa.RecordBatch, path: str, sparse: Sequence[schema_pb2.SparseFeature] = ()) -> Iterator[str]:
     """Yields one text for each row: where it is, then a line for each feature, values aligned.
 
     Args:
       batch: columns of lists (null: the feature is missing), as tfx-bsl decodes them.
       path: of the file whose first rows these are.
+      sparse: features that are shown in place of their columns, as ``index:value`` pairs.
     """
-    names = batch.schema.names
-    width = max((len(name) for name in names), default=0)
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    shown = {name: [show_values(values) for values in column] for name, column in columns.items()}
+    for feature in sparse:
+        parts = [*(index.name for index in feature.index_feature), feature.value_feature.name]
+        if all(name in shown for name in parts):
+            shown[feature.name] = [show_sparse(row) for row in zip(*(columns[name] for name in parts), strict=True)]
+            shown = {name: texts for name, texts in shown.items() if name not in parts}
+    width = max((len(name) for name in shown), default=0)
     for row in range(batch.num_rows):
-        lines = [f"{path}, example {row}"]
-        lines += [f"  {name:<{width}}  {show_values(column[row])}" for name, column in zip(names, columns, strict=True)]
+        lines = [f"{path}, example {row}", *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items())]
         yield "\n".join(lines) + "\n"
 
 
+def show_sparse(parts: Sequence[list[Any] | None]) -> str:
+    """Returns a row of a sparse feature, its indices and then its values, as ``3:0.5 7:1``; parts that do not fit as they are."""
+    if None in parts or len({len(part) for part in parts if part is not None}) > 1:
+        return ", ".join(show_values(part) for part in parts) if any(parts) else MISSING
+    places = list(zip(*(part for part in parts if part is not None), strict=True))
+    if not places:
+        return "[]"
+    pairs = [":".join(_short(number) for number in place) for place in places[:LONGEST_LIST]]
+    return " ".join(pairs) + (f" … {len(places):,} values" if len(places) > LONGEST_LIST else "")
+
+
+def _short(value: float | bytes) -> str:
+    return show_value(value).removesuffix(".0")
+
+
 def show_values(values: list[Any] | None) -> str:
-    """Returns a feature's values: one alone, several in brackets, long lists shortened."""
+    """Returns a feature's values: one alone, several in brackets, long lists shortened. Steps are lists themselves, or missing."""
     if values is None:
         return MISSING
     if len(values) == 1:
@@ -134,8 +198,10 @@ def show_values(values: list[Any] | None) -> str:
     return f"[{shown}{more}]"
 
 
-def show_value(value: float | bytes) -> str:
+def show_value(value: float | bytes | list[Any] | None) -> str:
     """Returns a number (a float with as many digits as a float32 has), a text in quotes, or the size and beginning of bytes."""
+    if value is None or isinstance(value, list):
+        return show_values(value)
     if isinstance(value, float):
         return str(np.float32(value))
     if not isinstance(value, bytes):
@@ -153,3 +219,81 @@ def _decoded(value: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if text.translate(_SPACES).isprintable() else None
+
+
+def write_contact_sheet(
+    path: str, output: str, number: int, split: str | None = None, feature: str | None = None
+) -> int:
+    """Draws the pictures of the first examples on one sheet, each with the name of its class.
+
+    Args:
+      path, split: as of ``inspect_examples``. Raw records are taken for pictures themselves.
+      output: the PNG file to write.
+      number: how many pictures at most.
+      feature: the one that holds compressed images; default: the one that the schema gives an ``image_domain``, or ``image/encoded``.
+
+    Returns:
+      How many pictures there are on it. One that cannot be decoded has its place.
+
+    Raises:
+      RecipeError: there is nothing at the path, or no such split or feature, or the output has another suffix.
+      DataError: there are no examples, or the file is damaged or cannot be written.
+    """
+    if not output.lower().endswith(".png"):
+        raise RecipeError(f"--images {output}: found another suffix, expected the name of a .png file to write.")
+    if number > MOST_PICTURES:
+        raise RecipeError(f"-n {number}: found more pictures than fit on a sheet, expected at most {MOST_PICTURES:,}.")
+    found = _find(path, split)
+    pictures = []
+    for shard, records in _first_records(found.paths, number):
+        pictures += _raw_pictures(records) if found.is_raw else _pictures(shard, records, found, feature)
+    if not pictures:
+        raise DataError(f"{path}: found no examples, expected some to draw.")
+    with files.replace(output) as file:
+        draw_contact_sheet(pictures).save(file, "PNG")
+    return len(pictures)
+
+
+def _raw_pictures(records: list[bytes]) -> list[Picture]:
+    return [Picture(record, f"{len(record):,} bytes") for record in records]
+
+
+def _pictures(path: str, records: list[bytes], found: Found, feature: str | None) -> list[Picture]:
+    batch = _decode(records, path, found.schema)
+    column = batch.column(_image_feature(path, batch, found.schema, feature))
+    contents = [values[0] if values else None for values in column.to_pylist()]
+    return [
+        Picture(content, caption) for content, caption in zip(contents, _captions(batch, found.manifest), strict=True)
+    ]
+
+
+def _image_feature(path: str, batch: pa.RecordBatch, schema: schema_pb2.Schema | None, wanted: str | None) -> str:
+    domains = [] if schema is None else [f.name for f in schema.feature if f.HasField("image_domain")]
+    name = wanted or next(iter(domains), IMAGE_FEATURE)
+    known = [field.name for field in batch.schema if pa.types.is_large_binary(getattr(field.type, "value_type", None))]
+    if name not in known:
+        expected = f"expected one of {', '.join(known)}" if known else "and no other feature of bytes"
+        raise RecipeError(
+            f"{path}: found no feature '{name}' of bytes, {expected}. Name it by --feature.{nearest(name, known)}"
+        )
+    return name
+
+
+def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
+    """Returns a text for each row: the label's name, or the label, or what else names a picture."""
+    label, labels = manifest.get("label"), manifest.get("labels", {})
+    candidates = [*([label] if label in labels else []), _CAPTION_FEATURES[0], label, *_CAPTION_FEATURES[1:]]
+    for name in candidates:
+        if name in batch.schema.names:
+            return [_caption(values, labels.get(name, [])) for values in batch.column(name).to_pylist()]
+    return [""] * batch.num_rows
+
+
+def _caption(values: list[Any] | None, names: Sequence[str]) -> str:
+    """Returns a label as a text: an id's name, that of the place of the one if it is one-hot, a text without quotes."""
+    if not values:
+        return MISSING
+    value = values[0] if len(values) == 1 else values.index(max(values)) if len(values) == len(names) else None
+    if isinstance(value, int) and 0 <= value < len(names):
+        return names[value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else show_values(values)

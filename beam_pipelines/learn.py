@@ -16,14 +16,17 @@ from beam_pipelines.encoded_schema import encoded_schema
 from beam_pipelines.errors import DataError
 from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.planning import Plan
-from beam_pipelines.recipe import Output
+from beam_pipelines.records import missing_records
 from beam_pipelines.report import ImageSample, choose_images
 from beam_pipelines.sample import estimate_row_bytes
-from beam_pipelines.schema import infer_schema, read_schema
+from beam_pipelines.schema import infer_schema, read_schema, with_shapes
+from beam_pipelines.schema.sparse import add_sparse_features
 from beam_pipelines.schema.update import update_schema
+from beam_pipelines.schema_features import flattened
 from beam_pipelines.shards import ShardPlan, plan_shards
 from beam_pipelines.statistics import TableStatistics
-from beam_pipelines.transform_graph import GraphJob, build_in_subprocess
+from beam_pipelines.transform_graph.job import GraphJob
+from beam_pipelines.transform_graph.process import build_in_subprocess
 from beam_pipelines.validation import check_run
 
 
@@ -91,7 +94,7 @@ def learn(
     """
     recipe = plan.recipe
     names = recipe.split.names
-    base = base_account(plan.base, receipts, len(recipe.join), names)
+    base = base_account(plan.base, receipts, len(recipe.join), names, plan.partitions)
     account = dataclasses.replace(
         base, sources={name: base.sources.get(name) or source_account(rights[name]) for name in plan.sources}
     )
@@ -99,11 +102,11 @@ def learn(
     for read in sorted({number for number, _ in fitting.receipts}):
         check_reads_agree(receipts, [receipt for number, receipt in fitting.receipts if number == read])
     contract = plan.contract
-    expected = infer_schema(statistics) if contract is None else schema_pb2.Schema.FromString(contract)
+    expected = _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     # The records have to parse by the dataset's schema, with what was accepted in them.
     allowed = plan.gate.allowed
     schema = update_schema(expected, list(statistics.values()), plan.gate.allows) if allowed else expected
-    shard_bytes, framed_bytes = _estimate(plan.recipe.output, account.rows, encoded)
+    shard_bytes, framed_bytes = _estimate(plan, account.rows, encoded)
     return Learned(
         account=account,
         statistics=statistics,
@@ -119,6 +122,8 @@ def learn(
 
 def graph_job(plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str) -> GraphJob:
     """Returns what is needed to build the serving graph: of the schemas, and the folders of ``Fitting``."""
+    # The graph takes and gives the values of steps, as a tf.Example has them.
+    raw, encoded = flattened(raw), flattened(encoded)
     return GraphJob.of(load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None)
 
 
@@ -149,17 +154,25 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
     """
     check_run(plan, learned.anomalies, learned.schema, folder, "nothing was written")
     label = plan.recipe.label
-    nulls = sum(
-        table.columns[label].missing
-        for table in learned.statistics.values()
-        if label is not None and label in table.columns
-    )
-    if nulls:
+    if label is not None and (nulls := _count_nulls(learned, label)):
         raise DataError(
             f"label '{label}': found {nulls:,} rows without one, expected none; nothing was written. Leave them out with "
             f"'filter: {label} IS NOT NULL', or of the columns that it is derived from."
         )
+    record = plan.recipe.output.record
+    if record is not None and (nulls := _count_nulls(learned, record)):
+        raise DataError(missing_records(record, nulls))
     return learned
+
+
+def _count_nulls(learned: Learned, column: str) -> int:
+    return sum(table.columns[column].missing for table in learned.statistics.values() if column in table.columns)
+
+
+def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
+    schema = with_shapes(infer_schema(statistics), plan.encode.columns)
+    add_sparse_features(schema, plan.sparse, statistics)
+    return schema
 
 
 def _encoded_schema(plan: Plan, schema: schema_pb2.Schema, fitting: Fitting) -> schema_pb2.Schema | None:
@@ -176,12 +189,12 @@ def _images(samples: Sequence[Piece], label: str | None) -> tuple[ImageSample, .
 
 
 def _estimate(
-    output: Output, rows: Mapping[str, int], samples: Sequence[Piece]
+    plan: Plan, rows: Mapping[str, int], samples: Sequence[Piece]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns for each split the bytes of its shards, and of its framed examples."""
     shard_bytes, framed_bytes = {}, {}
     for name, count in rows.items():
         own = [sample for sample in samples if sample.split == name]
-        compressed, framed = estimate_row_bytes(own or samples, output)
+        compressed, framed = estimate_row_bytes(own or samples, plan.recipe.output, plan.encode.lists)
         shard_bytes[name], framed_bytes[name] = count * compressed, count * framed
     return shard_bytes, framed_bytes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines import __version__, files
+from beam_pipelines import __version__, days, files
 from beam_pipelines.account import Account
 from beam_pipelines.columns import type_name
 from beam_pipelines.errors import DataError
@@ -21,7 +21,7 @@ from beam_pipelines.write import ShardInfo
 
 FORMAT_VERSION = 1
 FILE_NAME = "dataset.json"
-_LIBRARIES = ("apache-beam", "pyarrow", "numpy", "duckdb", "isal", "tfx-bsl", "tensorflow-metadata")
+_LIBRARIES = ("apache-beam", "pyarrow", "numpy", "duckdb", "isal", "pillow", "tfx-bsl", "tensorflow-metadata")
 
 Manifest = dict[str, Any]
 
@@ -33,6 +33,8 @@ def make_manifest(
     shards: Sequence[ShardInfo],
     schema: str,
     columns: pa.Schema,
+    labels: Mapping[str, tuple[str, ...]],
+    encodings: str | None,
     timings: dict[str, float],
 ) -> Manifest:
     """Returns the manifest of a dataset.
@@ -42,18 +44,25 @@ def make_manifest(
       shards: all shards, in any order.
       schema: path of the schema that parses the records, relative to the dataset.
       columns: the selected columns, before encoding.
+      labels: feature -> class names, by id.
+      encodings: fingerprint of what the encodings have learned, or ``None``.
       timings: step -> seconds.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     return {
         "format_version": FORMAT_VERSION,
         "name": recipe.name,
+        "date": recipe.date and recipe.date.isoformat(),
+        "span": None if recipe.date is None else days.span_of(recipe.date),
         "recipe": normalised(recipe),
         "recipe_hash": recipe_hash(recipe),
         "directory": recipe.directory,
         "schema": schema,
         "columns": {field.name: type_name(field.type) for field in columns},
         "label": recipe.label,
+        "labels": {name: list(names) for name, names in labels.items()},
+        "encodings": encodings,
+        "record": _record_kind(recipe),
         "compression": recipe.output.compression,
         "splits": {
             name: _split_entry(rows, [shard for shard in ordered if shard.split == name])
@@ -70,12 +79,19 @@ def make_manifest(
             "added": sum(join.added for join in account.joins),
             "dropped": sum(join.dropped for join in account.joins),
             "filtered": account.filtered,
+            "merged": account.merged,
             "written": sum(shard.rows for shard in shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "timings": timings,
     }
+
+
+def _record_kind(recipe: Recipe) -> str:
+    if recipe.output.record is not None:
+        return "raw"
+    return "example" if recipe.sequence is None else "sequence_example"
 
 
 def _split_entry(rows: int, shards: Sequence[ShardInfo]) -> dict[str, Any]:
@@ -95,13 +111,24 @@ def _source_entry(plan: SourcePlan, account: Account) -> dict[str, Any]:
     return {
         "format": plan.format,
         "columns": {field.name: type_name(field.type) for field in plan.read_schema},
+        "labels": {name: list(names) for name, names in plan.labels.items()},
         "read": source.read,
         "rejected": source.rejected,
         "files": [
-            {"path": file.path, "bytes": file.size_bytes, "fingerprint": source.fingerprints.get(file.path, "")}
-            for file in plan.files
+            {"path": path, "bytes": size, "fingerprint": source.fingerprints.get(path, ""), **more}
+            for path, size, more in _read_files(plan)
         ],
     }
+
+
+def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, int]]]:
+    """Yields path and bytes of each file; of small ones that are read together, the first one's path, and how many they are."""
+    gathered = [range_ for range_ in plan.ranges if range_.members != (0, 0)]
+    for range_ in gathered:
+        first, end = range_.members
+        yield range_.file.path, range_.end, {"files": end - first}
+    for file in () if gathered else plan.files:
+        yield file.path, file.size_bytes, {}
 
 
 def write_manifest(folder: str, manifest: Manifest, name: str = FILE_NAME) -> None:
@@ -138,8 +165,8 @@ def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
 
 def _check_keys(manifest: Manifest) -> None:
     """Looks up what readers rely on, so that a manifest without it fails here, with its path."""
-    itemgetter("schema", "compression", "counts", "sources")(manifest)
-    itemgetter("read", "added", "dropped", "filtered", "written")(manifest["counts"])
+    itemgetter("schema", "record", "compression", "counts", "sources")(manifest)
+    itemgetter("read", "added", "dropped", "filtered", "merged", "written")(manifest["counts"])
     for split in manifest["splits"].values():
         itemgetter("rows", "bytes")(split)
         for shard in split["shards"]:

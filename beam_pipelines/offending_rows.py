@@ -26,6 +26,7 @@ from beam_pipelines.pieces import Piece, Rejected
 from beam_pipelines.plan import Range
 from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import MIB
+from beam_pipelines.schema_features import features_of, flattened
 from beam_pipelines.select import select_piece
 from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.csv_ranges import fold
@@ -83,7 +84,12 @@ def find_offenders(
       anomalies: by split.
       schema: against which they were found.
       max_bytes: of the base source, and of joined sources that are too large to keep.
+
+    Returns:
+      The rows; none of a recipe that groups rows, of which several would be to blame.
     """
+    if plan.groups is not None:
+        return Offenders({})
     reasons = {
         Key(split, name, reason.type): reason
         for split, found in anomalies.items()
@@ -154,7 +160,7 @@ class _Reader:
     def _hits(
         self, pieces: list[Piece], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
     ) -> list[_Hit]:
-        features = {feature.name: feature for feature in schema.feature}
+        features = {feature.name: feature for feature in features_of(flattened(schema))}
         found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
         for part in self._split(pieces):
             for key, number in wanted.items():

@@ -14,7 +14,7 @@ class Rejected(NamedTuple):
     Attributes:
       source: the source's name.
       file: the file's path.
-      position: where in the file, for people: ``line 48112``, or ``row 17`` where there are no lines.
+      position: where in the file, for people: ``line 48112``, or ``row 17`` where there are no lines; ``""`` where the file is the row.
       column: the offending column, or ``""`` when it is the whole row.
       reason: what was found and what was expected.
       text: the row as it was found, clipped to 1,000 characters; ``""`` when there is no text.
@@ -29,8 +29,8 @@ class Rejected(NamedTuple):
 
     def describe(self) -> str:
         """Returns ``users.csv, line 48112, column 'age': found 'n/a', expected …``."""
-        column = f", column '{self.column}'" if self.column else ""
-        return f"{self.file}, {self.position}{column}: {self.reason}"
+        column = f"column '{self.column}'" if self.column else ""
+        return f"{', '.join(filter(None, (self.file, self.position, column)))}: {self.reason}"
 
 
 class Piece(NamedTuple):
@@ -44,7 +44,8 @@ class Piece(NamedTuple):
       part: number of the piece within its range, from 0; a range always has at least one piece, if with no rows.
       batch: the rows; only column types (``columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``, and per join
-        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0.
+        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; and ``merged``
+        (rows that became steps of another row's sequence).
       rejected: the rejected rows, in order.
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.

@@ -27,7 +27,7 @@ from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.pieces import Receipt
-from beam_pipelines.planning import Plan, without_encodings
+from beam_pipelines.planning import Plan, store_lists, without_encodings
 from beam_pipelines.progress import ProgressLog, show_progress
 from beam_pipelines.read import ScanQuotes
 from beam_pipelines.shuffle import ScatterRecords
@@ -60,7 +60,7 @@ class Conversion(beam.PTransform):
         shards = (
             second["pieces"]
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
-            | "ScatterRecords" >> ScatterRecords(recipe.output, shard_plan)
+            | "ScatterRecords" >> ScatterRecords(recipe.output, shard_plan, plan.encode.lists)
             | "Exchange" >> Exchange(folders.exchange_of("shards"))
             | "WriteShards" >> WriteShards(recipe.name, recipe.output, shard_plan, folders.temporary_of())
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
@@ -200,6 +200,7 @@ def _run(
     options = runners.pipeline_options(beam_options, plan.size_bytes)
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
+    plan = store_lists(plan, temporary)
     is_local = runners.is_local(options)
     folders = _folders(output, is_local, exchange)
     log = ProgressLog(folders.progress)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -11,15 +13,22 @@ from beam_pipelines.recipe import MIB, Source
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two workers share a
 # 30 MB file: see benchmarks/bench_stages.py.
 RANGE_BYTES = 16 * MIB
+# Files in one range at most, of formats whose files are rows: opening one takes tens of microseconds, if it lies near.
+GATHERED_FILES = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class FileInfo:
-    """One input file as it was listed: its path, its size in bytes, when it was last written (seconds since 1970)."""
+    """One input file as it was listed: its path, its size in bytes, when it was last written (seconds since 1970).
+
+    A member of an archive is a file too: its path is the archive's, ``/``, and its name in there; ``archive`` is the archive's path,
+    and else empty.
+    """
 
     path: str
     size_bytes: int
     modified_secs: float = 0.0
+    archive: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Range:
       number: number within the source, from 0, in order of files and bytes.
       chunk: number within the file, from 0.
       file: the file.
+      members: positions (first, behind the last) in the source's files of those that are read together, whole, as small ones are; ``file``
+        is the first of them, and ``end`` the bytes of them all. (0, 0): it is ``file`` alone.
     """
 
     number: int
@@ -40,6 +51,28 @@ class Range:
     file: FileInfo
     start: int
     end: int
+    members: tuple[int, int] = (0, 0)
+
+
+class SparseColumns(NamedTuple):
+    """Columns of lists that are one sparse tensor together: every value has its place.
+
+    Attributes:
+      name: of the tensor.
+      indices: columns that say where a value is, one for each dimension behind the rows; they count from 0, in ascending order.
+      value: the column of the values.
+      sizes: of the dimensions; ``None``: learned from the data.
+    """
+
+    name: str
+    indices: tuple[str, ...]
+    value: str
+    sizes: tuple[int | None, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that belong to it."""
+        return (*self.indices, self.value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,16 +88,22 @@ class SourcePlan:
       ranges: in order.
       file_schema: the columns of the files as they lie there, read or not (names and order; nested fields nested).
       null_columns: columns in which the sample held nothing but nulls (typed as text).
+      root: folder as seen from which rows name their files; empty where they do not.
+      labels: class names of columns that are ids, as ``sources.format.Contents`` has them.
+      sparse: which of the columns are sparse tensors.
     """
 
     source: Source
     format: str
-    files: tuple[FileInfo, ...]
+    files: Sequence[FileInfo]
     read_schema: pa.Schema
     schema: pa.Schema
     ranges: tuple[Range, ...]
     null_columns: tuple[str, ...] = ()
     file_schema: pa.Schema = pa.schema([])  # noqa: RUF009 (a schema is immutable)
+    root: str = ""
+    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    sparse: tuple[SparseColumns, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -80,4 +119,27 @@ def cut_ranges(files: tuple[FileInfo, ...], splittable: bool, range_bytes: int =
         for chunk in range(chunks):
             end = file.size_bytes if chunk == chunks - 1 else (chunk + 1) * range_bytes
             ranges.append(Range(len(ranges), chunk, file, chunk * range_bytes, end))
+    return tuple(ranges)
+
+
+def gather_ranges(
+    files: Sequence[FileInfo], groups: Sequence[int] = (), range_bytes: int = RANGE_BYTES, most: int = GATHERED_FILES
+) -> tuple[Range, ...]:
+    """Puts small files together: ranges of ``range_bytes`` and ``most`` files at most, or of one file that is larger.
+
+    Args:
+      files: of a source, in order.
+      groups: a number for each file, if a range must not have files of different ones.
+      range_bytes, most: see above.
+    """
+    ranges: list[Range] = []
+    start = size = 0
+    for position, file in enumerate(files):
+        is_full = size + file.size_bytes > range_bytes or position - start == most
+        if position > start and (is_full or (groups and groups[position] != groups[start])):
+            ranges.append(Range(len(ranges), 0, files[start], 0, size, (start, position)))
+            start, size = position, 0
+        size += file.size_bytes
+    if files:
+        ranges.append(Range(len(ranges), 0, files[start], 0, size, (start, len(files))))
     return tuple(ranges)

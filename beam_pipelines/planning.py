@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 
-from beam_pipelines import files
+from beam_pipelines import days, files
 from beam_pipelines.anomalies.gate import NO_GATE, Gate
 from beam_pipelines.columns import type_name
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.join_plan import JoinPlan, plan_join
-from beam_pipelines.plan import SourcePlan
+from beam_pipelines.plan import SourcePlan, SparseColumns
 from beam_pipelines.preprocessing import Preprocessing, plan_preprocessing
 from beam_pipelines.read import plan_source
-from beam_pipelines.recipe import Recipe
+from beam_pipelines.recipe import Recipe, Source
 from beam_pipelines.schema import read_schema
 from beam_pipelines.select import SelectPlan, plan_select
-from beam_pipelines.split import SplitPlan, check_files, plan_split
+from beam_pipelines.sequence_plan import GroupPlan, check_contract, list_columns, plan_feature_lists, plan_groups
+from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.statistics import StatisticsPlan, plan_statistics
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class Plan:
       joins, select, split, encode: the stages' own plans.
       statistics: weight and slices.
       contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None`` to infer one.
+      groups: how rows become sequences, or ``None``: rows stay as they are.
       gate: what is checked beside the schema, and what is accepted.
       preprocessing: the recipe's own function behind the encodings, or ``None``.
       transform_graph: folder with encodings that are fitted already, of another dataset; empty: they are fitted.
@@ -51,11 +55,52 @@ class Plan:
     preprocessing: Preprocessing | None = None
     transform_graph: str = ""
     gate: Gate = NO_GATE
+    groups: GroupPlan | None = None
+
+    @property
+    def partitions(self) -> int:
+        """Partitions that rows are cut into to group them."""
+        return 0 if self.groups is None else self.groups.partitions
+
+    @property
+    def num_ranges(self) -> int:
+        """Ranges of pieces that are split: of the base source, and one for each partition."""
+        return len(self.base.ranges) + self.partitions
 
     @property
     def base(self) -> SourcePlan:
         """The source whose rows become examples."""
         return self.sources[self.recipe.base]
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Class names that sources know of ids that are written as they are: feature -> names, by id."""
+        named = dict(self.base.labels)
+        for step in self.joins.steps:
+            known = step.source_plan.labels
+            named.update((result, known[name]) for name, result in step.added if name in known)
+        changed = {chain.name for chain in self.encode.chains}
+        kept = [] if self.preprocessing else [name for name in self.encode.written if name not in changed]
+        return {name: named[name] for name in kept if name in named}
+
+    @property
+    def sparse(self) -> tuple[SparseColumns, ...]:
+        """Sparse tensors of which all columns are among the selected ones, before encoding."""
+        found = list(self.base.sparse)
+        for step in self.joins.steps:
+            added = dict(step.added)
+            found += [
+                SparseColumns(
+                    step.join.prefix + sparse.name,
+                    tuple(added.get(name, "") for name in sparse.indices),
+                    added.get(sparse.value, ""),
+                    sparse.sizes,
+                )
+                for sparse in step.source_plan.sparse
+            ]
+        # Steps are no values of a sparse tensor.
+        names = set(self.encode.columns.names) - set(self.statistics.lists)
+        return tuple(sparse for sparse in found if set(sparse.columns) <= names)
 
     @property
     def size_bytes(self) -> int:
@@ -95,30 +140,96 @@ def make_plan(recipe: Recipe, contract: bytes | None = None) -> Plan:
     contract = contract or attempt(lambda: _read_contract(recipe))
     used = {recipe.base, *(join.source for join in recipe.join)}
     sources: dict[str, SourcePlan] = {}
+    attempt(partial(_check_date, recipe, used))
     for name, source in recipe.sources.items():
-        planned = attempt(partial(plan_source, source, recipe.directory)) if name in used else None
+        planned = attempt(partial(_plan_source, source, recipe)) if name in used else None
         if planned is not None:
             sources[name] = planned
     if len(sources) < len(used):
         raise RecipeProblems(problems)
     joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
     select = attempt(lambda: plan_select(recipe, joins.schema)) if joins else None
-    split = attempt(lambda: plan_split(recipe, select.schema)) if select else None
+    groups = attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema)) if select else None
+    if select is None or (groups is None and recipe.sequence is not None and recipe.sequence.group_by):
+        raise RecipeProblems(problems)
+    rows = select.schema if groups is None else groups.schema
+    split = attempt(lambda: plan_split(recipe, rows))
     # What is wrong with the split does not hide what is wrong with the encodings.
-    encode = attempt(lambda: plan_encode(recipe, (split or select).schema)) if select else None
+    columns = rows if split is None else split.schema
+    encode = attempt(lambda: plan_encode(recipe, columns))
+    encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
+    lists = list_columns(groups, encode) if encode else ()
+    if encode:
+        attempt(lambda: check_contract(contract, columns, lists))
     if split:
         attempt(partial(check_files, split, [file.path for file in sources[recipe.base].files]))
-    statistics = attempt(lambda: plan_statistics(recipe, (split or select).schema, contract)) if select else None
+    statistics = attempt(lambda: plan_statistics(recipe, columns, contract, lists))
     preprocessing = attempt(lambda: plan_preprocessing(recipe, encode, contract)) if encode else None
-    if problems or not joins or not select or not split or not encode or not statistics:
+    if problems or not joins or not split or not encode or not statistics:
         raise RecipeProblems(problems)
-    return Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing)
+    sources[recipe.base] = by_file(split, sources[recipe.base])
+    plan = Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing, groups=groups)
+    _check_sparse_names(plan)
+    return plan
+
+
+def store_lists(plan: Plan, folder: str) -> Plan:
+    """Returns the plan with long lists of small files in a folder, from where workers read them."""
+    sources = {name: store_files(source, folder) for name, source in plan.sources.items()}
+    steps = tuple(dataclasses.replace(step, source_plan=sources[step.join.source]) for step in plan.joins.steps)
+    return dataclasses.replace(plan, sources=sources, joins=dataclasses.replace(plan.joins, steps=steps))
 
 
 def without_encodings(plan: Plan) -> Plan:
     """Returns the plan of the same conversion with the columns as they are."""
     columns = plan.encode.columns
-    return dataclasses.replace(plan, encode=EncodePlan(columns, (), tuple(columns.names)), preprocessing=None)
+    encode = EncodePlan(columns, (), tuple(columns.names), lists=plan.statistics.lists)
+    return dataclasses.replace(plan, encode=encode, preprocessing=None)
+
+
+def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
+    """Plans a source, of the recipe's day."""
+    path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
+    return plan_source(dataclasses.replace(source, path=path), recipe.directory)
+
+
+def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
+    """Returns one of a source's patterns with the date in it, if it has a place for one."""
+    where = ("sources", source.name, "path")
+    try:
+        has_date = days.has_date(pattern)
+    except ValueError as error:
+        raise RecipeProblems([Problem(where, str(error))]) from error
+    if has_date and date is None:
+        message = f"found a date in '{pattern}', expected the day on the command line, as in --date 2026-11-21."
+        raise RecipeProblems([Problem(where, message)])
+    return pattern if date is None else days.fill_date(pattern, date)
+
+
+def _check_date(recipe: Recipe, used: Collection[str]) -> None:
+    """Raises ``RecipeProblems`` if there is a date that no path takes."""
+
+    def takes_date(pattern: str) -> bool:
+        try:
+            return days.has_date(pattern)
+        except ValueError:
+            return True  # is wrong, and reported as such
+
+    patterns = [pattern for name in used for pattern in recipe.sources[name].path]
+    if recipe.date is not None and not any(map(takes_date, patterns)):
+        message = f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in clicks/{{date}}.jsonl."
+        raise RecipeProblems([Problem(("sources",), message)])
+
+
+def _check_sparse_names(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if a sparse feature has the name of a column, or of another one."""
+    taken = {*plan.encode.columns.names, *plan.encode.written}
+    for sparse in plan.sparse:
+        if sparse.name in taken:
+            message = f"found the sparse feature '{sparse.name}', of which name there is a column or feature, expected"
+            cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
+            raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])
+        taken.add(sparse.name)
 
 
 def _read_contract(recipe: Recipe) -> bytes | None:
@@ -130,9 +241,32 @@ def _read_contract(recipe: Recipe) -> bytes | None:
         raise RecipeProblems([Problem(("schema",), str(error))]) from error
 
 
+def _describe_records(plan: Plan) -> Iterator[str]:
+    if plan.recipe.output.record is not None:
+        yield f"raw records\n  the values of {plan.recipe.output.record}"
+        return
+    if plan.groups:
+        ordered = f", ordered by {', '.join(plan.groups.order_by)}" if plan.groups.order_by else ""
+        yield f"sequences\n  of the rows with the same {', '.join(plan.groups.by)}{ordered}"
+    made = {chain.name: chain for chain in plan.encode.chains}
+    yield "features written"
+    for name, feature in plan.encode.features().items():
+        chain = made.get(name)
+        steps = f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}" if chain else ""
+        kind = (
+            f"feature list of {type_name(feature.value_type)}" if name in plan.encode.lists else type_name(feature.type)
+        )
+        yield f"  {name}: {kind}{steps}"
+    for sparse in plan.sparse:
+        if set(sparse.columns) <= set(plan.encode.written) - set(made):
+            sizes = " × ".join("learned from the data" if size is None else f"{size:,}" for size in sparse.sizes)
+            yield f"  {sparse.name}: sparse, of {', '.join(sparse.columns)}; size {sizes}"
+
+
 def _describe(plan: Plan) -> list[str]:
     recipe, output = plan.recipe, plan.recipe.output
-    lines = [f"plan of '{recipe.name}'", "sources"]
+    of_day = f" of {recipe.date}, span {days.span_of(recipe.date)}" if recipe.date else ""
+    lines = [f"plan of '{recipe.name}'{of_day}", "sources"]
     for name, source in plan.sources.items():
         lines.append(
             f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "
@@ -149,12 +283,7 @@ def _describe(plan: Plan) -> list[str]:
         lines.append(f"  {join.how} join with {join.source} on {on}: {step.strategy}")
     if recipe.filter:
         lines.append(f"filter\n  {recipe.filter}")
-    made = {chain.name: chain for chain in plan.encode.chains}
-    lines.append("features written")
-    for feature_name, feature in plan.encode.features().items():
-        chain = made.get(feature_name)
-        steps = f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}" if chain else ""
-        lines.append(f"  {feature_name}: {type_name(feature.type)}{steps}")
+    lines += _describe_records(plan)
     if plan.encode.reads > 1:
         lines.append(f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have fitted")
     lines.append("splits")

@@ -12,14 +12,16 @@ import pyarrow as pa
 from beam_pipelines import columns, files
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.pieces import Piece, Rejected, add_counts
-from beam_pipelines.plan import FileInfo, Range, SourcePlan, cut_ranges
+from beam_pipelines.plan import FileInfo, Range, SourcePlan, cut_ranges, gather_ranges
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import FORMATS, format_of_path, text
+from beam_pipelines.sources import FAMILY_FOR_OPTION, FORMATS, FORMATS_OF_FOLDERS, format_of_path, text
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
 from beam_pipelines.sources.csv_ranges import fold
 from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch, problem
 
 Transition = tuple[int, int, int]
+# Formats whose values may be arrays.
+_ARRAY_FORMATS = ("parquet", "arrow", "json_lines", "tfrecord")
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
@@ -42,24 +44,34 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         problems.append(problem(source, "format", f"cannot tell the format of {found[0].path}. Set 'format': {known}."))
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
+        problems.extend(_check_tensors(source, name))
+        problems.extend(_check_family(source, name))
     problems.extend(_check_options(source))
     if problems or name is None:
         raise RecipeProblems(problems)
-    source = dataclasses.replace(source, schema=source.schema and files.resolve(source.schema, directory))
+    path = tuple(files.resolve(pattern, directory) for pattern in source.path)
+    source = dataclasses.replace(source, path=path, schema=source.schema and files.resolve(source.schema, directory))
+    if source.idx.labels:
+        labels = tuple(files.resolve(path, directory) for path in source.idx.labels)
+        source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     for file in found:
-        if file.size_bytes == 0:
+        if file.size_bytes == 0 and name not in FORMATS_OF_FOLDERS:
             raise DataError(f"{file.path}: found an empty file, expected data. Leave it out, or check what wrote it.")
     contents = FORMATS[name].infer(source, found)
     _check_names(source, contents)
+    found = contents.files or found
     return SourcePlan(
         source=source,
         format=name,
         files=found,
         read_schema=contents.read_schema,
         schema=columns.normalise_schema(contents.read_schema, found[0].path),
-        ranges=_cut(source, FORMATS[name], found),
+        ranges=gather_ranges(found) if name in FORMATS_OF_FOLDERS else _cut(source, FORMATS[name], found),
         null_columns=contents.null_columns,
         file_schema=contents.file_schema,
+        root=contents.root,
+        labels=contents.labels,
+        sparse=contents.sparse,
     )
 
 
@@ -69,10 +81,14 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
     problems = []
     for pattern in source.path:
         resolved = files.resolve(pattern, directory)
-        if files.is_local(resolved) and os.path.isdir(resolved):
-            problems.append(problem(source, "path", f"{pattern} is a folder. Name the files in it: '{pattern}/*.csv'."))
+        is_folder = files.is_local(resolved) and os.path.isdir(resolved)
+        if is_folder and source.format not in FORMATS_OF_FOLDERS:
+            message = f"{pattern} is a folder. Name the files in it, '{pattern}/*.csv', or set 'format: images' if it is one of images."
+            problems.append(problem(source, "path", message))
             continue
-        matches = files.list_files(resolved)
+        matches = [] if is_folder else files.list_files(resolved)
+        if not matches and source.format in FORMATS_OF_FOLDERS and not files.has_wildcard(resolved):
+            matches = files.list_files(files.join(resolved, "**"))
         if not matches:
             problems.append(problem(source, "path", f"no file matches '{resolved}'."))
         for listed in matches:
@@ -81,6 +97,15 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
                 problems.append(problem(source, "path", message))
             found[listed.path] = FileInfo(*listed)
     return tuple(found.values()), problems
+
+
+def _check_family(source: Source, name: str) -> list[Problem]:
+    """Returns a problem for each option that only formats of another family have."""
+    return [
+        problem(source, option, f"found it with format '{name}', expected it with {', '.join(family)} only.")
+        for option, family in FAMILY_FOR_OPTION.items()
+        if name not in family and getattr(source, option) != getattr(Source, option)
+    ]
 
 
 def _check_options(source: Source) -> list[Problem]:
@@ -96,6 +121,17 @@ def _check_options(source: Source) -> list[Problem]:
             problems.append(problem(source, "types", f"column '{name}': {error}"))
     twice = sorted({name for name in source.columns if source.columns.count(name) > 1})
     return [*problems, *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice)]
+
+
+def _check_tensors(source: Source, format_name: str) -> list[Problem]:
+    if format_name in _ARRAY_FORMATS:
+        return []
+    message = f"expected another type than {columns.TENSOR}: a {format_name} file holds no arrays."
+    return [
+        problem(source, "types", f"column '{name}': {message}")
+        for name, type_ in source.types.items()
+        if type_ == columns.TENSOR
+    ]
 
 
 def _check_names(source: Source, contents: Contents) -> None:

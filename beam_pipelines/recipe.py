@@ -14,10 +14,69 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_type_hints
 
 Compression = Literal["gzip", "zlib", "none"]
+Floats = Literal["round", "exact"]
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Libsvm:
+    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources.
+
+    Attributes:
+      base: the first index in the files, 0 or 1; ``None``: the format's, 1 of libsvm and else 0.
+      size: number of indices, which none may exceed; ``None`` learns it from the data.
+      fields: the same of the fields of libffm.
+      name: of the sparse feature, and prefix of its columns.
+    """
+
+    base: int | None = None
+    size: int | None = None
+    fields: int | None = None
+    name: str = "features"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageOptions:
+    """What becomes of the files of an ``images`` source. By default their bytes are kept.
+
+    Attributes:
+      resize: (height, width) in pixels that all images are resized to, whatever their proportions; empty: they keep theirs.
+      format: what images are encoded as, ``None``: JPEG stays JPEG and anything else becomes PNG, if an image has to be encoded anew.
+      mode: ``rgb`` or ``grey``, without alpha; ``None`` keeps the channels (JPEG has no alpha).
+      quality: of JPEG, 1 to 100.
+      max_pixels: an image of more is not decoded, but a bad row.
+      classes: names of the class folders, by id; empty: those that are there, in order of their names.
+    """
+
+    resize: tuple[int, ...] = ()
+    format: Literal["png", "jpeg"] | None = None
+    mode: Literal["rgb", "grey"] | None = None
+    quality: int = 90
+    max_pixels: int = 50_000_000
+    classes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether images may have to be encoded anew."""
+        return bool(self.resize or self.format or self.mode)
+
+
+@dataclasses.dataclass(frozen=True)
+class IdxOptions:
+    """What becomes of the numbers of an ``idx`` source, and where their labels are.
+
+    Attributes:
+      form: the recipe's ``as``; ``None``: pictures of unsigned bytes are PNG, other numbers stay numbers.
+      labels: the files with the labels, one for each file of the source, in order; ``None`` finds them by their names; empty: none.
+      classes: names of the classes, by label; empty: nobody knows them.
+    """
+
+    form: Literal["png", "bytes", "floats", "values"] | None = None
+    labels: tuple[str, ...] | None = None
+    classes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +85,7 @@ class Source:
 
     Attributes:
       name: the source's name in the recipe.
-      path: file patterns, as Beam's filesystems understand them.
+      path: file patterns, as Beam's filesystems understand them; ``{date}`` in them stands for the recipe's date (``days.py``).
       format: key of ``sources.FORMATS``, or ``None`` to go by the file's suffix.
       compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``, ``zstd``, ``zlib`` (TFRecord only) or ``none``.
       key: columns whose combined value must be unique in this source; empty when nothing is promised.
@@ -38,6 +97,9 @@ class Source:
       types: declared column types, as ``columns.parse_type`` reads them; others are inferred.
       infer: ``sample`` looks at the beginning of some files, ``full`` at every row.
       schema: path of a TFMD schema, for ``tfrecord`` sources.
+      libsvm: options of ``libsvm``, ``libfm`` and ``libffm`` sources.
+      image: options of ``images`` sources.
+      idx: options of ``idx`` sources.
     """
 
     name: str
@@ -53,6 +115,9 @@ class Source:
     types: Mapping[str, str] = dataclasses.field(default_factory=dict)
     infer: Literal["sample", "full"] = "sample"
     schema: str | None = None
+    libsvm: Libsvm = Libsvm()
+    image: ImageOptions = ImageOptions()
+    idx: IdxOptions = IdxOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +186,8 @@ class Output:
       level: compression level: gzip 0-9 (0-3 by isal, 4-9 by zlib, slower and smaller), zlib 1-9.
       shuffle: global shuffle; ``False`` keeps source order.
       shuffle_seed: seed of the shuffle and of nothing else.
+      floats: what becomes of a float64 that has no equal float32: ``round`` takes the nearest one, ``exact`` makes it an error.
+      record: column whose values are the records themselves; ``None`` writes tf.Examples.
     """
 
     shard_size: int = 128 * MIB
@@ -130,6 +197,27 @@ class Output:
     level: int = 1
     shuffle: bool = True
     shuffle_seed: int = 0
+    floats: Floats = "round"
+    record: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequences:
+    """How records become tf.SequenceExamples. At least one of ``features`` and ``group_by`` is set.
+
+    Attributes:
+      features: names of the features that are feature lists, with one step for each value; empty: all lists that grouping made.
+      group_by: key columns: the selected rows that share a key become one row; empty: rows stay as they are.
+      order_by: columns that order the rows of a key; rows that tie, or all if it is empty, keep the source's order.
+      context: columns with one value for all rows of a key. The others become lists, with one value for each row.
+      max_length: rows of a sequence at most; more make several sequences, one after the other. ``None``: any number.
+    """
+
+    features: tuple[str, ...] = ()
+    group_by: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    max_length: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +265,7 @@ class Recipe:
       filter: SQL condition; rows where it is not true are filtered out. ``None`` keeps all.
       derive: new column -> SQL expression, in order; each may use the ones before it.
       drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is set.
+      sequence: how records become tf.SequenceExamples; ``None``: they are tf.Examples.
       encode: feature -> chain of (kind, parameters), in order; each may use the features before it.
       fit: what encodings are fitted on.
       preprocessing_fn: path of a Python module with a function of that name, which runs after ``encode``; ``None``: no code.
@@ -184,6 +273,8 @@ class Recipe:
       schema: path of the TFMD schema that is the contract; ``None`` infers one.
       split, statistics, on_error, output: see their classes.
       directory: where relative paths start: the recipe file's own folder (not part of the recipe's hash).
+      date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the recipe's hash: it is one recipe for
+        all days).
     """
 
     name: str
@@ -194,6 +285,7 @@ class Recipe:
     derive: Mapping[str, str] = dataclasses.field(default_factory=dict)
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    sequence: Sequences | None = None
     encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(default_factory=dict)
     fit: Fit = dataclasses.field(default_factory=Fit)
     preprocessing_fn: str | None = None
@@ -204,10 +296,11 @@ class Recipe:
     on_error: OnError = dataclasses.field(default_factory=OnError)
     output: Output = dataclasses.field(default_factory=Output)
     directory: str = dataclasses.field(default="", compare=False)
+    date: datetime.date | None = dataclasses.field(default=None, compare=False)
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON-ready data: every default filled in, the recipe's directory left out."""
+    """Returns the recipe as JSON-ready data: every default filled in, the recipe's directory and date left out."""
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -242,6 +335,8 @@ def _built(kind: Any, value: Any) -> Any:
         hints = get_type_hints(kind)
         return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
     arguments = get_args(kind)
+    if value is not None and type(None) in arguments:
+        return _built(next(argument for argument in arguments if argument is not type(None)), value)
     if isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
         return tuple(_built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True))

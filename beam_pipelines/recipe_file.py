@@ -6,42 +6,40 @@ later, in planning, and comes back as ``Problem``s that ``explain`` gives their 
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
 import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from beam_pipelines import days
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.recipe import (
     Compression,
     Fit,
+    Floats,
     Join,
     JoinHow,
     JoinStrategy,
     OnError,
     Output,
     Recipe,
+    Sequences,
     Source,
     Split,
     Statistics,
-    TimeSplit,
 )
+from beam_pipelines.recipe_sources import read_sources
+from beam_pipelines.recipe_split import read_split
 from beam_pipelines.recipe_values import (
     NAME,
     Keys,
     Value,
-    parse_moment,
-    read_bound,
     read_bytes,
-    read_character,
     read_choice,
     read_flag,
     read_integer,
     read_mapping,
     read_name,
-    read_quote,
     read_share,
     read_text,
     read_texts,
@@ -50,8 +48,6 @@ from beam_pipelines.recipe_yaml import Lines, Scalar, explain, parse_yaml, plain
 
 __all__ = ["Lines", "bare_recipe", "explain", "load", "load_recipe", "parse_recipe"]
 
-# What TFX takes as the name of a split.
-SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 RECIPE_SUFFIXES = (".yaml", ".yml")
 LEVELS_FOR_COMPRESSION = {"gzip": (0, 9), "zlib": (1, 9)}
 
@@ -102,11 +98,12 @@ def parse_recipe(
 def bare_recipe(path: str) -> Recipe:
     """Returns the recipe that converts one file or pattern as it is: all columns, one split ``train``, default output.
 
-    The dataset and its source are named after the file, of ``data/*.csv`` after the folder.
+    The dataset and its source are named after the file, of ``data/*.csv`` and ``data/{date}.csv`` after the folder.
     """
     folder, file = os.path.split(path)
     words = (
-        re.sub(r"[^A-Za-z0-9_-]+", "_", word).strip("_-") for word in (file.split(".")[0], os.path.basename(folder))
+        re.sub(r"[^A-Za-z0-9_-]+", "_", days.without_date(word)).strip("_-")
+        for word in (file.split(".")[0], os.path.basename(folder))
     )
     name = next((word for word in words if NAME.fullmatch(word)), "dataset")
     return Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
@@ -115,7 +112,7 @@ def bare_recipe(path: str) -> Recipe:
 def _recipe(value: Value, directory: str, encodings: Mapping[str, Any] | None) -> Recipe:
     keys = Keys(value, "a mapping with 'name', 'sources' and 'output'")
     name = keys.need("name", read_name, "flights")
-    sources = keys.need("sources", _sources, "{flights: data/flights.csv}") or {}
+    sources = keys.need("sources", read_sources, "{flights: data/flights.csv}") or {}
     base = keys.read("from", read_choice(sources) if sources else read_text, None)
     if sources and keys.get("from") is None:
         base = next(iter(sources))
@@ -130,11 +127,12 @@ def _recipe(value: Value, directory: str, encodings: Mapping[str, Any] | None) -
         derive=keys.read("derive", read_mapping, {}),
         drop=keys.read("drop", read_texts, ()),
         keep=keys.read("keep", read_texts, ()),
+        sequence=keys.read("sequence", _sequence, None),
         encode=keys.read("encode", lambda item: _encode(item, encodings), {}),
         fit=keys.read("fit", _fit, Fit()),
         preprocessing_fn=keys.read("preprocessing_fn", read_text, None),
         label=keys.read("label", read_text, None),
-        split=keys.read("split", _split, Split()),
+        split=keys.read("split", read_split, Split()),
         schema=keys.read("schema", read_text, None),
         statistics=keys.read("statistics", _statistics, Statistics()),
         on_error=keys.read("on_error", _on_error, OnError()),
@@ -145,57 +143,6 @@ def _recipe(value: Value, directory: str, encodings: Mapping[str, Any] | None) -
     if recipe.drop and recipe.keep:
         value.wrong("found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.", "keep")
     return recipe
-
-
-def _sources(value: Value) -> dict[str, Source] | None:
-    if not isinstance(value.tree, dict) or not value.tree:
-        value.expected("a mapping, one 'name: path' a line")
-        return None
-    for name, item in value.items():
-        if not NAME.fullmatch(name):
-            item.wrong(
-                f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning with a letter or a digit."
-            )
-    return {name: _source(name, item) for name, item in value.items()}
-
-
-def _source(name: str, value: Value) -> Source:
-    if not isinstance(value.tree, dict):
-        return Source(name, read_texts(value) or ())
-    from beam_pipelines.sources import FORMATS
-
-    keys = Keys(value, "a path or a mapping")
-    source = Source(
-        name=name,
-        path=keys.need("path", read_texts, f"data/{name}.csv") or (),
-        format=keys.read("format", read_choice(FORMATS), None),
-        compression=keys.read("compression", read_choice(("gzip", "bzip2", "zstd", "zlib", "none")), None),
-        key=keys.read("key", read_texts, ()),
-        delimiter=keys.read("delimiter", read_character, None),
-        quote=keys.read("quote", read_quote, None),
-        header=keys.read("header", read_flag, True),
-        columns=keys.read("columns", read_texts, ()),
-        nulls=keys.read("nulls", lambda item: read_texts(item, allow_empty=True), Source.nulls),
-        types=keys.read("types", _types, {}),
-        infer=keys.read("infer", read_choice(("sample", "full")), "sample"),
-        schema=keys.read("schema", read_text, None),
-    )
-    keys.finish()
-    if not source.header and not source.columns:
-        value.wrong("found 'header: false' without 'columns', expected the columns' names, in file order.")
-    return source
-
-
-def _types(value: Value) -> dict[str, str] | None:
-    from beam_pipelines.columns import parse_type
-
-    types = read_mapping(value)
-    for column, name in (types or {}).items():
-        try:
-            parse_type(name)
-        except ValueError as error:
-            value.wrong(f"found {error}", column)
-    return types
 
 
 def _joins(value: Value, sources: Mapping[str, Source]) -> tuple[Join, ...] | None:
@@ -233,6 +180,25 @@ def _on(value: Value) -> tuple[tuple[str, str], ...] | None:
         return tuple((read_mapping(value) or {}).items())
     columns = read_texts(value)
     return None if columns is None else tuple((column, column) for column in columns)
+
+
+def _sequence(value: Value) -> Sequences:
+    keys = Keys(value, "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}")
+    sequence = Sequences(
+        features=keys.read("features", read_texts, ()),
+        group_by=keys.read("group_by", read_texts, ()),
+        order_by=keys.read("order_by", read_texts, ()),
+        context=keys.read("context", read_texts, ()),
+        max_length=keys.read("max_length", read_integer(1), None),
+    )
+    keys.finish()
+    given = set(value.tree) if isinstance(value.tree, dict) else {"features"}
+    if not given & {"features", "group_by"}:
+        value.wrong("found neither 'features' nor 'group_by', expected at least one of them.")
+    for key in ("order_by", "context", "max_length"):
+        if key in given and "group_by" not in given:
+            value.wrong(f"found '{key}' without 'group_by', expected the key columns whose rows make a sequence.", key)
+    return sequence
 
 
 def _encode(
@@ -287,106 +253,6 @@ def _fit(value: Value) -> Fit:
     return fit
 
 
-def _split(value: Value) -> Split | None:
-    """One of three kinds, told apart by what the splits' names have as values."""
-    keys = Keys(value, "a mapping such as {train: 0.8, eval: 0.2}")
-    by: tuple[str, ...] = keys.read("by", read_texts, ())
-    column = keys.read("column", read_text, None)
-    parts = [(name, item) for name, item in value.items() if name not in keys.asked]
-    if not isinstance(value.tree, dict):
-        return None
-    if not parts:
-        value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
-        return None
-    for name, item in parts:
-        if not SPLIT_NAME.fullmatch(name):
-            item.wrong(f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's rule).")
-    kinds = {_split_kind(item) for _, item in parts}
-    if len(kinds) > 1:
-        value.wrong("found several kinds of split, expected all by share, all by time or all by files.")
-        return None
-    kind = kinds.pop()
-    _check_split_keys(value, kind)
-    if kind == "time":
-        return Split(fractions={}, time_column=column, times=_times(value, parts))
-    if kind == "files":
-        return Split(fractions={}, files={name: pattern for name, item in parts if (pattern := _pattern(item))})
-    return Split(fractions=_fractions(value, parts), by=by)
-
-
-def _check_split_keys(value: Value, kind: str) -> None:
-    """Notes keys that do not belong to the kind of split, or are missing."""
-    given = set(value.tree) if isinstance(value.tree, dict) else set()
-    if "by" in given and kind != "share":
-        value.wrong("found 'by' with a split that is not by shares, expected it with shares only.", "by")
-    if "column" in given and kind != "time":
-        value.wrong("found 'column' without times, expected {column: date, train: {before: 2013-11-01}, …}.", "column")
-    if "column" not in given and kind == "time":
-        value.wrong("found 'before' and 'after' without 'column', expected the column that is compared.")
-
-
-def _split_kind(value: Value) -> str:
-    if not isinstance(value.tree, dict):
-        return "share"
-    return "files" if "files" in value.tree else "time"
-
-
-def _fractions(value: Value, parts: list[tuple[str, Value]]) -> dict[str, float]:
-    read = read_share("a share above 0 and at most 1, as 0.8 or 80%", lambda share: 0 < share <= 1)
-    fractions = {name: share for name, item in parts if (share := read(item)) is not None}
-    total = math.fsum(fractions.values())
-    if len(fractions) == len(parts) and abs(total - 1) > 1e-9:
-        value.wrong(f"found shares that add up to {total:.10g}, expected 1.")
-    return fractions
-
-
-def _pattern(value: Value) -> str | None:
-    keys = Keys(value, "a mapping such as {files: '*2012*'}")
-    pattern = keys.need("files", read_text, "'*2012*'")
-    keys.finish()
-    return pattern
-
-
-def _times(value: Value, parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...]:
-    times = []
-    for name, item in parts:
-        keys = Keys(item, "a mapping such as {before: 2013-11-01}")
-        times.append(
-            TimeSplit(name, after=keys.read("after", read_bound, None), before=keys.read("before", read_bound, None))
-        )
-        keys.finish()
-        if not {"after", "before"} & set(item.tree):
-            item.wrong("found neither 'before' nor 'after', expected at least one.")
-    _check_bounds(value, times)
-    return tuple(times)
-
-
-def _check_bounds(value: Value, times: list[TimeSplit]) -> None:
-    """Notes bounds of different kinds, splits that hold nothing and splits that overlap."""
-    bounds: dict[str, Any] = {
-        text: parse_moment(text) for time in times for text in (time.after, time.before) if text is not None
-    }
-    if len({type(moment) for moment in bounds.values()}) > 1:
-        value.wrong("found dates and numbers as bounds, expected all of one kind.")
-        return
-    ranges = []
-    for time in times:
-        after = None if time.after is None else bounds[time.after]
-        before = None if time.before is None else bounds[time.before]
-        if after is not None and before is not None and after >= before:
-            value.wrong(
-                f"found after {time.after} and before {time.before}, which holds nothing: 'after' is the earlier one.",
-                time.name,
-            )
-            continue
-        ranges.append((time.name, after, before))
-    for (left, left_after, left_before), (right, right_after, right_before) in itertools.combinations(ranges, 2):
-        left_ends = left_before is not None and right_after is not None and left_before <= right_after
-        right_ends = right_before is not None and left_after is not None and right_before <= left_after
-        if not left_ends and not right_ends:
-            value.wrong(f"found splits '{left}' and '{right}' that overlap, expected every moment in one split only.")
-
-
 def _statistics(value: Value) -> Statistics:
     keys = Keys(value, "a mapping such as {weight: importance, slice_by: [country]}")
     statistics = Statistics(weight=keys.read("weight", read_text, None), slice_by=keys.read("slice_by", read_texts, ()))
@@ -414,6 +280,8 @@ def _output(value: Value) -> Output:
         level=keys.read("level", read_integer(*levels), 1),
         shuffle=keys.read("shuffle", read_flag, True),
         shuffle_seed=keys.read("shuffle_seed", read_integer(0, (1 << 63) - 1), 0),
+        floats=keys.read("floats", read_choice(get_args(Floats)), "round"),
+        record=keys.read("record", read_text, None),
     )
     keys.finish()
     _check_output(value, output)

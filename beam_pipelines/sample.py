@@ -13,7 +13,7 @@ from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import MIB, Output
-from beam_pipelines.serialize import serialize_batch
+from beam_pipelines.records import records_of
 from beam_pipelines.shuffle import permutation
 from beam_pipelines.tfrecord import compressor, frame
 
@@ -41,19 +41,24 @@ def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
     return piece.batch.take(pa.array(rows))
 
 
-def estimate_row_bytes(samples: Sequence[Piece], output: Output) -> tuple[float, float]:
+def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[str, ...] = ()) -> tuple[float, float]:
     """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples.
 
     Args:
       samples: of encoded rows, in any order.
       output: of the recipe.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
     ordered = sorted((piece for piece in samples if piece.batch.num_rows), key=lambda piece: piece[:2])
     if not ordered:
         return 0.0, 0.0
     batches = [piece.batch for piece in ordered]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    records = frame(serialize_batch(batch))
+    if output.record is not None:
+        batch = batch.select([output.record]).drop_null()  # with nulls there will be nothing to write
+    if not batch.num_rows:
+        return 0.0, 0.0
+    records = frame(records_of(batch, output.record, lists))
     if output.shuffle:
         records = records.take(pa.array(permutation((output.shuffle_seed,), len(records))))
     stream = compressor(output.compression, output.level)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offsets_of
+from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
 
 # Arrow's binary arrays hold 2 GiB; prefixes add to the columns' own bytes.
 _MAX_JOIN_BYTES = 1 << 29
@@ -33,10 +33,10 @@ Number = TypeVar("Number", np.int64, np.float32)
 
 # Field numbers of Feature's oneof (feature.proto), as length-delimited tags.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 0x0A, 0x12, 0x1A
-_FIELD_1, _FIELD_2 = b"\x0a", b"\x12"
+FIELD_1, FIELD_2 = b"\x0a", b"\x12"
 
 
-class _Header(enum.Enum):
+class Header(enum.Enum):
     """What stands between a list message and its payload."""
 
     NONE = enum.auto()  # repeated bytes: each value carries its own tag and length
@@ -64,24 +64,14 @@ def serialize_batch(batch: pa.RecordBatch) -> pa.BinaryArray | pa.LargeBinaryArr
         return pa.concat_arrays([array.cast(pa.large_binary()) for array in halves])
     parts: list[pa.Array] = []
     for name in sorted(batch.schema.names, key=lambda name: name.encode()):
-        parts += _entries(name, batch.column(name))
+        parts += feature_entries(name, batch.column(name))
     if not parts:
         return pa.repeat(pa.scalar(b"", pa.binary()), batch.num_rows)
     lengths = np.zeros(batch.num_rows, np.int64)
     for part in parts:
         lengths += byte_lengths(part)
-    features = by_length(lengths, lambda length: _FIELD_1 + varint(length))
+    features = by_length(lengths, lambda length: FIELD_1 + varint(length))
     return pc.binary_join_element_wise(features, *parts, b"", null_handling="replace", null_replacement=b"")
-
-
-def varint(value: int) -> bytes:
-    """Returns a non-negative integer as a base-128 varint."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def varints(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -107,23 +97,12 @@ def varints(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.N
     return table[np.arange(width) < lengths[:, None]], lengths
 
 
-def _entries(name: str, column: pa.Array) -> list[pa.Array]:
+def feature_entries(name: str, column: pa.Array) -> list[pa.Array]:
     """Returns the prefixes and the payloads of one feature; null where the feature is absent."""
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    value_type = column.type.value_type if is_list else column.type
-    if pa.types.is_string(value_type) or pa.types.is_binary(value_type):
-        kind, header = _BYTES_LIST, _Header.NONE if is_list else _Header.SINGLE
-        payloads = _bytes_lists(column) if is_list else column.cast(pa.binary())
-    elif pa.types.is_int64(value_type):
-        if not is_list and (entries := _table_entries(name, column)) is not None:
-            return [entries]
-        kind, header, payloads = _INT64_LIST, _Header.PACKED, _int64_lists(column) if is_list else _int64s(column)
-    elif pa.types.is_float32(value_type):
-        kind, header, payloads = _FLOAT_LIST, _Header.PACKED, _float_lists(column) if is_list else _floats(column)
-    else:
-        raise TypeError(
-            f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them"
-        )
+    if pa.types.is_int64(column.type) and (entries := _table_entries(name, column)) is not None:
+        return [entries]
+    kind, header, payloads = payloads_of(name, column)
     key = name.encode()
     if not is_list and (width := _fixed_width(payloads)):
         return [_fixed_entries(_prefix(key, kind, header, width), payloads, width)]
@@ -131,6 +110,21 @@ def _entries(name: str, column: pa.Array) -> list[pa.Array]:
     if column.null_count:
         prefixes = pc.if_else(column.is_valid(), prefixes, pa.scalar(None, pa.binary()))
     return [prefixes, payloads]
+
+
+def payloads_of(name: str, column: pa.Array) -> tuple[int, Header, pa.BinaryArray]:
+    """Returns the tag of a column's list messages, what their header is, and what follows it; null where the column is."""
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    value_type = column.type.value_type if is_list else column.type
+    if pa.types.is_string(value_type) or pa.types.is_binary(value_type):
+        if is_list:
+            return _BYTES_LIST, Header.NONE, _bytes_lists(column)
+        return _BYTES_LIST, Header.SINGLE, column.cast(pa.binary())
+    if pa.types.is_int64(value_type):
+        return _INT64_LIST, Header.PACKED, _int64_lists(column) if is_list else _int64s(column)
+    if pa.types.is_float32(value_type):
+        return _FLOAT_LIST, Header.PACKED, _float_lists(column) if is_list else _floats(column)
+    raise TypeError(f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them")
 
 
 def _table_entries(name: str, column: pa.Array) -> pa.BinaryArray | None:
@@ -156,7 +150,7 @@ def _entry_table(name: str, size: int) -> pa.BinaryArray:
     payloads = pa.Array.from_buffers(
         pa.binary(), size, [None, pa.py_buffer(_ends(lengths).astype(np.int32)), pa.py_buffer(data)]
     )
-    prefixes = by_length(lengths, lambda length: _prefix(name.encode(), _INT64_LIST, _Header.PACKED, length))
+    prefixes = by_length(lengths, lambda length: _prefix(name.encode(), _INT64_LIST, Header.PACKED, length))
     return pc.binary_join_element_wise(prefixes, payloads, b"")
 
 
@@ -189,41 +183,46 @@ def _fixed_entries(prefix: bytes, payloads: pa.BinaryArray, width: int) -> pa.Bi
     return pa.Array.from_buffers(pa.binary(), len(payloads), [None, offsets, pa.py_buffer(entries)])
 
 
-def _prefix(key: bytes, kind: int, header: _Header, length: int) -> bytes:
+def _prefix(key: bytes, kind: int, header: Header, length: int) -> bytes:
     """Returns all bytes of a map entry before the payload: entry, key, Feature, its list, and the list's header."""
-    packed = header is _Header.SINGLE or (header is _Header.PACKED and length > 0)
-    prefix = _FIELD_1 + varint(length) if packed else b""
-    prefix = bytes([kind]) + varint(len(prefix) + length) + prefix
-    prefix = _FIELD_1 + varint(len(key)) + key + _FIELD_2 + varint(len(prefix) + length) + prefix
-    return _FIELD_1 + varint(len(prefix) + length) + prefix
+    prefix = feature_prefix(kind, header, length)
+    prefix = FIELD_1 + varint(len(key)) + key + FIELD_2 + varint(len(prefix) + length) + prefix
+    return FIELD_1 + varint(len(prefix) + length) + prefix
+
+
+def feature_prefix(kind: int, header: Header, length: int) -> bytes:
+    """Returns all bytes of a Feature before the payload: its list, and the list's header."""
+    packed = header is Header.SINGLE or (header is Header.PACKED and length > 0)
+    prefix = FIELD_1 + varint(length) if packed else b""
+    return bytes([kind]) + varint(len(prefix) + length) + prefix
 
 
 def _int64s(column: pa.Array) -> pa.BinaryArray:
     data, lengths = varints(_numbers(column, np.int64))
-    return _binary(data, _ends(lengths), column)
+    return binary_like(data, _ends(lengths), column)
 
 
 def _floats(column: pa.Array) -> pa.BinaryArray:
-    return _binary(_numbers(column, np.float32), np.arange(0, 4 * len(column) + 1, 4), column)
+    return binary_like(_numbers(column, np.float32), np.arange(0, 4 * len(column) + 1, 4), column)
 
 
 def _int64_lists(column: pa.Array) -> pa.BinaryArray:
     starts, values = _list_values(column)
     data, lengths = varints(_numbers(values, np.int64))
-    return _binary(data, _ends(lengths)[starts], column)
+    return binary_like(data, _ends(lengths)[starts], column)
 
 
 def _float_lists(column: pa.Array) -> pa.BinaryArray:
     starts, values = _list_values(column)
-    return _binary(_numbers(values, np.float32), 4 * starts, column)
+    return binary_like(_numbers(values, np.float32), 4 * starts, column)
 
 
 def _bytes_lists(column: pa.Array) -> pa.BinaryArray:
     starts, values = _list_values(column)
-    headers = by_length(byte_lengths(values), lambda length: _FIELD_1 + varint(length))
+    headers = by_length(byte_lengths(values), lambda length: FIELD_1 + varint(length))
     joined = pc.binary_join_element_wise(headers, values.cast(pa.binary()), b"")
     offsets = offsets_of(joined)
-    return _binary(np.frombuffer(joined.buffers()[2] or b"", np.uint8), offsets[starts], column)
+    return binary_like(np.frombuffer(joined.buffers()[2] or b"", np.uint8), offsets[starts], column)
 
 
 def _list_values(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
@@ -248,7 +247,7 @@ def _ends(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ends
 
 
-def _binary(data: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64], like: pa.Array) -> pa.BinaryArray:
+def binary_like(data: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64], like: pa.Array) -> pa.BinaryArray:
     """Wraps bytes and n + 1 offsets into them as a binary array that is null where ``like`` is."""
     validity = None
     if like.null_count:

@@ -23,7 +23,7 @@ from beam_pipelines.exchange import Parcel
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import Output
-from beam_pipelines.serialize import serialize_batch
+from beam_pipelines.records import records_of
 from beam_pipelines.shards import ShardPlan, SplitShards
 from beam_pipelines.tfrecord import frame
 
@@ -122,20 +122,22 @@ class ScatterRecords(beam.PTransform):
     Attributes:
       output: the recipe's output.
       plan: the shards, one element.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
 
     output: Output
     plan: beam.PCollection[ShardPlan]
+    lists: tuple[str, ...] = ()
 
     def expand(self, pieces: beam.PCollection[Piece]) -> tuple[beam.PCollection[Parcel], ...]:
         plan = beam.pvalue.AsSingleton(self.plan)
-        rows = pieces | "Scatter" >> beam.FlatMap(_scatter_piece, self.output, plan)
+        rows = pieces | "Scatter" >> beam.FlatMap(_scatter_piece, self.output, plan, self.lists)
         empty = self.plan | "OpenShards" >> beam.FlatMap(_open_shards)
         return rows, empty
 
 
-def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan) -> Iterator[Parcel]:
-    records = frame(serialize_batch(piece.batch))
+def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan, lists: tuple[str, ...]) -> Iterator[Parcel]:
+    records = frame(records_of(piece.batch, output.record, lists))
     return scatter(plan, output, piece.split, (piece.range_number, piece.part), records)
 
 

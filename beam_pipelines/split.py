@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from beam_pipelines import columns, hashing
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.pieces import Piece, Receipt
+from beam_pipelines.plan import SourcePlan, gather_ranges
 from beam_pipelines.recipe import Recipe, Split, TimeSplit
 
 Assignment = npt.NDArray[np.uint8]
@@ -32,6 +33,7 @@ Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 SPLIT_SEED = 0x73706C6974  # "split"
 RECEIPTS = "receipts"
 MAX_SPLITS = 255
+_SHOWN_FILES = 10  # that no split takes; a source of images may have a million of them
 _EXAMPLE_FOR_KIND = {
     "date32[day]": "a date such as 2013-11-01",
     "timestamp[us]": "a date or a time such as 2013-11-01T06:00:00",
@@ -215,12 +217,27 @@ def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
             used.add(_split_of_file(plan, path))
         except DataError as error:
             problems.append(Problem(("split",), str(error)))
+            if len(problems) == _SHOWN_FILES:
+                break
     for index, name in enumerate(plan.names):
         if index not in used and not problems:
             pattern = plan.patterns[index]
             problems.append(Problem(("split", name), f"found no file of the source that matches '{pattern}'."))
     if problems:
         raise RecipeProblems(problems)
+
+
+def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
+    """Returns a source whose ranges have files of one split only, if the split is by files: a piece goes by its first file's path.
+
+    Where small files are read together, those of a split come after one another.
+    """
+    if not plan.patterns or source.ranges[0].members == (0, 0):
+        return source
+    splits = [_split_of_file(plan, file.path) for file in source.files]
+    order = sorted(range(len(splits)), key=splits.__getitem__)
+    ordered = tuple(source.files[position] for position in order)
+    return dataclasses.replace(source, files=ordered, ranges=gather_ranges(ordered, sorted(splits)))
 
 
 def _split_of_file(plan: SplitPlan, path: str) -> int:

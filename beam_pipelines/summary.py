@@ -17,6 +17,7 @@ from beam_pipelines.figures import show_bytes
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
+MOST_NAMES = 3
 
 
 def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
@@ -31,6 +32,9 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
     # Not by rich: paths must stay in one piece, to be copied.
     print(_rows_line(manifest), file=stream)
+    if rounded := _rounded(manifest):
+        more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
+        print(f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}", file=stream)
     print(f"dataset  {folder}", file=stream)
     print(f"report   {files.join(folder, 'report.html')}", file=stream)
 
@@ -71,12 +75,20 @@ def _rows_line(manifest: Mapping[str, Any]) -> str:
     return f"rows     {', '.join(parts) or 'none'}{duration}"
 
 
+def _rounded(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the columns whose values became features with fewer digits than they may have had."""
+    if manifest["record"] == "raw" or manifest["recipe"]["output"]["floats"] == "exact":
+        return []
+    return [name for name, type_ in manifest["columns"].items() if type_ in ("float64", "list<float64>")]
+
+
 _WORDS_FOR_COUNT = {
     "read": "read",
     "rejected": "rejected",
     "added": "added by joins",
     "dropped": "dropped by inner joins",
     "filtered": "filtered out",
+    "merged": "merged into sequences",
     "written": "written",
 }
 
@@ -104,7 +116,7 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
                 name,
                 f"{source['read']:,}",
                 f"{source['rejected']:,}",
-                f"{len(source['files']):,}",
+                f"{sum(file.get('files', 1) for file in source['files']):,}",
                 show_bytes(sum(file["bytes"] for file in source["files"])),
             ]
             for name, source in manifest["sources"].items()
@@ -126,7 +138,7 @@ def _features(folder: str, split: str) -> Table:
     for feature in statistics.features:
         common = feature.num_stats.common_stats if feature.HasField("num_stats") else feature.string_stats.common_stats
         kind = statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
-        rows.append([".".join(feature.path.step), kind, f"{common.num_missing:,}", *_feature_values(feature)])
+        rows.append([feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)])
     return _table(
         [f"feature of {split} ({statistics.num_examples:,} rows)", "type", "missing", "mean", "least", "most"], rows
     )

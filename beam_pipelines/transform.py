@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines import files
+from beam_pipelines import days, files
 from beam_pipelines.columns import type_name
 from beam_pipelines.commit import RAW_SCHEMA
 from beam_pipelines.errors import DataError, RecipeError, nearest
@@ -15,17 +16,27 @@ from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.planning import Plan, make_plan
 from beam_pipelines.recipe import Recipe, Source, Split, from_normalised
 from beam_pipelines.schema import read_schema
-from beam_pipelines.sources import TEXT_FORMATS
+from beam_pipelines.schema_features import features_of
+from beam_pipelines.sources import FORMATS_OF_FOLDERS, TEXT_FORMATS
 
 
-def plan_transform(dataset: str, new_data: Sequence[str], sources: Mapping[str, str], split: str) -> Plan:
+def plan_transform(
+    dataset: str,
+    new_data: Sequence[str],
+    sources: Mapping[str, str],
+    split: str,
+    date: datetime.date | None = None,
+) -> Plan:
     """Plans to convert new data as a dataset was converted: same recipe, same types, same encodings.
 
     Args:
       dataset: folder of the dataset.
-      new_data: paths or patterns of what takes the place of the recipe's ``from`` source.
-      sources: other source -> path or pattern of new data; those not named are read from where the dataset's were.
+      new_data: paths or patterns of what takes the place of the recipe's ``from`` source; with a date there may be none, and the
+        recipe's own are read.
+      sources: other source -> path or pattern of new data; those not named are read from where the dataset's were, with a date
+        from where the recipe has them on that day.
       split: the one split that all rows go to.
+      date: the day that ``{date}`` stands for.
 
     Raises:
       DataError: there is no dataset, or it encodes nothing.
@@ -42,15 +53,16 @@ def plan_transform(dataset: str, new_data: Sequence[str], sources: Mapping[str, 
         if name not in recipe.sources or name == recipe.base:
             known = [other for other in recipe.sources if other != recipe.base]
             raise RecipeError(f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}")
-    paths = {recipe.base: tuple(new_data), **{name: (path,) for name, path in sources.items()}}
+    paths = {name: (path,) for name, path in sources.items()} | ({recipe.base: tuple(new_data)} if new_data else {})
+    if date is not None and not new_data:
+        _check_has_date(recipe.sources[recipe.base])
     changed = {
-        name: _changed(source, manifest["sources"].get(name), paths.get(name))
+        name: _changed(source, manifest["sources"].get(name), paths.get(name), recipe.date if date is None else None)
         for name, source in recipe.sources.items()
     }
+    one_split = Split(fractions={split: 1.0})
     plan = make_plan(
-        dataclasses.replace(
-            recipe, sources=changed, split=Split(fractions={split: 1.0}), fit=type(recipe.fit)(), schema=None
-        )
+        dataclasses.replace(recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date)
     )
     _check_columns(dataset, manifest["columns"], plan.encode.columns)
     contract = _contract(dataset, is_curated=recipe.schema is not None)
@@ -59,17 +71,42 @@ def plan_transform(dataset: str, new_data: Sequence[str], sources: Mapping[str, 
 
 def _recipe(dataset: str, manifest: Manifest) -> Recipe:
     try:
-        return from_normalised(manifest["recipe"], manifest["directory"])
+        recipe = from_normalised(manifest["recipe"], manifest["directory"])
+        date = manifest["date"]
+        return dataclasses.replace(recipe, date=None if date is None else days.parse_date(date))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{files.join(dataset, FILE_NAME)}: found no recipe that this version reads ({error!r}). Convert again with --overwrite."
         ) from error
 
 
-def _changed(source: Source, entry: Manifest | None, path: tuple[str, ...] | None) -> Source:
-    """Returns the source with its new path and, where types would be inferred, with those that they were inferred to be."""
+def _check_has_date(base: Source) -> None:
+    """Raises ``RecipeError`` if the recipe reads the same file on every day."""
+    if not any(days.has_date(path) for path in base.path):
+        raise RecipeError(
+            f"found --date without NEW_DATA, and the recipe's path of '{base.name}', {', '.join(base.path)}, has no {{date}}. "
+            "Name the new files."
+        )
+
+
+def _changed(
+    source: Source, entry: Manifest | None, path: tuple[str, ...] | None, date: datetime.date | None
+) -> Source:
+    """Returns the source with its new path and, where types or classes would be inferred, with those that they were inferred to be.
+
+    Args:
+      source: of the dataset's recipe.
+      entry: what the manifest says of it.
+      path: of the new data, or ``None``: as in the recipe.
+      date: the dataset's own, to stay with, or ``None``.
+    """
     if path is not None:
         source = dataclasses.replace(source, path=tuple(files.absolute(item) for item in path))
+    elif date is not None:
+        source = dataclasses.replace(source, path=tuple(days.fill_date(item, date) for item in source.path))
+    if entry is not None and entry["format"] in FORMATS_OF_FOLDERS:
+        (classes,) = entry["labels"].values() or [()]
+        return dataclasses.replace(source, image=dataclasses.replace(source.image, classes=tuple(classes)))
     if entry is None or entry["format"] not in TEXT_FORMATS:
         return source
     return dataclasses.replace(source, types={**entry["columns"], **source.types}, infer="sample")
@@ -95,7 +132,7 @@ def _contract(dataset: str, is_curated: bool) -> bytes:
     """
     schema = read_schema(files.join(dataset, *RAW_SCHEMA.split("/")))
     if not is_curated:
-        for feature in schema.feature:
+        for feature in features_of(schema):
             if feature.HasField("domain"):
                 feature.ClearField("domain")
         del schema.string_domain[:]

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
 from beam_pipelines.manifest import read_manifest
+from beam_pipelines.record_decoder import RecordDecoder
 from beam_pipelines.schema import read_schema
+from beam_pipelines.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.tfrecord import read_record_blocks
 
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What was verified: number of shards, of rows and of bytes."""
+    """What was verified: number of shards, of rows and of bytes; and whether records were parsed, which raw ones are not."""
 
     shards: int
     rows: int
     bytes: int
+    is_parsed: bool
 
 
 def verify_dataset(folder: str) -> Verification:
     """Reads every shard of a dataset and checks it.
 
     Checked are the files that the manifest names and that there are no others, each file's size and CRC-32C, the CRCs of
-    every record, the number of records, and that every record parses by the dataset's schema, with every required feature.
+    every record, the number of records, and that every record parses by the dataset's schema, with every required feature (raw records
+    are not parsed).
 
     Raises:
       DataError: lists everything that is wrong, by file.
@@ -44,13 +48,13 @@ def verify_dataset(folder: str) -> Verification:
         for shard in split["shards"]:
             path = files.join(folder, *shard["path"].split("/"))
             try:
-                rows += _verify_shard(path, shard, manifest["compression"], schema)
+                rows += _verify_shard(path, shard, manifest["compression"], schema, manifest["record"])
             except DataError as error:
                 problems.append(str(error))
             size, count = size + shard["bytes"], count + 1
     if problems:
         raise DataError(f"{folder}: {len(problems)} problem(s) found:\n" + "\n".join(f"  {line}" for line in problems))
-    return Verification(count, rows, size)
+    return Verification(count, rows, size, manifest["record"] != "raw")
 
 
 def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
@@ -71,19 +75,20 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
     rows, counts = sum(split["rows"] for split in manifest["splits"].values()), manifest["counts"]
     if counts["written"] != rows:
         yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
-    left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"]
+    left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
     if counts["written"] != left:
         yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
 
 
-def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema) -> int:
+def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
-    decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
+    decoder = RecordDecoder(schema, record == "sequence_example")
     rows = 0
     with files.open_read(path) as file:
         for block in read_record_blocks(file, path, compression):
-            _check_block(decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}")
+            if record != "raw":
+                _check_block(decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}")
             rows += len(block)
     if rows != shard["rows"]:
         raise DataError(f"{path}: found {rows} records, expected {shard['rows']} as the manifest says.")
@@ -96,25 +101,32 @@ def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: sc
     return rows
 
 
-def _check_block(
-    decoder: ExamplesToRecordBatchDecoder, block: list[bytes], schema: schema_pb2.Schema, where: str
-) -> None:
+def _check_block(decoder: RecordDecoder, block: list[bytes], schema: schema_pb2.Schema, where: str) -> None:
     try:
-        batch = decoder.DecodeBatch(block)
-    except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
+        batch = decoder.decode(block)
+    except ValueError as error:
         raise DataError(f"{where}: do not parse by the schema: {error}") from error
-    for feature in schema.feature:
+    for feature in features_of(schema):
         column = batch.column(batch.schema.get_field_index(feature.name))
         if feature.presence.min_fraction == 1 and column.null_count:
             raise DataError(
                 f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record."
             )
-        if feature.HasField("shape") and pa.types.is_large_list(column.type):
-            size = 1
-            for dim in feature.shape.dim:
-                size *= dim.size
-            lengths = pc.drop_null(pc.list_value_length(column))
-            if pc.any(pc.not_equal(lengths, size)).as_py():
-                raise DataError(
-                    f"{where}: feature '{feature.name}' has another number of values than its shape, {size}."
-                )
+        lengths = pc.drop_null(pc.list_value_length(column)) if pa.types.is_large_list(column.type) else None
+        size = _fixed_size(feature, pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type))
+        if lengths is not None and size is not None and pc.any(pc.not_equal(lengths, size)).as_py():
+            raise DataError(f"{where}: feature '{feature.name}' has another number of values than its shape, {size}.")
+    for feature in feature_lists_of(schema):
+        steps = batch.column(batch.schema.get_field_index(feature.name)).flatten()
+        if has_one_value_a_step(feature) and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), 1)).as_py():
+            raise DataError(
+                f"{where}: feature list '{feature.name}' has steps without one value, expected one in every step."
+            )
+
+
+def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | None:
+    """Returns how many values, or steps, a row has to have; ``None`` if any number."""
+    if not feature.HasField("shape"):
+        return None
+    sizes: list[int] = [dim.size for dim in feature.shape.dim]
+    return math.prod(sizes[:1] if is_feature_list else sizes)

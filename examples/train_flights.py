@@ -23,6 +23,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
+from training import add_arguments, make_strategy, train
 
 from beam_pipelines import dataset
 
@@ -38,11 +39,7 @@ def main() -> None:
     parser.add_argument("--encoded", default="out/flights-encoded", help="the dataset to train on")
     parser.add_argument("--raw", default="out/flights", help="the same rows without encodings")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/flights-model"))
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch_size", type=int, default=1024, help="rows of a batch, all devices together")
-    parser.add_argument(
-        "--cpus", type=int, default=0, help="train on so many virtual CPU devices, to try out distribution"
-    )
+    add_arguments(parser, epochs=4, batch_size=1024)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
     info = dataset.info(arguments.encoded)
@@ -51,19 +48,12 @@ def main() -> None:
     with strategy.scope():
         model = make_model(inputs)
     print(f"{len(inputs)} features, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
-    train(model, info, list(inputs), arguments)
+    batches = dataset.load(info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7)
+    held_back = dataset.load(info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False)
+    train(model, batches, held_back, arguments.epochs, arguments.output)
     evaluate(model, info, list(inputs), arguments.batch_size)
     export(model, info, arguments.output)
     compare(info, dataset.info(arguments.raw), list(inputs), arguments.output)
-
-
-def make_strategy(cpus: int) -> tf.distribute.Strategy:
-    """Returns the strategy for all GPUs, or for virtual CPU devices."""
-    if not cpus:
-        return tf.distribute.MirroredStrategy()
-    devices = [tf.config.LogicalDeviceConfiguration()] * cpus
-    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
-    return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(cpus)])
 
 
 def model_inputs(info: dataset.Info) -> dict[str, schema_pb2.Feature]:
@@ -95,17 +85,6 @@ def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
     metrics = ["accuracy", keras.metrics.AUC(name="auc")]
     model.compile(optimizer="adam", loss="binary_crossentropy", metrics=metrics, jit_compile=False)
     return model
-
-
-def train(model: keras.Model, info: dataset.Info, inputs: list[str], arguments: argparse.Namespace) -> None:
-    """Trains on ``train``; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
-    batches = dataset.load(info.folder, "train", features=inputs, batch_size=arguments.batch_size, seed=7)
-    held_back = dataset.load(info.folder, "eval", features=inputs, batch_size=arguments.batch_size, shuffle=False)
-    backup = keras.callbacks.BackupAndRestore(str(arguments.output / "backup"))
-    history = model.fit(
-        batches, validation_data=held_back, epochs=arguments.epochs, callbacks=[backup], shuffle=False, verbose=2
-    )
-    print(f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps each")
 
 
 def evaluate(model: keras.Model, info: dataset.Info, inputs: list[str], batch_size: int) -> None:

@@ -24,3 +24,8 @@ def flights_data() -> pathlib.Path:
     script = REPOSITORY / "examples" / "flights" / "get_data.py"
     subprocess.run([sys.executable, script, "--output", folder], check=True, capture_output=True, text=True)
     return folder
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Names bytes by their length: what is in them may have a time in it, and workers have to agree on the names of tests."""
+    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None

@@ -28,6 +28,9 @@ MANIFEST = {
     "joins": [{"source": "planes", "how": "left", "matched": 90, "unmatched": 10, "dropped": 0, "added": 0}],
     "counts": {"read": 1_000_000, "rejected": 3, "added": 0, "dropped": 0, "filtered": 999_900, "written": 100},
     "timings": {"total_secs": 12.34},
+    "record": "example",
+    "recipe": {"output": {"floats": "round"}},
+    "columns": {"a": "int64", "b": "float64", "c": "list<float64>", "d": "float32", "e": "float64", "f": "float64"},
 }
 
 
@@ -209,8 +212,9 @@ def test_summary() -> None:
     assert ["all", "100", "3", "1", "MB", "335", "kB"] in cells
     assert ["flights", "[1]", "1,000,000", "3", "2", "30", "MB"] in cells
     assert ["left", "planes", "90", "10", "0", "0"] in cells
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "rows     1,000,000 read, 3 rejected, 999,900 filtered out, 100 written in 12.3 s",
+        "floats   float64 rounded to 32 bits: b, c, e and 1 more",
         f"dataset  {folder}",
         f"report   {folder}/report.html",
     ]

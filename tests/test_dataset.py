@@ -46,6 +46,7 @@ def write_dataset(
     compression: str = "gzip",
     label: str | None = "odd",
     schema: str = SCHEMA,
+    labels: dict[str, list[str]] | None = None,
 ) -> str:
     """Writes a dataset with a split ``train`` of so many rows a shard, numbered through, and an ``eval`` without rows."""
     (folder / "examples" / "Split-train").mkdir(parents=True)
@@ -64,6 +65,7 @@ def write_dataset(
         "eval": {"rows": 0, "framed_bytes": 0, "shards": []},
     }
     text = {"format_version": 1, "schema": "schema.pbtxt", "label": label, "compression": compression, "splits": splits}
+    text["labels"] = labels or {}
     (folder / "dataset.json").write_text(json.dumps(text))
     return str(folder)
 
@@ -328,6 +330,12 @@ def test_class_names_are_those_of_the_labels_domain(tmp_path, feature, names):
     """In the order of the schema; a label without named classes has none."""
     schema = f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" value: "ant" }}'
     assert dataset.info(write_dataset(tmp_path, schema=schema)).class_names() == names
+
+
+def test_class_names_are_those_that_the_source_knows(tmp_path):
+    """What the manifest says of the label's ids comes first; names of another feature are not the label's."""
+    folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
+    assert dataset.info(folder).class_names() == ("even", "odd")
 
 
 def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):

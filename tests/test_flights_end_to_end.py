@@ -125,6 +125,7 @@ def test_every_row_is_accounted_for(converted, expected):
         "rejected": 0,
         "added": 0,
         "dropped": 0,
+        "merged": 0,
         "filtered": expected.filtered,
         "written": len(expected.examples),
     }

@@ -62,8 +62,9 @@ def dataset(tmp_path: pathlib.Path) -> str:
     manifest = {
         "format_version": 1,
         "schema": "schema/schema.pbtxt",
+        "record": "example",
         "compression": "gzip",
-        "counts": dict.fromkeys(("read", "added", "dropped", "filtered", "written"), 0),
+        "counts": dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 0),
         "sources": {},
         "splits": {
             name: {

@@ -29,7 +29,8 @@ from beam_pipelines.recipe_file import parse_recipe
 from beam_pipelines.runners import find_error
 from beam_pipelines.schema import read_schema
 from beam_pipelines.serialize import serialize_batch
-from beam_pipelines.transform_graph import GraphJob, build_in_subprocess
+from beam_pipelines.transform_graph.job import GraphJob
+from beam_pipelines.transform_graph.process import build_in_subprocess
 
 MODULE = """
 import tensorflow as tf

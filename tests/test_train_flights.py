@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 from beam_pipelines import dataset
+from tests.interrupted import run_until
 
 pytestmark = pytest.mark.slow
 
@@ -82,21 +82,6 @@ def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: s
         [command, "convert", folder / recipe, "--output", folder / name], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-def run_until(command: list[str], line: str) -> str:
-    """Starts a command, kills it as soon as it prints a line, and returns what it has printed."""
-    printed = []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
-    assert process.stdout is not None
-    for text in process.stdout:
-        printed.append(text)
-        if line in text:
-            break
-    process.kill()
-    process.wait()
-    assert line in printed[-1], "".join(printed)
-    return "".join(printed)
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):

@@ -26,8 +26,10 @@ from beam_pipelines.fit import add_sums, finish_read, learn_batch
 from beam_pipelines.recipe_file import parse_recipe
 from beam_pipelines.schema import schema_type
 from beam_pipelines.serialize import serialize_batch
-from beam_pipelines.transform_graph import GraphJob, build_in_subprocess, write_transform_graph
+from beam_pipelines.transform_graph.job import GraphJob
+from beam_pipelines.transform_graph.process import build_in_subprocess
 from beam_pipelines.transform_graph.signatures import argument_names
+from beam_pipelines.transform_graph.write import write_transform_graph
 
 COLUMNS = pa.schema(
     [
@@ -330,7 +332,7 @@ CHAINS = [
     "tags: [{vocabulary: {num_oov: 2}}, multi_hot]",
     "text: [{tokenize: {}}, {vocabulary: {top_k: 4, num_oov: 1}}, {bag_of_words: 5}]",
     "day: {date_parts: [month, weekday]}",
-    "dest: {target_mean: {target: late}}",
+    "dest_late: [{column: dest}, {target_mean: {target: late}}]",
     "seen: [{column: dest}, {vocabulary: {num_oov: 1}}, one_hot]",
     "w: [{column: seats}, {clip: [0, 10]}, z_score]",
     "late: drop",

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2, path_pb2, schema_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.anomalies.gate import NO_GATE, Gate
 from beam_pipelines.anomaly_rules.comparators import DRIFT, SKEW, Comparison, compare
@@ -24,6 +24,7 @@ from beam_pipelines.anomaly_rules.presence import (
 )
 from beam_pipelines.anomaly_rules.reason import Info, Reason
 from beam_pipelines.anomaly_rules.specification import specification_reasons
+from beam_pipelines.schema_features import feature_lists_of, features_of, path_of
 from beam_pipelines.statistics.view import DatasetView, Statistics, feature_name, proto_of, view_of
 
 # What a table says in place of a feature's name.
@@ -110,7 +111,7 @@ def _accepted(reasons: Iterable[Reason], name: str, gate: Gate) -> tuple[Reason,
 def _in_order(
     reasons: Mapping[str, tuple[Reason, ...]], schema: schema_pb2.Schema
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    names = dict.fromkeys([*(feature.name for feature in schema.feature), *reasons])
+    names = dict.fromkeys([*(feature.name for feature in features_of(schema)), *reasons])
     return ((name, reasons[name]) for name in names if name in reasons)
 
 
@@ -118,7 +119,7 @@ def _feature_reasons(
     view: DatasetView, schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     known = set()
-    for feature in schema.feature:
+    for feature in features_of(schema):
         known.add(feature.name)
         if is_retired(feature):
             continue
@@ -156,7 +157,9 @@ def _comparisons(
     if first is not None and view_of(first).rows:
         todo.append(("skew_comparator", "skew_measurements", SKEW, first, own))
     for field, measurements, comparison, treatment, control in todo:
-        features = [feature for feature in schema.feature if feature.HasField(field) and _is_comparable(feature, view)]
+        features = [
+            feature for feature in features_of(schema) if feature.HasField(field) and _is_comparable(feature, view)
+        ]
         if not features:
             continue
         left, right = (_by_name(statistics) for statistics in (treatment, control))
@@ -165,7 +168,7 @@ def _comparisons(
                 continue
             values, reasons = compare(getattr(feature, field), comparison, left[feature.name], right.get(feature.name))
             if values:
-                path = path_pb2.Path(step=[feature.name])
+                path = path_of(feature.name, feature in feature_lists_of(schema))
                 info = measured.setdefault(feature.name, anomalies_pb2.DriftSkewInfo(path=path))
                 getattr(info, measurements).extend(values)
             yield feature.name, tuple(reasons)
@@ -199,9 +202,11 @@ def _split_to_proto(anomalies: SplitAnomalies, schema: schema_pb2.Schema) -> ano
         data_missing=anomalies.data_missing,
         drift_skew_info=anomalies.measured,
     )
+    lists = {feature.name for feature in feature_lists_of(schema)}
     for name, reasons in anomalies.reasons.items():
-        info = proto.anomaly_info[name]
-        info.path.CopyFrom(path_pb2.Path(step=[name]))
+        path = path_of(name, name in lists)
+        info = proto.anomaly_info[".".join(path.step)]
+        info.path.CopyFrom(path)
         _fill(info, reasons)
     if anomalies.dataset:
         _fill(proto.dataset_anomaly_info, anomalies.dataset)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.errors import RecipeError, nearest
+from beam_pipelines.schema_features import features_of
 
 TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
 
@@ -78,7 +79,9 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
 
 def environments_of(schema: schema_pb2.Schema) -> list[str]:
     """Returns all environments that a schema names, in order."""
-    features = (name for feature in schema.feature for name in (*feature.in_environment, *feature.not_in_environment))
+    features = (
+        name for feature in features_of(schema) for name in (*feature.in_environment, *feature.not_in_environment)
+    )
     return list(dict.fromkeys([*schema.default_environment, *features]))
 
 

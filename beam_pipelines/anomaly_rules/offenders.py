@@ -49,6 +49,8 @@ def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, sch
     if pa.types.is_list(array.type):
         rows = np.repeat(rows, pc.list_value_length(items).to_numpy(zero_copy_only=False))
         items = items.flatten()
+    if items.null_count:  # steps
+        rows, items = rows[items.is_valid().to_numpy(zero_copy_only=False)], items.drop_null()
     bad[rows[_bad_values(items, type_, feature, schema)]] = True
     return bad
 

@@ -79,13 +79,14 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
       RecipeError: as ``gated``.
     """
     from beam_pipelines.anomalies.gate import Gate, check_environment, parse_allowed
+    from beam_pipelines.schema_features import features_of
     from beam_pipelines.statistics.stored import read_statistics
     from beam_pipelines.statistics.view import proto_of
 
     allow, baseline, environment = (
         context.meta[f"{__name__}.{name}"] for name in ("allow_anomalies", "baseline", "environment")
     )
-    features = [] if schema is None else [feature.name for feature in schema.feature]
+    features = [] if schema is None else [feature.name for feature in features_of(schema)]
     for option, value in (("--environment", environment), ("--baseline", baseline)):
         if value is not None and schema is None:
             raise RecipeError(f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. Name one.")
@@ -105,7 +106,9 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
 
 
 def _compares(schema: Any) -> bool:
+    from beam_pipelines.schema_features import features_of
+
     constraints = schema.dataset_constraints
     return constraints.HasField("num_examples_drift_comparator") or any(
-        feature.HasField("drift_comparator") for feature in schema.feature
+        feature.HasField("drift_comparator") for feature in features_of(schema)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated, make_gate
 from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
 from beam_pipelines.errors import RecipeError
@@ -85,7 +87,8 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     """Returns the command ``validate``.
 
     Args:
-      plan: makes a plan of a recipe or a data file, and of the path of a schema that takes the place of the recipe's.
+      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of the recipe's, and of the day that
+        ``{date}`` in paths stands for.
       epilog: of the help.
     """
 
@@ -98,17 +101,28 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     @click.option(
         "--output", metavar="DIR", help="Of a recipe: folder for what 'describe' writes, and the rows to blame."
     )
+    @date_option
     @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
     @verbose
     @click.pass_context
-    def validate(context: click.Context, data: str, schema_path: str | None, output: str | None, quiet: bool) -> None:
+    def validate(
+        context: click.Context,
+        data: str,
+        schema_path: str | None,
+        output: str | None,
+        date: datetime.date | None,
+        quiet: bool,
+    ) -> None:
         """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
         from beam_pipelines.statistics.stored import is_stored
 
         if is_stored(data):
+            if date is not None:
+                raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
             found, name = _validate_statistics(context, data, schema_path), data
         else:
-            planned = gated(plan(data, None if schema_path is None else os.path.abspath(schema_path)), context)
+            output = output and output_of_day(output, date)
+            planned = gated(plan(data, None if schema_path is None else os.path.abspath(schema_path), date), context)
             found, name = _validate_recipe(context, planned, output, quiet), data
         if not quiet:
             for line in _passed(name, found):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
 from beam_pipelines.encodings.tokens import NO_TOKENS, TokenTally
 
@@ -75,4 +76,4 @@ class FittedBagOfWords(Fitted):
         """Counts tokens."""
         import tensorflow as tf
 
-        return tf.RaggedTensor.from_tensor(tf.cast(tensor_counts(self.tokens, features[0]), tf.float32))
+        return from_matrix(tf.cast(tensor_counts(self.tokens, features[0]), tf.float32))

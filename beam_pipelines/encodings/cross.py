@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import as_tokens, buckets_of, need_tokens, tensor_tokens
 from beam_pipelines.encodings.values import check_parameters, need_whole
 
@@ -67,6 +68,6 @@ class Cross(Fixed):
         """Joins and hashes; a row without a value joins as empty text."""
         import tensorflow as tf
 
-        parts = [x.with_flat_values(tensor_tokens(x.flat_values)).to_tensor("", shape=[None, 1]) for x in features]
+        parts = [to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1) for x in features]
         joined = tf.strings.join(parts, SEPARATOR)
-        return tf.RaggedTensor.from_tensor(tf.strings.to_hash_bucket_fast(joined, self.buckets))
+        return from_matrix(tf.strings.to_hash_bucket_fast(joined, self.buckets))

@@ -15,6 +15,7 @@ from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import NUMPY, Library, tensor_to_float64, tensorflow_library
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import as_lists, check_parameters, need_number, need_numbers, to_float64
 
 if TYPE_CHECKING:
@@ -85,11 +86,8 @@ class Cyclic(Fixed):
 
         (x,) = features
         parts = self._point(tensor_to_float64(x.flat_values), tensorflow_library())
-        columns = [
-            x.with_flat_values(tf.cast(part, tf.float32)).to_tensor(default_value=0.0, shape=[None, 1])
-            for part in parts
-        ]
-        return tf.RaggedTensor.from_tensor(tf.concat(columns, axis=1), ragged_rank=1)
+        columns = [to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts]
+        return from_matrix(tf.concat(columns, axis=1))
 
     def _point(self, x: Any, library: Library) -> tuple[Any, Any]:
         return sine_and_cosine(library.remainder(x - self.offset, self.period) / self.period, library)

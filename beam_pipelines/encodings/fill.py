@@ -16,6 +16,7 @@ from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Distribution, Learned, Learns, Moments, Weights
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
 if TYPE_CHECKING:
@@ -35,11 +36,6 @@ def _need_scalars(feature: Feature) -> Feature:
 def _is_unknown(array: pa.Array) -> pa.BooleanArray:
     """Returns True where an array of scalars is null or NaN."""
     return array.is_null(nan_is_null=pa.types.is_floating(array.type))
-
-
-def _dense(feature: tf.RaggedTensor, value: Any) -> tf.Tensor:
-    """Returns the one value of each row [batch, 1]; where there is none, ``value``."""
-    return feature.to_tensor(default_value=value, shape=[None, 1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +63,8 @@ class Missing(Fixed):
 
         (x,) = features
         is_float = x.dtype.is_floating
-        unknown = tf.math.is_nan(_dense(x, math.nan)) if is_float else (x.row_lengths() == 0)[:, tf.newaxis]
-        return tf.RaggedTensor.from_tensor(tf.cast(unknown, tf.int64), ragged_rank=1)
+        unknown = tf.math.is_nan(to_matrix(x, math.nan, 1)) if is_float else (x.row_lengths() == 0)[:, tf.newaxis]
+        return from_matrix(tf.cast(unknown, tf.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +130,10 @@ class FillValue(Fixed):
         if self.to_float:
             x = tf.cast(x, tf.float32)
         value = tf.constant(self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype)
-        dense = _dense(x, value)
+        dense = to_matrix(x, value, 1)
         if x.dtype.is_floating:
             dense = tf.where(tf.math.is_nan(dense), value, dense)
-        return tf.RaggedTensor.from_tensor(dense, ragged_rank=1)
+        return from_matrix(dense)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.ragged import check
 from beam_pipelines.encodings.values import SMALLEST_NORMAL, map_numbers, need_numbers
 
 if TYPE_CHECKING:
@@ -110,5 +111,5 @@ def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:
     """Returns values that a graph refuses, with a message, unless a condition holds for each of them."""
     import tensorflow as tf
 
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [message])]):
+    with tf.control_dependencies([check(tf.reduce_all(holds), message)]):
         return tf.identity(values)

@@ -14,6 +14,7 @@ from beam_pipelines.binary_arrays import byte_lengths, is_valid
 from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.values import as_lists, check_parameters, need_whole
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class OneHot(Fixed):
         places = tf.stack([tf.boolean_mask(x.value_rowids(), inside), tf.boolean_mask(ids, inside)], axis=1)
         shape = tf.stack([x.nrows(), tf.constant(size, tf.int64)])
         counts = tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.float32), shape)
-        return tf.RaggedTensor.from_tensor(tf.minimum(counts, 1.0), ragged_rank=1)
+        return from_matrix(tf.minimum(counts, 1.0))
 
     def _known_size(self) -> int:
         if self.size is None:

@@ -15,6 +15,7 @@ from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Numbers, Weights
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
     Ids,
     as_tokens,
@@ -204,12 +205,10 @@ class FittedTargetMean(Fitted):
         import tensorflow as tf
 
         (x,) = features
-        tokens = x.with_flat_values(tensor_tokens(x.flat_values)).to_tensor("", shape=[None, 1])
+        tokens = to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1)
         means = np.append(self.means.to_numpy(), self.prior).astype(np.float32)
         places = token_table(self.keys).lookup(tokens)
-        return tf.RaggedTensor.from_tensor(
-            tf.gather(means, tf.where(places < 0, tf.cast(len(self.keys), tf.int64), places))
-        )
+        return from_matrix(tf.gather(means, tf.where(places < 0, tf.cast(len(self.keys), tf.int64), places)))
 
 
 def _output(feature: Feature) -> Feature:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Weights
+from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
 from beam_pipelines.encodings.tokens import NO_TOKENS, Ids, TokenTally, as_tokens, flat_values, row_numbers, sums_of
 
@@ -126,4 +127,4 @@ class FittedTfIdf(Fitted):
         (x,) = features
         totals = tf.cast(tf.maximum(x.row_lengths(), 1), tf.float64)[:, tf.newaxis]
         values = tensor_counts(self.tokens, x) / totals * self.frequencies.to_numpy()
-        return tf.RaggedTensor.from_tensor(tf.cast(values, tf.float32))
+        return from_matrix(tf.cast(values, tf.float32))

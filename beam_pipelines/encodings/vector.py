@@ -14,6 +14,7 @@ from beam_pipelines.binary_arrays import byte_lengths
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked
+from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.values import as_lists, check_parameters, need_flag, need_numbers, need_whole
 from beam_pipelines.errors import nearest
 
@@ -122,7 +123,7 @@ class Vector(Fixed):
             table = tf.constant([bytes([number]) for number in range(256)])
             octets = tf.reshape(tf.bitcast(matrix, tf.uint8), [tf.shape(matrix)[0], sum(self.lengths) * dtype.size])
             matrix = tf.strings.reduce_join(tf.gather(table, tf.cast(octets, tf.int32)), axis=1, keepdims=True)
-        return tf.RaggedTensor.from_tensor(matrix, ragged_rank=1)
+        return from_matrix(matrix)
 
 
 def _rows(name: str, array: pa.Array, length: int) -> npt.NDArray[Any]:

@@ -4,12 +4,12 @@
 whoever saves the graph finds a copy in ``assets/``, under the file's own name. tensorflow-transform looks vocabularies up by that name
 (``TFTransformOutput.vocabulary_by_name``, ``vocabulary_size_by_name``), so the one who builds the serving graph says the name::
 
-    with vocabulary_asset.named(folder, feature_name):
+    with vocabulary_asset.named(folder, feature_name, tables):
         tensor = encoding.to_tensorflow(tensor)
 
-inside a ``preprocessing_fn`` as inside any ``tf.function``: nothing else is needed, tensorflow-transform tracks the table that is made while it
-traces. ``folder`` must last until the graph is saved; a file in it is written once, however often the graph is traced. Without ``named`` the
-file lies in a temporary folder of the process. Two vocabularies of one name get one name and, from TensorFlow, a suffix.
+inside any ``tf.function``, and keeps the tables in what is saved; inside a ``preprocessing_fn``, tensorflow-transform does. ``folder`` must
+last until the graph is saved; a file in it is written once, however often the graph is traced, and with ``tables`` read once. Without ``named``
+the file lies in a temporary folder of the process. Two vocabularies of one name get one name and, from TensorFlow, a suffix.
 
 The file is as tensorflow-transform writes it: tokens in the order of their ids, each ended by a newline; so no token is empty or holds
 a newline or a carriage return (which TensorFlow's line reader drops).
@@ -25,7 +25,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,28 +33,38 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    Table: TypeAlias = tf.lookup.StaticHashTable | tf.lookup.StaticVocabularyTable
+    # By file, and number of ids for other values.
+    Tables: TypeAlias = dict[tuple[str, int], Table]
+
 # Tokens joined at a time: Arrow's arrays hold at most 2 GiB.
 _CHUNK_TOKENS = 1 << 20
 
-_place: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVar("place", default=None)
+_place: contextvars.ContextVar[tuple[str, str, Tables] | None] = contextvars.ContextVar("place", default=None)
 
 
 @contextlib.contextmanager
-def named(folder: str, name: str) -> Iterator[None]:
+def named(folder: str, name: str, tables: Tables | None = None) -> Iterator[None]:
     """Says where the vocabularies of the graph that is built inside are written.
 
     Args:
       folder: local and there; must last until the graph is saved.
-      name: of the feature; the file gets it as tensorflow-transform changes it (``analyzers.sanitized_vocab_filename``).
+      name: of the feature; the file gets it as tensorflow-transform would change it.
+      tables: those made so far, which need not be made again; new ones are added.
     """
-    token = _place.set((folder, re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "_", name).strip())))
+    token = _place.set((folder, file_name(name), {} if tables is None else tables))
     try:
         yield
     finally:
         _place.reset(token)
 
 
-def token_table(tokens: pa.Array, num_oov: int = 0) -> tf.lookup.StaticHashTable | tf.lookup.StaticVocabularyTable:
+def file_name(feature: str) -> str:
+    """Returns the name of a feature's vocabulary, as ``tensorflow_transform.analyzers.sanitized_vocab_filename``."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "_", feature).strip())
+
+
+def token_table(tokens: pa.Array, num_oov: int = 0) -> Table:
     """Returns a table from tokens to their places, initialised, for the graph that is being built or for eager use.
 
     Args:
@@ -63,28 +73,30 @@ def token_table(tokens: pa.Array, num_oov: int = 0) -> tf.lookup.StaticHashTable
     """
     import tensorflow as tf
 
-    # Autograph would rewrite, and warn of, what only Python does here.
-    return tf.autograph.experimental.do_not_convert(_token_table)(tokens, num_oov)
-
-
-def _token_table(tokens: pa.Array, num_oov: int) -> tf.lookup.StaticHashTable | tf.lookup.StaticVocabularyTable:
-    import tensorflow as tf
-
-    path = _write(tokens)
-    index = tf.lookup.TextFileIndex
-    with tf.init_scope():
-        lines = tf.lookup.TextFileInitializer(path, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
-        make = tf.lookup.StaticVocabularyTable if num_oov else tf.lookup.StaticHashTable
-        table = make(lines, num_oov or -1)
+    folder, name, tables = _place.get() or (_process_folder().name, "vocabulary", {})
+    path = _write(tokens, folder, name)
+    table = tables.get((path, num_oov))
+    if table is None:
+        # Autograph would rewrite, and warn of, what only Python does here.
+        table = tables[path, num_oov] = tf.autograph.experimental.do_not_convert(_table)(path, num_oov)
     # A table dies with its last reference in Python: a graph that uses it has to hold one.
     if tf.inside_function():
         tf.compat.v1.get_default_graph().add_to_collection("beam_pipelines_tables", table)
     return table
 
 
-def _write(tokens: pa.Array) -> str:
+def _table(path: str, num_oov: int) -> Table:
+    import tensorflow as tf
+
+    index = tf.lookup.TextFileIndex
+    with tf.init_scope():
+        lines = tf.lookup.TextFileInitializer(path, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+        make = tf.lookup.StaticVocabularyTable if num_oov else tf.lookup.StaticHashTable
+        return make(lines, num_oov or -1)
+
+
+def _write(tokens: pa.Array, folder: str, name: str) -> str:
     """Writes the tokens' file, unless it is there; returns its path, which depends on its content."""
-    folder, name = _place.get() or (_process_folder().name, "vocabulary")
     data = list(_lines(tokens))
     digest = hashlib.blake2b(digest_size=8)
     for lines in data:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from beam_pipelines.schema.infer import infer_schema, read_schema, schema_to_text, schema_type, write_schema
+from beam_pipelines.schema.infer import (
+    infer_schema,
+    read_schema,
+    schema_to_text,
+    schema_type,
+    with_shapes,
+    write_schema,
+)
 
-__all__ = ["infer_schema", "read_schema", "schema_to_text", "schema_type", "write_schema"]
+__all__ = ["infer_schema", "read_schema", "schema_to_text", "schema_type", "with_shapes", "write_schema"]

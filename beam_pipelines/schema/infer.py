@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines import files
 from beam_pipelines.anomaly_rules.presence import TYPE_FOR_STATISTICS_TYPE
 from beam_pipelines.anomaly_rules.texts import are_integers, true_and_false
+from beam_pipelines.columns import shape_of
 from beam_pipelines.errors import DataError
+from beam_pipelines.schema_features import add_feature, duplicates
 from beam_pipelines.statistics.proto import feature_type
 from beam_pipelines.statistics.view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
 
@@ -40,12 +43,28 @@ def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
     return schema
 
 
+def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Schema:
+    """Gives features their columns' shapes, where statistics have seen nothing but the number of values that such a shape has.
+
+    Changes and returns ``schema``. A feature that may be missing has no shape: it cannot be parsed as a dense tensor.
+    """
+    known = {field.name: shape for field in columns if (shape := shape_of(field)) is not None}
+    for feature in schema.feature:
+        shape = known.get(feature.name)
+        if shape and feature.HasField("shape") and [dim.size for dim in feature.shape.dim] == [math.prod(shape)]:
+            del feature.shape.dim[:]
+            for size in shape:
+                feature.shape.dim.add(size=size)
+    return schema
+
+
 def infer_feature(name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema) -> None:
     """Adds the feature of a column, and its string domain if it gets one, to a schema; see ``infer_schema``."""
     columns = [view.features.get(name) or _missing_column(view) for view in views]
     filled = [column for column in columns if column.present]
     known = filled or [view.features[name] for view in views if name in view.features]
-    feature = schema.feature.add(name=name, type=TYPE_FOR_STATISTICS_TYPE[known[0].type])
+    feature = add_feature(schema, name, known[0].is_feature_list)
+    feature.type = TYPE_FOR_STATISTICS_TYPE[known[0].type]
     feature.presence.min_count = int(len(filled) == len(columns))
     if filled:
         if not any(column.missing for column in columns):
@@ -78,12 +97,8 @@ def read_schema(path: str) -> schema_pb2.Schema:
             f"{path}{line}: found text that is no schema ({_without_place(error)}), expected a tensorflow_metadata Schema in "
             "text format. Correct it, or leave out 'schema:' to have one inferred."
         ) from error
-    names = [feature.name for feature in schema.feature]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(
-                f"{path}: found feature '{name}' {names.count(name)} times, expected it once. Remove the others."
-            )
+    for name, count in duplicates(schema):
+        raise DataError(f"{path}: found feature '{name}' {count} times, expected it once. Remove the others.")
     return schema
 
 

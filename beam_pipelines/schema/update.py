@@ -9,6 +9,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.anomaly_rules.feature import feature_findings, is_required, is_retired
 from beam_pipelines.anomaly_rules.reason import Info, deprecate
 from beam_pipelines.schema.infer import infer_feature
+from beam_pipelines.schema_features import features_of
 from beam_pipelines.statistics.view import Statistics, view_of
 
 
@@ -31,7 +32,7 @@ def update_schema(
     updated = schema_pb2.Schema()
     updated.CopyFrom(schema)
     views = [view for view in map(view_of, statistics) if view.rows]
-    for feature in updated.feature:
+    for feature in features_of(updated):
         for view in views:
             if is_retired(feature) or not feature.HasField("type"):
                 break
@@ -43,7 +44,7 @@ def update_schema(
                 for finding in list(feature_findings(feature, column, updated, required)):
                     if applies(finding.reason.type, feature.name):
                         finding.widen(feature, updated)
-    known = {feature.name for feature in updated.feature}
+    known = {feature.name for feature in features_of(updated)}
     for name in dict.fromkeys(name for view in views for name in view.features):
         if name not in known and applies(Info.SCHEMA_NEW_COLUMN, name):
             infer_feature(name, views, updated)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from beam_pipelines.sources.arrow import Arrow
+from beam_pipelines.sources.cifar import Cifar
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
 from beam_pipelines.sources.csv import Csv
 from beam_pipelines.sources.format import Format
+from beam_pipelines.sources.idx import Idx
+from beam_pipelines.sources.images import Images
 from beam_pipelines.sources.json_lines import JsonLines
+from beam_pipelines.sources.libsvm import Libsvm
+from beam_pipelines.sources.lines import Lines
 from beam_pipelines.sources.parquet import Parquet
+from beam_pipelines.sources.raw_records import RawRecords
 from beam_pipelines.sources.tfrecord import TFRecord
 
 FORMATS: dict[str, Format] = {
@@ -17,11 +23,23 @@ FORMATS: dict[str, Format] = {
     "parquet": Parquet(),
     "arrow": Arrow(),
     "tfrecord": TFRecord(),
+    "raw_records": RawRecords(),
+    "cifar": Cifar(),
+    "idx": Idx(),
+    "images": Images(),
+    "lines": Lines(),
+    "libsvm": Libsvm((".libsvm", ".svm", ".svmlight"), base=1),
+    "libfm": Libsvm((".libfm",), base=0),
+    "libffm": Libsvm((".libffm", ".ffm"), base=0, has_fields=True),
 }
 
 
 # Formats without types of their own.
-TEXT_FORMATS = ("csv", "tsv", "json_lines")
+TEXT_FORMATS = ("csv", "tsv", "json_lines", "libsvm", "libfm", "libffm")
+# Option of a source -> the formats that know it.
+FAMILY_FOR_OPTION = {"libsvm": ("libsvm", "libfm", "libffm"), "image": ("images",), "idx": ("idx",)}
+# Formats of which a file is a row: a folder may be their path, and a range is a run of files.
+FORMATS_OF_FOLDERS = ("images",)
 
 
 def format_of_path(path: str) -> str | None:

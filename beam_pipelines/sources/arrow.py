@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from beam_pipelines import files
+from beam_pipelines.columns import Shape
 from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources import inference, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch
-from beam_pipelines.sources.parquet import no_compression
+from beam_pipelines.sources.parquet import SAMPLE_ROWS, no_compression
 
 _FILE_MAGIC = b"ARROW1"
 
@@ -41,16 +43,22 @@ class Arrow:
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         schemas, rows = [], 0
+        seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 with _opened(file.path) as (_, schema, batches):
                     schemas.append((file, schema))
-                    rows += next((batch.num_rows for batch in batches if batch.num_rows), 0)
+                    filled = (batch for batch in batches if batch.num_rows)
+                    for batch in filled if source.infer == "full" else itertools.islice(filled, 1):
+                        rows += batch.num_rows
+                        shapes.note_shapes(
+                            seen, [batch.select(shapes.open_columns(source, schema)).slice(0, SAMPLE_ROWS)]
+                        )
             if rows:
                 break
         if not rows:
             raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
-        return tables.contents_of(source, schemas)
+        return tables.contents_of(source, schemas, seen)
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""

@@ -70,7 +70,7 @@ def decompressed_blocks(file: Readable, path: str, compression: str, block_bytes
       DataError: the compressed data is damaged or cut off.
     """
     try:
-        stream = file if compression == "none" else _decompress(file, compression)
+        stream = decompressed(file, compression)
         while block := stream.read(block_bytes):
             yield block
     except OSError as error:
@@ -80,7 +80,10 @@ def decompressed_blocks(file: Readable, path: str, compression: str, block_bytes
         ) from error
 
 
-def _decompress(file: Readable, compression: str) -> Readable:
+def decompressed(file: Readable, compression: str) -> Readable:
+    """Returns what is read of an open file, decompressed; reading damaged data raises OSError."""
+    if compression == "none":
+        return file
     return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), CODEC_FOR_COMPRESSION[compression])  # type: ignore[no-any-return]
 
 

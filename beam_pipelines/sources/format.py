@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_pipelines.errors import Problem
 from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.plan import FileInfo, Range, SourcePlan, SparseColumns
 from beam_pipelines.recipe import MIB, Source
 from beam_pipelines.sources.csv_ranges import Dialect
 
@@ -30,12 +30,20 @@ class Contents(NamedTuple):
       file_schema: see ``SourcePlan``.
       read_schema: the columns that the recipe selects, as the reader will check them; declared types applied.
       null_columns: selected columns in which the sample held nothing but nulls.
+      labels: class names of int64 columns that are ids, where the source knows them: column -> names, by id.
+      files: what is read, where that is not all that was listed: an archive's members, or files without those that go with them.
+      root: folder as seen from which rows name their files; empty where they do not.
+      sparse: columns that are sparse tensors together, whether they are selected or not.
     """
 
     names: tuple[str, ...]
     file_schema: pa.Schema
     read_schema: pa.Schema
     null_columns: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = {}
+    files: tuple[FileInfo, ...] = ()
+    root: str = ""
+    sparse: tuple[SparseColumns, ...] = ()
 
 
 class Rows(NamedTuple):

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from beam_pipelines.columns import TENSOR, Shape
 from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, csv_ranges, inference, nested, tables, text
+from beam_pipelines.sources import bad_rows, csv_ranges, inference, nested, shapes, tables, text
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.csv_ranges import Dialect
@@ -50,6 +51,7 @@ class JsonLines:
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         schema, rows, wrong = pa.schema([]), 0, None
+        seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
             for file, body in text.sample_bodies(source, sampled, text.LINES):
                 runs = _runs(body.data)
@@ -58,6 +60,7 @@ class JsonLines:
                 for run in sorted(runs, key=lambda run: -run.num_rows):
                     _check_numbers(source, file, body, run)
                     schema = inference.merge_schemas(schema, run.schema, is_left_right=True)
+                    shapes.note_shapes(seen, run.combine_chunks().to_batches())
                     rows += run.num_rows
                 if not runs and body.data.strip() and not wrong:
                     wrong = _contradiction(source, file, body)
@@ -65,11 +68,8 @@ class JsonLines:
                 break
         if not rows:
             raise wrong or DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
-        contents = tables.contents_of(source, [(files[0], schema)])
-        read_types = {field.name: field.type for field in contents.read_schema}
-        read_types |= {name: _declared_type(read_types[name]) for name in source.types if name in read_types}
-        file_schema = pa.schema(nested.map_leaves(schema, lambda name, _: read_types.get(name)))
-        return contents._replace(file_schema=file_schema)
+        contents = tables.contents_of(source, [(files[0], schema)], seen)
+        return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
@@ -77,6 +77,24 @@ class JsonLines:
             *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
             yield from first
             yield last._replace(crc32c=body.crc32c)
+
+
+def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
+    """Returns the nested types that the parser is to take, of the columns to read."""
+    read_types = {field.name: field.type for field in read_schema}
+
+    def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
+        if name not in read_types or source.types.get(name) == TENSOR:
+            return found if name in read_types else None
+        type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
+        return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
+
+    return pa.schema(nested.map_leaves(schema, parsed))
+
+
+def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    """Returns lists of as many levels, of other values."""
+    return pa.list_(_as_deep(type_.value_type, leaf)) if nested.is_list(type_) else leaf
 
 
 def _declared_type(type_: pa.DataType) -> pa.DataType:
@@ -115,7 +133,9 @@ def _check_numbers(source: Source, file: FileInfo, body: text.Body, table: pa.Ta
         for name, array in nested.flatten_array(field.name, column.combine_chunks())
     }
     for name, array in flat.items():
-        values = pc.list_flatten(array) if nested.is_list(array.type) else array
+        values = array
+        while nested.is_list(values.type):
+            values = pc.list_flatten(values)
         if (
             name not in source.types
             and values.type == pa.float64()

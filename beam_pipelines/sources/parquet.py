@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -10,13 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines import files
+from beam_pipelines.columns import Shape
 from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import inference, nested, tables
+from beam_pipelines.sources import inference, nested, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+
+# Rows of each sampled file from which the shapes of nested lists are found.
+SAMPLE_ROWS = 1000
 
 
 class Parquet:
@@ -39,16 +44,20 @@ class Parquet:
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         schemas, rows = [], 0
+        seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 with _opened(file.path) as (_, parquet):
                     schemas.append((file, parquet.schema_arrow))
                     rows += parquet.metadata.num_rows
+                    if wanted := shapes.open_columns(source, parquet.schema_arrow):
+                        sample = parquet.iter_batches(SAMPLE_ROWS, columns=wanted, use_threads=False)
+                        shapes.note_shapes(seen, sample if source.infer == "full" else itertools.islice(sample, 1))
             if rows:
                 break
         if not rows:
             raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
-        return tables.contents_of(source, schemas)
+        return tables.contents_of(source, schemas, seen)
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from beam_pipelines.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, inference, nested
+from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, Rows, combine, cut_rows, problem
 
@@ -37,8 +37,17 @@ def check_text_options(source: Source, name: str) -> list[Problem]:
     return problems
 
 
-def contents_of(source: Source, schemas: Sequence[tuple[FileInfo, pa.Schema]]) -> Contents:
+def contents_of(
+    source: Source,
+    schemas: Sequence[tuple[FileInfo, pa.Schema]],
+    seen: Mapping[str, columns.Shape | None] | None = None,
+) -> Contents:
     """Returns what the files of a source hold, from the schemas of some of them.
+
+    Args:
+      source: of the recipe.
+      schemas: file -> its schema; of all, or some of them.
+      seen: column -> the shape that its arrays had in the sample, ``None`` if they differed.
 
     Raises:
       DataError: files that do not agree, a flat name twice, a type that is no column.
@@ -54,22 +63,49 @@ def contents_of(source: Source, schemas: Sequence[tuple[FileInfo, pa.Schema]]) -
     for name in wanted:
         found = flat.field(name).type
         if name not in source.types:
-            fields.append(pa.field(name, _without_null(found)))
+            fields.append(_undeclared(first, name, _without_null(found), (seen or {}).get(name)))
             continue
         declared = columns.parse_type(source.types[name])
-        try:
-            convert_array(pa.array([], found), declared)
-        except (*bad_rows.ERRORS, TypeError):
+        if not _can_become(found, source.types[name], declared):
             message = f"column '{name}': found {found}, which cannot become {source.types[name]}. Declare another type."
             problems.append(problem(source, "types", message))
         fields.append(pa.field(name, declared))
     if problems:
         raise RecipeProblems(problems)
     undeclared = pa.schema([field for field in fields if field.name not in source.types])
-    column_types = {field.name: field.type for field in columns.normalise_schema(undeclared, first.path)}
-    read_schema = pa.schema([(field.name, column_types.get(field.name, field.type)) for field in fields])
+    normalised = {field.name: field for field in columns.normalise_schema(undeclared, first.path)}
+    read_schema = pa.schema([normalised.get(field.name, field) for field in fields])
     nulls = tuple(name for name in wanted if _without_null(flat.field(name).type) != flat.field(name).type)
     return Contents(tuple(flat.names), file_schema, read_schema, nulls)
+
+
+def _undeclared(file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None) -> pa.Field:
+    """Returns the field of a column without a declared type: of arrays a flat list with their shape.
+
+    Raises:
+      DataError: arrays of several shapes, or of which the sample has none.
+    """
+    flat = shapes.flat_type(found)
+    if flat is None or not (shapes.has_shape(found) or seen):
+        return pa.field(name, found if flat is None else flat)
+    shape = shapes.shape_of_type(found) or seen
+    if shape is None:
+        raise DataError(
+            f"{file.path}, column '{name}': found {found} without one shape that all rows of the sample have. Declare "
+            f"'types: {{{name}: tensor}}' to keep each row's own shape, 'types: {{{name}: list<…>}}' for the values alone, or leave "
+            "the column out with 'columns'."
+        )
+    return columns.with_shape(pa.field(name, flat), shape)
+
+
+def _can_become(found: pa.DataType, name: str, declared: pa.DataType) -> bool:
+    if name == columns.TENSOR:
+        return tensors.can_be_tensor(found)
+    try:
+        _convert(pa.array([], shapes.stored(found)), name, pa.field("", declared), declared)
+    except (*bad_rows.ERRORS, TypeError):
+        return False
+    return True
 
 
 def _without_null(type_: pa.DataType) -> pa.DataType:
@@ -101,7 +137,7 @@ def _agreed(source: Source, first: FileInfo, flat: pa.Schema, file: FileInfo, ot
     types = {}
     for field in flat:
         found = other.field(field.name).type
-        known, new = (columns.column_type(type_) for type_ in (field.type, found))
+        known, new = (shapes.flat_type(type_) for type_ in (field.type, found))
         if pa.types.is_null(field.type):
             types[field.name] = found
             continue
@@ -143,7 +179,7 @@ def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
         found = flat.field(field.name).type
         if field.name in plan.source.types or _without_null(found) != found:
             continue
-        if columns.column_type(found) != field.type:
+        if shapes.flat_type(found) != field.type:
             raise _type_differs(file.path, field.name, found, field.type, first)
 
 
@@ -188,7 +224,7 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     arrays = []
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
-            array = convert_array(flat[field.name], field.type if field.name in plan.source.types else column.type)
+            array = _convert(flat[field.name], plan.source.types.get(field.name), column, field.type)
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
@@ -201,6 +237,27 @@ def _flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         for field, column in zip(batch.schema, batch.columns, strict=True)
         for name, array in nested.flatten_array(field.name, column)
     }
+
+
+def _convert(array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType) -> pa.Array:
+    """Converts the values of one column.
+
+    Args:
+      array: as it lies in the file.
+      declared: the recipe's type, or ``None``.
+      column: of the plan's schema.
+      type_: what the reader checks: the declared type, or the column's.
+
+    Raises:
+      As ``convert_array``.
+    """
+    if declared == columns.TENSOR:
+        return tensors.serialize_tensors(array)
+    array = shapes.stored_array(array)
+    shape = columns.shape_of(column)
+    if shape is not None or shapes.depth(array.type) > 1:
+        array = shapes.flatten(array, shape)
+    return convert_array(array, type_)
 
 
 def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -232,13 +289,28 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     found = _flat_arrays(row)[error.column]
     if nested.is_list(found.type) and pc.list_flatten(found).null_count:
         return error.column, "found a null inside a list, expected values only. Leave the column out with 'columns'."
-    type_ = plan.read_schema.field(error.column).type
+    field = plan.read_schema.field(error.column)
+    type_, shape = field.type, columns.shape_of(field)
+    if shape is not None:
+        return error.column, (
+            f"found {bad_rows.clip(repr(_value(found)), 100)} ({error.message}), expected {_dimensions(shape)} values as in the "
+            f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's own shape."
+        )
+    if plan.source.types.get(error.column) == columns.TENSOR:
+        shown = bad_rows.clip(repr(_value(found)), 100)
+        return error.column, f"found {shown} ({error.message}), expected an array. Mend it, or leave the column out."
     cure = f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with 'columns'."
     return error.column, bad_rows.wrong_value(_value(found), type_, cure)
 
 
+def _dimensions(shape: columns.Shape) -> str:
+    return " × ".join(map(str, shape))
+
+
 def _value(array: pa.Array) -> object:
     """Returns the only value of an array for a message; as text where Python has no equal."""
+    if array.type == pa.time64("ns"):  # Python's times end at microseconds
+        return str(array.cast(pa.string())[0])
     try:
         return array[0].as_py()
     except ValueError:

@@ -58,7 +58,12 @@ class TFRecord:
         rows = next((len(block) for file in files for block in _blocks(source, file) if block), 0)
         if not rows:
             raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
-        return tables.contents_of(source, [(FileInfo(str(source.schema), 0), schema)])
+        shapes = {
+            feature.name: tuple(dim.size for dim in feature.shape.dim)
+            for feature in _read_schema(source).feature
+            if len(feature.shape.dim) > 1 and pa.types.is_list(schema.field(feature.name).type)
+        }
+        return tables.contents_of(source, [(FileInfo(str(source.schema), 0), schema)], shapes)
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""

@@ -118,4 +118,6 @@ def _shown(plan: StatisticsPlan) -> str:
     parts = [f"weight {plan.weight}" if plan.weight else "no weight"]
     parts.append(f"slices by {', '.join(plan.slice_by)}" if plan.slice_by else "no slices")
     parts.append(f"categorical {', '.join(plan.categorical)}" if plan.categorical else "no categorical integers")
+    if plan.lists:
+        parts.append(f"feature lists {', '.join(plan.lists)}")
     return "; ".join(parts)

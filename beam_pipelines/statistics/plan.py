@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.columns import type_name
 from beam_pipelines.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.recipe import Recipe
+from beam_pipelines.schema_features import features_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,20 +22,25 @@ class StatisticsPlan:
       weight: column that holds the rows' weights; ``None``: nothing is weighted.
       slice_by: columns, each of whose values gets statistics of its own.
       categorical: integer columns whose values are counted like texts as well.
+      lists: list columns that are feature lists, each value a step, of which some may be null.
     """
 
     weight: str | None = None
     slice_by: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
 
 
-def plan_statistics(recipe: Recipe, schema: pa.Schema, contract: bytes | None) -> StatisticsPlan:
+def plan_statistics(
+    recipe: Recipe, schema: pa.Schema, contract: bytes | None, lists: tuple[str, ...] = ()
+) -> StatisticsPlan:
     """Plans the statistics of a conversion.
 
     Args:
       recipe: what was asked for.
       schema: the selected columns, of which statistics are computed.
       contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None``.
+      lists: list columns that are feature lists.
 
     Raises:
       RecipeProblems: a column is not there, or of a type that does not do.
@@ -47,7 +53,7 @@ def plan_statistics(recipe: Recipe, schema: pa.Schema, contract: bytes | None) -
         problems += _check(schema, path, column, _has_slices, "a column of texts, integers, dates or times")
     if problems:
         raise RecipeProblems(problems)
-    return StatisticsPlan(wanted.weight, wanted.slice_by, _categorical(schema, contract))
+    return StatisticsPlan(wanted.weight, wanted.slice_by, _categorical(schema, contract), lists)
 
 
 def _check(
@@ -75,7 +81,7 @@ def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
     """Returns the integer columns whose domain in the schema is categorical, in the table's order."""
     if contract is None:
         return ()
-    features = {feature.name: feature for feature in schema_pb2.Schema.FromString(contract).feature}
+    features = {feature.name: feature for feature in features_of(schema_pb2.Schema.FromString(contract))}
     return tuple(
         field.name
         for field in schema

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from tensorflow_metadata.proto.v0 import path_pb2, statistics_pb2
+from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from beam_pipelines.schema_features import path_of
 from beam_pipelines.statistics.distribution import Distribution, quantiles
 from beam_pipelines.statistics.histograms import quantiles_histogram, rebinned, standard_histogram
 from beam_pipelines.statistics.numeric import NumberStatistics, WeightedNumbers
@@ -64,7 +65,7 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
 
 
 def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:
-    feature = _Feature(path=path_pb2.Path(step=[name]), type=feature_type(column.type))
+    feature = _Feature(path=path_of(name, column.null_steps is not None), type=feature_type(column.type))
     common, texts = _common(column), column.categories or column.values
     if feature.type == _Feature.BYTES and isinstance(texts, TextStatistics):
         feature.bytes_stats.CopyFrom(_bytes(texts))
@@ -82,7 +83,6 @@ def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameS
 
 
 def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
-    # Columns have one nest level; what TFDV says of deeper ones, ``presence_and_valency_stats``, it leaves out for one.
     proto = statistics_pb2.CommonStatistics(
         num_non_missing=column.present,
         num_missing=column.missing,
@@ -91,6 +91,8 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
         avg_num_values=column.average_values,
         tot_num_values=column.num_values,
     )
+    if column.null_steps is not None:
+        _add_levels(proto, column.null_steps)
     if column.present:
         lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
         proto.num_values_histogram.CopyFrom(quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS)))
@@ -102,6 +104,25 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
         if present:
             proto.weighted_common_stats.avg_num_values = num_values / present
     return proto
+
+
+def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
+    """Says of each level of a feature list, steps and their values, what TFDV says; for one level it leaves that out."""
+    proto.presence_and_valency_stats.add(
+        num_non_missing=proto.num_non_missing,
+        num_missing=proto.num_missing,
+        min_num_values=proto.min_num_values,
+        max_num_values=proto.max_num_values,
+        tot_num_values=proto.tot_num_values,
+    )
+    filled = proto.tot_num_values - null_steps
+    proto.presence_and_valency_stats.add(
+        num_non_missing=filled,
+        num_missing=null_steps,
+        min_num_values=int(filled > 0),
+        max_num_values=int(filled > 0),
+        tot_num_values=filled,
+    )
 
 
 def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:

@@ -131,6 +131,7 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         "lengths": None if column.lengths is None else _distribution_to_facts(column.lengths, arrays),
         "categories": None if column.categories is None else _texts_to_facts(column.categories, arrays),
         "weighted": column.weighted,
+        "null_steps": column.null_steps,
     }
     return facts, arrays
 
@@ -149,12 +150,13 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
         lengths=lengths,
         categories=categories,
         weighted=weighted,
+        null_steps=facts["null_steps"],
         **{name: facts[name] for name in _COLUMN_COUNTS},
     )
 
 
 def _plan(facts: Facts) -> StatisticsPlan:
-    return StatisticsPlan(facts["weight"], tuple(facts["slice_by"]), tuple(facts["categorical"]))
+    return StatisticsPlan(facts["weight"], tuple(facts["slice_by"]), tuple(facts["categorical"]), tuple(facts["lists"]))
 
 
 def _values_to_facts(values: Values, arrays: Arrays) -> Facts:

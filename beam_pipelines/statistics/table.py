@@ -44,6 +44,7 @@ class ColumnStatistics:
       lengths: distribution of the numbers of values in present rows, of a column of lists; else ``None``.
       categories: of categorical integers, how often each occurs, as text; else ``None``.
       weighted: presence by weight, where the rows have weights.
+      null_steps: of a feature list, its values that are null; ``None``: the column is no feature list.
     """
 
     type: pa.DataType
@@ -56,6 +57,7 @@ class ColumnStatistics:
     lengths: Distribution | None = None
     categories: TextStatistics | None = None
     weighted: WeightedPresence | None = None
+    null_steps: int | None = None
 
     @classmethod
     def of(
@@ -64,6 +66,7 @@ class ColumnStatistics:
         weights: Weights | None = None,
         is_categorical: bool = False,
         limits: Limits | None = None,
+        is_feature_list: bool = False,
     ) -> ColumnStatistics:
         """Returns the statistics of one array. bool, date, time and timestamp count as the integers they are written as.
 
@@ -72,6 +75,7 @@ class ColumnStatistics:
           weights: of its rows, at least 0.
           is_categorical: whether integers are counted like texts as well.
           limits: bounds on what is kept.
+          is_feature_list: whether a list's values are steps.
         """
         limits = limits or Limits()
         present = len(array) - array.null_count
@@ -84,7 +88,8 @@ class ColumnStatistics:
                 item_weights = np.repeat(weights, array.value_lengths().fill_null(0).to_numpy())
         values, categories = _values(items, item_weights, is_categorical, limits)
         weighted = None if weights is None else _weighted_presence(array, weights)
-        return cls(array.type, present, array.null_count, *valency, values, lengths, categories, weighted)
+        null_steps = items.null_count if is_feature_list else None
+        return cls(array.type, present, array.null_count, *valency, values, lengths, categories, weighted, null_steps)
 
     @classmethod
     def merged(cls, parts: Sequence[ColumnStatistics], limits: Limits | None = None) -> ColumnStatistics:
@@ -94,6 +99,7 @@ class ColumnStatistics:
         lengths = [part.lengths for part in parts if part.lengths is not None]
         categories = [part.categories for part in parts if part.categories is not None]
         weighted = [part.weighted for part in parts if part.weighted is not None]
+        null_steps = [part.null_steps for part in parts if part.null_steps is not None]
         return cls(
             parts[0].type,
             sum(part.present for part in parts),
@@ -105,6 +111,7 @@ class ColumnStatistics:
             Distribution.merged(lengths, limits) if lengths else None,
             TextStatistics.merged(categories, limits) if categories else None,
             WeightedPresence(*map(sum, zip(*weighted, strict=True))) if weighted else None,
+            sum(null_steps) if null_steps else None,
         )
 
     @property
@@ -143,13 +150,13 @@ class TableStatistics:
         """
         plan = plan or StatisticsPlan()
         weights = None if plan.weight is None else _weights(plan.weight, batch.column(plan.weight))
-        table = _table(batch, weights, plan.categorical, Limits.of_columns(batch.num_columns))
+        table = _table(batch, weights, plan, Limits.of_columns(batch.num_columns))
         limits = Limits.of_columns(batch.num_columns * MAX_SLICES)
         slices: dict[Slice, TableStatistics] = {}
         for column in plan.slice_by:
             for key, rows in _slice_rows(column, batch.column(column)).items():
                 chosen = None if weights is None else weights[rows]
-                slices[key] = _table(batch.take(pa.array(rows)), chosen, plan.categorical, limits)
+                slices[key] = _table(batch.take(pa.array(rows)), chosen, plan, limits)
         return dataclasses.replace(table, slices={key: slices[key] for key in sorted(slices)})
 
     @classmethod
@@ -215,11 +222,9 @@ def _weights(column: str, array: pa.Array) -> Weights:
     return weights
 
 
-def _table(
-    batch: pa.RecordBatch, weights: Weights | None, categorical: Sequence[str], limits: Limits
-) -> TableStatistics:
+def _table(batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits) -> TableStatistics:
     columns = {
-        name: ColumnStatistics.of(array, weights, name in categorical, limits)
+        name: ColumnStatistics.of(array, weights, name in plan.categorical, limits, name in plan.lists)
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
     return TableStatistics(batch.num_rows, columns, None if weights is None else float(weights.sum()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from beam_pipelines.schema_features import SEQUENCE
 from beam_pipelines.statistics.numeric import NumberStatistics
 from beam_pipelines.statistics.proto import feature_type, to_proto
 from beam_pipelines.statistics.table import ColumnStatistics, TableStatistics
@@ -73,6 +74,7 @@ class FeatureView:
       minimum, maximum: of a number, infinities included; ``None`` of no numbers but NaN.
       nans: number of NaN values.
       has_values_between_0_and_1: whether a number lies strictly between them; some that do may go unseen.
+      is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its steps and their values.
     """
 
     type: int
@@ -85,6 +87,7 @@ class FeatureView:
     maximum: int | float | None = None
     nans: int = 0
     has_values_between_0_and_1: bool = False
+    is_feature_list: bool = False
 
     @property
     def strings(self) -> Texts | None:
@@ -119,7 +122,9 @@ def view_of(statistics: Statistics) -> DatasetView:
     if isinstance(statistics, TableStatistics):
         return DatasetView(statistics.rows, {name: _of_column(column) for name, column in statistics.columns.items()})
     features = {
-        feature_name(feature): _of_proto(feature) for feature in statistics.features if feature.WhichOneof("stats")
+        feature_name(feature): _of_proto(feature)
+        for feature in statistics.features
+        if feature.WhichOneof("stats") and list(feature.path.step) != [SEQUENCE]
     }
     return DatasetView(int(statistics.num_examples), features)
 
@@ -132,8 +137,15 @@ def proto_of(statistics: Statistics) -> statistics_pb2.DatasetFeatureStatistics:
 
 
 def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
-    """Returns the name of a proto's feature, the steps of its path joined by dots."""
+    """Returns the name of a proto's feature, the steps of its path joined by dots; of a feature list, its own name."""
+    if is_feature_list(feature):
+        return str(feature.path.step[1])
     return ".".join(feature.path.step) if feature.HasField("path") else str(feature.name)
+
+
+def is_feature_list(feature: statistics_pb2.FeatureNameStatistics) -> bool:
+    """Whether the statistics are those of a feature list of tf.SequenceExamples."""
+    return len(feature.path.step) == 2 and feature.path.step[0] == SEQUENCE
 
 
 def _of_column(column: ColumnStatistics) -> FeatureView:
@@ -141,8 +153,9 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
         feature_type(column.type),
         column.present,
         column.missing,
-        (Level(column.missing, column.min_values, column.max_values),),
+        (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
         column.num_values,
+        is_feature_list=column.null_steps is not None,
     )
     values = column.values
     if isinstance(values, NumberStatistics):
@@ -158,6 +171,17 @@ def _of_column(column: ColumnStatistics) -> FeatureView:
     return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
 
 
+def _steps(column: ColumnStatistics) -> Iterator[Level]:
+    """Yields the second level of a feature list."""
+    if column.null_steps is not None:
+        yield _level_of_steps(column.null_steps, int(column.num_values > column.null_steps))
+
+
+def _level_of_steps(missing: int, most: int) -> Level:
+    """Returns the values of steps, which are missing or have one; to promise one in every step, none may be missing."""
+    return Level(missing, 0 if missing else most, most)
+
+
 def _texts(values: TextStatistics) -> Texts:
     return Texts(values.values, values.counts, values.exact, values.distinct)
 
@@ -169,6 +193,8 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
         Level(int(level.num_missing), int(level.min_num_values), int(level.max_num_values))
         for level in common.presence_and_valency_stats
     ]
+    if is_feature_list(feature) and len(nested) == 2 and nested[1].missing:
+        nested[1] = nested[1]._replace(min_values=0)
     flat = Level(int(common.num_missing), int(common.min_num_values), int(common.max_num_values))
     view = FeatureView(
         feature.type,
@@ -176,6 +202,7 @@ def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
         int(common.num_missing),
         tuple(nested) or (flat,),
         int(common.tot_num_values),
+        is_feature_list=is_feature_list(feature),
     )
     if feature.HasField("num_stats"):
         return _with_numbers(view, feature.num_stats)

@@ -1,4 +1,4 @@
-"""Cuts a traced graph to some of its outputs, so that it asks only for the inputs that these need."""
+"""Cuts a graph that is only there traced, that of a recipe's own function, to some of its outputs, and to the inputs that these need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
     """Cuts a graph to all outputs but some.
 
     Checks (``tf.debugging.Assert``) stay where ``tf.control_dependencies`` ties them to a value that stays. TensorFlow runs
-    all checks of a graph one after the other, so that those of what is left out have to be traced last.
+    all checks of a graph one after the other: one of an output that is left out stays, too, if it was traced before one that stays.
 
     Args:
       function: a concrete function, traced or loaded, from a dict of tensors to a dict of tensors.

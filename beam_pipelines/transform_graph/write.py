@@ -1,8 +1,8 @@
-"""Writes ``transform_graph/``: traces the encodings with tensorflow-transform, without its analysis, which we have done.
+"""Writes ``transform_graph/``: traces the encodings, and writes them as tensorflow-transform would after its analysis.
 
 The layout is tensorflow-transform's (``tft.TFTransformOutput``): ``metadata/schema.pbtxt`` of the raw columns, ``transformed_metadata/``
 with the schema of the features and ``asset_map``, and ``transform_fn/``, a SavedModel whose attribute ``transform_fn`` is the graph. The
-SavedModel is written as tensorflow-transform's own code does it (``impl_helper._trace_and_write_transform_fn``), with signatures besides.
+SavedModel has what tensorflow-transform's own code gives it (``impl_helper._trace_and_write_transform_fn``), and signatures besides.
 """
 
 from __future__ import annotations
@@ -12,16 +12,21 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.encode_plan import EncodePlan
-from beam_pipelines.schema import schema_to_text
+from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.transform_graph.cut import cut
-from beam_pipelines.transform_graph.ragged import encode_tensors, from_ragged
-from beam_pipelines.transform_graph.signatures import make_signatures
+from beam_pipelines.transform_graph.ragged import encode_tensors, from_ragged, needed_columns, to_ragged
+from beam_pipelines.transform_graph.signatures import make_signatures, to_dense
+from beam_pipelines.transform_graph.sparse import assemble_sparse, sparse_specs, without_sparse_features
+from beam_pipelines.transform_graph.specs import feature_spec, ragged_spec, type_spec
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from beam_pipelines.encodings.vocabulary_asset import Tables
 
     AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
 
@@ -57,76 +62,104 @@ def write_transform_graph(
     if preprocessing is None and names != set(plan.written):
         raise ValueError(f"found a schema of features {sorted(names)}, expected {sorted(plan.written)}")
     import tensorflow as tf
-    from tensorflow_transform import graph_context, impl_helper
-    from tensorflow_transform.saved import saved_transform_io_v2
 
     raw_schema = _columns_only(raw_schema, plan.columns.names)
-    raw_spec = _feature_spec(raw_schema)
+    graph = _Graph(plan, encoded_schema, os.path.join(folder, "vocabularies"), preprocessing)
     module = tf.Module()
-    graph = _Graph(
-        plan, _feature_spec(encoded_schema), os.path.join(folder, "vocabularies"), module, label, preprocessing
-    )
-    type_specs = impl_helper.get_type_specs_from_feature_specs(raw_spec)
-    context = graph_context.TFGraphContext(module_to_export=module, temp_dir=None, evaluated_replacements=None)
-    traced = saved_transform_io_v2.trace_and_update_module(
-        module,
-        impl_helper.get_traced_transform_fn(graph, type_specs, context),
-        TRANSFORM_FN,
-        strip_control_dependencies=False,
-    )
-    known = cut(traced, {label} if label is not None else ())
-    signatures = make_signatures(
-        known.apply,
-        {name: raw_spec[name] for name in known.inputs},
-        {name: type_specs[name] for name in known.inputs},
-    )
+    raw_spec = feature_spec(raw_schema)
+    module.transform_fn = graph.transform_fn(raw_spec, label)
+    signatures = graph.signatures(raw_spec, label)
+    module.tables, module.preprocessing = list(graph.tables.values()), graph.own
     tf.saved_model.save(module, os.path.join(folder, TRANSFORM_FN), signatures)
     _make_reproducible(os.path.join(folder, TRANSFORM_FN))
     graph.remove_files()
-    _write(folder, RAW_SCHEMA, schema_to_text(raw_schema))
-    _write(folder, ENCODED_SCHEMA, schema_to_text(encoded_schema))
+    _write(folder, RAW_SCHEMA, _to_text(raw_schema))
+    _write(folder, ENCODED_SCHEMA, _to_text(encoded_schema))
     _write(folder, ASSET_MAP, json.dumps(_asset_map(graph.asset_names, folder, preprocessing), sort_keys=True).encode())
 
 
 class _Graph:
-    """A ``preprocessing_fn`` of tensorflow-transform's convention, whose analysis is done."""
+    """Traces the encodings, and after them the recipe's own function.
 
-    def __init__(
-        self,
-        plan: EncodePlan,
-        spec: Mapping[str, Any],
-        assets: str,
-        module: tf.Module,
-        label: str | None,
-        preprocessing: str | None,
-    ) -> None:
+    Attributes:
+      asset_names: feature -> name of its vocabulary's file, if it has one.
+      tables: of the vocabularies.
+      own: the SavedModel of the recipe's own function, or ``None``.
+    """
+
+    def __init__(self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None) -> None:
+        own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
+        self._plan, self._spec, self._assets = plan, feature_spec(without_sparse_features(schema)), assets
+        self._sparse = sparse_specs(schema)
+        self.asset_names = _asset_names((chain.name for chain in plan.chains), _assets_of(own))
+        self.tables: Tables = {}
+        self.own = _load(own) if own else None
+
+    def transform_fn(self, raw_spec: Mapping[str, Any], label: str | None) -> Any:
+        """Returns the concrete function that tensorflow-transform looks for: from what is parsed to what is parsed.
+
+        All encodings are in it, none in a function that it calls: so tensorflow-transform sees which features need which columns.
+        """
         import tensorflow as tf
 
-        own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
-        self._plan, self._spec, self._assets, self._label = plan, spec, assets, label
-        self.asset_names = _asset_names((chain.name for chain in plan.chains), _assets_of(own))
-        self._own = None
-        if own:
-            module.preprocessing = tf.saved_model.load(own)
-            self._own = module.preprocessing.transform_fn
+        def transform_fn(inputs: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
+            if self.own is None or label is None:
+                return assemble_sparse(self._outputs(inputs, set(self._spec), self._spec), self._sparse)
+            known = self._outputs(inputs, set(self._spec) - {label}, self._spec)
+            return known | self._outputs(inputs, {label}, self._spec)
 
-    def __call__(self, raw: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
-        # The label comes last, and by itself, so that the rest can be cut from it (``cut.py``).
-        features = {name for name in self._spec if name != self._label}
-        outputs = self._outputs(raw, features)
-        return outputs if self._label is None else outputs | self._outputs(raw, {self._label})
+        signature = [{name: type_spec(spec) for name, spec in raw_spec.items()}]
+        return tf.function(transform_fn, input_signature=signature, autograph=False).get_concrete_function()
 
-    def _outputs(self, raw: Mapping[str, AnyTensor], names: Collection[str]) -> dict[str, AnyTensor]:
+    def signatures(self, raw_spec: Mapping[str, Any], label: str | None) -> dict[str, Any]:
+        """Returns the signatures: without the label, and from dense and ragged tensors, which need no detour over sparse ones."""
+        import tensorflow as tf
+
+        names = {name for name in self._spec if name != label}
+        spec = {name: ragged_spec(self._spec[name]) for name in names}
+        left_out = set(self._spec) - names
+        taken = names if self.own is None else cut(self.own.transform_fn, left_out).inputs
+        columns = needed_columns(self._plan, taken)
+        parsed = {name: ragged_spec(spec) for name, spec in raw_spec.items() if name in columns}
+
+        def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
+            return to_dense(self._outputs(inputs, names, spec))
+
+        # Traced once, and called by both signatures.
+        signature = [{name: type_spec(spec) for name, spec in parsed.items()}]
+        traced = tf.function(known, input_signature=signature, autograph=False).get_concrete_function()
+        return make_signatures(traced, parsed)
+
+    def _outputs(
+        self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
+    ) -> dict[str, AnyTensor]:
         """Builds some of the outputs."""
-        if self._own is None:
-            ragged = encode_tensors(self._plan, raw, names, self._assets, self.asset_names)
-            return {name: from_ragged(name, tensor, self._spec[name]) for name, tensor in ragged.items()}
-        part = cut(self._own, set(self._spec) - set(names))
-        encoded = encode_tensors(self._plan, raw, part.inputs, self._assets, self.asset_names)
-        specs = self._own.structured_input_signature[0][0]
-        return part.apply(
-            {name: from_ragged(name, tensor, _parsed_as(specs[name])) for name, tensor in encoded.items()}
-        )
+        if self.own is None:
+            return self._encoded(raw, names, spec)
+        function = self.own.transform_fn
+        part = cut(function, set(self._spec) - set(names))
+        taken = function.structured_input_signature[0][0]
+        return part.apply(self._encoded(raw, part.inputs, {name: _parsed_as(taken[name]) for name in part.inputs}))
+
+    def _encoded(
+        self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
+    ) -> dict[str, AnyTensor]:
+        """Builds some features of the plan, as a feature spec says."""
+        import tensorflow as tf
+
+        needed = needed_columns(self._plan, names)
+        columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in needed}
+        # What is encoded value by value keeps its row splits, and so its places in the sparse tensor.
+        sources = {
+            columns[name].row_splits.ref(): tensor
+            for name, tensor in raw.items()
+            if name in columns and isinstance(tensor, tf.SparseTensor)
+        }
+        ragged = encode_tensors(self._plan, columns, names, self._assets, self.asset_names, self.tables)
+        return {
+            name: from_ragged(name, tensor, spec[name], sources.get(tensor.row_splits.ref()))
+            for name, tensor in ragged.items()
+        }
 
     def remove_files(self) -> None:
         """Removes the vocabularies' files, once the SavedModel has copies of them."""
@@ -145,30 +178,34 @@ def _parsed_as(spec: Any) -> Any:
 
 
 def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2.Schema:
-    """Returns the schema without features that are no columns."""
+    """Returns the schema without features that are no columns, and without those that are made of several."""
     known = set(names)
-    result = schema_pb2.Schema()
-    result.CopyFrom(schema)
+    result = without_sparse_features(schema)
     del result.feature[:]
     result.feature.extend(feature for feature in schema.feature if feature.name in known)
     return result
 
 
-def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
-    from tensorflow_transform.tf_metadata import schema_utils
+def _load(saved_model: str) -> Any:
+    """Returns a SavedModel of tensorflow-transform's, which knows operations that TensorFlow does not."""
+    import tensorflow as tf
+    import tensorflow_transform  # noqa: F401
 
-    spec: dict[str, Any] = schema_utils.schema_as_feature_spec(schema).feature_spec
-    return spec
+    return tf.saved_model.load(saved_model)
+
+
+def _to_text(schema: schema_pb2.Schema) -> bytes:
+    """Returns a schema as ``schema.schema_to_text`` does, without what that module loads."""
+    text: str = text_format.MessageToString(schema, as_utf8=True)
+    return text.encode()
 
 
 def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """Returns the file name of each feature's vocabulary, if it has one: as tensorflow-transform would, and each once."""
-    from tensorflow_transform.analyzers import sanitized_vocab_filename
-
     names: dict[str, str] = {}
     used = set(taken)
     for feature in dict.fromkeys(features):
-        name = plain = sanitized_vocab_filename(feature)
+        name = plain = file_name(feature)
         number = 2
         while name in used:
             name, number = f"{plain}_{number}", number + 1

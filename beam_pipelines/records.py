@@ -1,0 +1,40 @@
+"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from beam_pipelines.errors import DataError
+from beam_pipelines.serialize import serialize_batch
+from beam_pipelines.serialize_sequence import serialize_sequences
+
+
+def records_of(
+    batch: pa.RecordBatch, record: str | None, lists: Collection[str] = ()
+) -> pa.BinaryArray | pa.LargeBinaryArray:
+    """Returns the bytes of one record for each row, without nulls.
+
+    Args:
+      batch: features as columns.
+      record: the column whose values are the records, or ``None``.
+      lists: names of the features that are feature lists; if there are any, records are tf.SequenceExamples, else tf.Examples.
+
+    Raises:
+      DataError: a null where the value is to be the record.
+    """
+    if record is None:
+        return serialize_sequences(batch, lists) if lists else serialize_batch(batch)
+    values = batch.column(record)
+    if values.null_count:
+        raise DataError(missing_records(record, values.null_count))
+    return values.cast(pa.binary())
+
+
+def missing_records(record: str, nulls: int) -> str:
+    """Returns the message for rows without the value that is to be their record."""
+    return (
+        f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing was written. Leave them out "
+        f"with 'filter: {record} IS NOT NULL'."
+    )

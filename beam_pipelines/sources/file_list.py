@@ -1,0 +1,61 @@
+"""Lists of very many files, kept in a file of their own: a job carries its plan in a hundred places, and unpacks it in as many."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import google_crc32c
+import pyarrow as pa
+
+from beam_pipelines import files
+from beam_pipelines.plan import FileInfo, SourcePlan
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(FileInfo))
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredFiles(Sequence[FileInfo]):
+    """A source's files, in order, as they stand in an Arrow file, which a process reads once.
+
+    Attributes:
+      path: of the Arrow file, which is named after its content.
+      length: number of files.
+    """
+
+    path: str
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(self.length)
+            return _infos(_read(self.path).slice(start, stop - start))
+        return _infos(_read(self.path).slice(range(self.length)[index], 1))[0]
+
+
+def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
+    """Returns the plan of a source with its list of files in a file in a folder; of one without small files, as it is."""
+    if not plan.ranges or plan.ranges[0].members == (0, 0):
+        return plan
+    table = pa.table({name: [getattr(file, name) for file in plan.files] for name in _FIELDS})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    path = files.join(folder, f"files-{google_crc32c.value(data):08x}-{len(data)}.arrow")
+    files.write_bytes(path, data)
+    return dataclasses.replace(plan, files=StoredFiles(path, len(plan.files)))
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: str) -> pa.Table:
+    return pa.ipc.open_file(pa.BufferReader(files.read_bytes(path))).read_all().combine_chunks()
+
+
+def _infos(table: pa.Table) -> tuple[FileInfo, ...]:
+    return tuple(FileInfo(**row) for row in table.to_pylist())

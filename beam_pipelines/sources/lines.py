@@ -1,0 +1,96 @@
+"""Text as it is: each line is a row of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.columns import parse_type
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.pieces import Rejected
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import bad_rows, inference, payloads, text
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.csv_ranges import NEWLINE, RETURN, Dialect, Positions
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+
+COLUMN = "line"
+
+
+class Lines:
+    """Files of lines that end in a line feed, or in a carriage return and a line feed."""
+
+    suffixes = ()
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*payloads.check(source, "Lines", "file of lines"), *no_zlib(source)]
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return compression_of(source, path) == "none"
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        for sampled in inference.sample_rounds(source, files):
+            if any(body.data for _, body in text.sample_bodies(source, sampled, text.LINES)):
+                return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
+        raise DataError(f"{files[0].path}: found no lines, expected data. Check 'path' of the source.")
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        for body in text.read_bodies(plan.source, range_, quote_states, text.LINES):
+            *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+
+def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
+    """Cuts text into lines.
+
+    Returns:
+      The lines without their ends, empty ones among them, and where each begins. What follows the last line end is a line if it
+      is not empty.
+    """
+    characters = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(characters == NEWLINE)
+    starts = np.concatenate([np.zeros(1, np.int64), ends + 1])
+    dropped = np.concatenate([ends, ends[(ends > 0) & (characters[ends - 1] == RETURN)] - 1])
+    if starts[-1] == len(data):
+        starts = starts[:-1]
+    kept = np.delete(characters, dropped) if len(dropped) else characters
+    begins = np.append(starts, len(data))
+    offsets = (begins - np.searchsorted(np.sort(dropped), begins)).astype(np.int32)
+    lines = pa.Array.from_buffers(
+        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))]
+    )
+    return lines, starts
+
+
+def _read_body(
+    plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    lines, starts = split_lines(body.data)
+    numbers = text.LineNumbers(plan.source, file, body)
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for found in bad_rows.sift(lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)):
+        if isinstance(found, BadRow):
+            where = f"line {numbers.line(int(starts[found.number]))}"
+            shown = bad_rows.clip(lines[found.number].as_py().decode(errors="backslashreplace"))
+            reason = f"found bytes that are not UTF-8, expected text. Mend the line, or declare 'types: {{{COLUMN}: bytes}}'."
+            bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
+            if not reject:
+                raise DataError(bad.describe())
+            rejected.append(bad)
+        else:
+            good.append(found)
+    return combine(good, plan.schema), tuple(rejected)

@@ -1,0 +1,47 @@
+"""What formats share whose rows are one value each, which nobody looks into: lines, and the payloads of TFRecord files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beam_pipelines.errors import Problem
+from beam_pipelines.plan import SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import tables
+from beam_pipelines.sources.format import Contents, problem
+
+_TYPES = ("text", "bytes")
+
+
+def check(source: Source, name: str, files: str) -> list[Problem]:
+    """Returns the options of the source that a format of one column cannot honour.
+
+    Args:
+      source: of the recipe.
+      name: of the format, for messages.
+      files: what messages call its files.
+    """
+    problems = tables.check_text_options(source, name)
+    if source.nulls != Source.nulls:
+        problems.append(problem(source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."))
+    problems += [
+        problem(source, "types", f"column '{column}': found {type_}, expected text or bytes.")
+        for column, type_ in source.types.items()
+        if type_ not in _TYPES
+    ]
+    return problems
+
+
+def contents_of(column: str, type_: pa.DataType) -> Contents:
+    """Returns what files hold whose only column is of a type."""
+    schema = pa.schema([(column, type_)])
+    return Contents((column,), schema, schema)
+
+
+def convert(values: pa.BinaryArray, plan: SourcePlan) -> pa.RecordBatch:
+    """Returns payloads as the plan's column.
+
+    Raises:
+      pa.ArrowInvalid: a payload that should be text is not UTF-8.
+    """
+    return pa.RecordBatch.from_arrays([values.cast(plan.schema.field(0).type)], schema=plan.schema)

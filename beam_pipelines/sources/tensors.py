@@ -1,0 +1,127 @@
+"""Arrays as serialized tensors, as ``tf.io.parse_tensor`` reads them, written without TensorFlow.
+
+Each keeps its own shape and the type that it has in the file, which no feature of an example does. The bytes are those of
+``tf.io.serialize_tensor``. Format: tensorflow/core/framework/{tensor,tensor_shape,types}.proto.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
+from beam_pipelines.sources import shapes
+
+_NUMBER_FOR_TYPE = {
+    pa.float32(): 1,
+    pa.float64(): 2,
+    pa.int32(): 3,
+    pa.uint8(): 4,
+    pa.int16(): 5,
+    pa.int8(): 6,
+    pa.string(): 7,
+    pa.large_string(): 7,
+    pa.binary(): 7,
+    pa.large_binary(): 7,
+    pa.int64(): 9,
+    pa.bool_(): 10,
+    pa.uint16(): 17,
+    pa.float16(): 19,
+    pa.uint32(): 22,
+    pa.uint64(): 23,
+}
+_BYTES = 7
+# Field numbers of TensorProto with their wire types: dtype, tensor_shape, tensor_content, string_val; and of its dimensions.
+_DTYPE, _SHAPE, _CONTENT, _STRING = b"\x08", b"\x12", b"\x22", b"\x42"
+_DIMENSION, _SIZE = b"\x12", b"\x08"
+
+
+def can_be_tensor(type_: pa.DataType) -> bool:
+    """Whether a TensorFlow type holds the values of a type, alone or in lists."""
+    return shapes.leaf(type_) in _NUMBER_FOR_TYPE
+
+
+def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
+    """Serializes each value as a tensor of its own shape: of a scalar (), of a list [n], of a list of lists [m, n].
+
+    Args:
+      array: numbers, bools, text or bytes, or lists of any depth. Null stays null.
+
+    Raises:
+      pa.ArrowInvalid: a null inside a list, or lists of several lengths where an array has them in one dimension.
+    """
+    fixed = shapes.shape_of_type(array.type)
+    array = shapes.stored_array(array)
+    present = is_valid(array)
+    dimensions, values = _dimensions(array.drop_null())
+    if fixed is not None:
+        # Arrow's tensors are stored as lists of one level; and of empty dimensions the type alone knows the others.
+        dimensions = np.tile(np.array(fixed, np.int64), (len(dimensions), 1))
+    if values.null_count:
+        raise pa.ArrowInvalid("a null inside a list")
+    counts = dimensions.prod(axis=1)
+    number = _NUMBER_FOR_TYPE[values.type]
+    payloads = _texts(values, counts) if number == _BYTES else _numbers(values, counts)
+    sizes = byte_lengths(payloads)
+    distinct, inverse = np.unique(dimensions, axis=0, return_inverse=True)
+    heads = pa.array([_head(number, shape) for shape in distinct.tolist()], pa.binary()).take(
+        pa.array(inverse.reshape(-1))
+    )
+    parts = [heads]
+    if number != _BYTES:
+        parts.append(by_length(sizes, lambda size: _CONTENT + varint(size) if size else b""))
+    tensors = pc.binary_join_element_wise(*parts, payloads, b"")
+    if array.null_count:
+        places = np.where(present, np.cumsum(present) - 1, -1)
+        tensors = tensors.take(pa.array(places, mask=~present))
+    return tensors
+
+
+def _dimensions(rows: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Returns the shape of each row, n × depth, and all values in order.
+
+    A dimension below an empty one is 0.
+    """
+    count, owners = len(rows), np.arange(len(rows), dtype=np.int64)
+    dimensions = np.zeros((count, shapes.depth(rows.type)), np.int64)
+    for dimension in range(dimensions.shape[1]):
+        if rows.null_count:
+            raise pa.ArrowInvalid("a null inside a list")
+        lengths = np.diff(offsets_of(rows))
+        np.maximum.at(dimensions[:, dimension], owners, lengths)
+        if (lengths != dimensions[owners, dimension]).any():
+            raise pa.ArrowInvalid("lists of several lengths in one dimension of an array")
+        owners, rows = np.repeat(owners, lengths), rows.flatten()
+    return dimensions, rows
+
+
+def _head(number: int, shape: list[int]) -> bytes:
+    sizes = [_SIZE + varint(size) if size else b"" for size in shape]
+    dimensions = b"".join(_DIMENSION + varint(len(size)) + size for size in sizes)
+    return _DTYPE + varint(number) + _SHAPE + varint(len(dimensions)) + dimensions
+
+
+def _numbers(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    width = values.type.bit_width // 8
+    data = b"" if not len(values) else values.buffers()[1].slice(values.offset * width, len(values) * width)
+    return _cut(data, _ends(counts) * width)
+
+
+def _texts(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
+    heads = by_length(byte_lengths(values), lambda length: _STRING + varint(length))
+    joined = pc.binary_join_element_wise(heads, values.cast(pa.binary()), b"")
+    offsets = offsets_of(joined)
+    return _cut(joined.buffers()[2] or b"", offsets[_ends(counts)])
+
+
+def _ends(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _cut(data: bytes | pa.Buffer, offsets: npt.NDArray[np.int64]) -> pa.BinaryArray:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -1,0 +1,167 @@
+"""Trains a model on clicks: will this reader click this article?
+
+  python examples/ctr/generate.py --output .demo/ctr-data
+  beam-pipelines convert examples/ctr/recipe.yaml --date 2026-11-21 --output 'out/ctr/{date}'
+  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-22 --split train --output 'out/ctr/{date}'
+  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-23 --output 'out/ctr/{date}'
+  python examples/train_ctr.py out/ctr/2026-11-21 out/ctr/2026-11-22 --test out/ctr/2026-11-23
+
+It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted, and writes ``model.keras``. It takes what a dataset has: ids are embedded, vectors of numbers are taken as they are,
+and sparse rows, as of libsvm files, are embedded value by value. Labels above 0 count as 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import tensorflow as tf
+from training import add_arguments, make_strategy, print_scores, train
+
+from beam_pipelines import dataset
+
+# So many numbers stand for an id. More learn more of a day by heart, and know less of the next one.
+DIMENSIONS = 4
+
+
+class Inputs(NamedTuple):
+    """What the model takes of a dataset: names of features.
+
+    Attributes:
+      ids: one id a row -> how many ids there are.
+      numbers: a vector of numbers -> its length.
+      sparse: some places of a long vector, and what stands there -> its length.
+    """
+
+    ids: Mapping[str, int]
+    numbers: Mapping[str, int]
+    sparse: Mapping[str, int]
+
+
+def main() -> None:
+    """Trains, and says what the model is worth."""
+    arguments = read_arguments()
+    keras.utils.set_random_seed(7)
+    inputs = find_inputs(dataset.info(arguments.folders), arguments.raw)
+    strategy = make_strategy(arguments.cpus)
+    with strategy.scope():
+        model = make_model(inputs, arguments.learning_rate)
+    print(f"{len(model.inputs)} inputs, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
+    load = functools.partial(load_rows, inputs, arguments)
+    # A day that came later may have no rows that are held back.
+    with_eval = [folder for folder in arguments.folders if "eval" in dataset.info(folder).splits]
+    held_back = load(with_eval, "eval") if with_eval else None
+    train(model, load(arguments.folders, "train"), held_back, arguments.epochs, arguments.output)
+    model.save(arguments.output / "model.keras")
+    if held_back is not None:
+        print_scores("eval", model, held_back)
+    if arguments.test:
+        print_scores("another day", model, load(arguments.test))
+
+
+def read_arguments() -> argparse.Namespace:
+    """Returns what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", help="datasets, whose splits train and eval are trained on and held back")
+    parser.add_argument("--test", help="a dataset of another day, all of which is held back")
+    parser.add_argument(
+        "--raw", type=read_raw, default={}, help="NAME=LENGTH of a feature that is float32 as raw bytes"
+    )
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/ctr-model"))
+    parser.add_argument("--learning_rate", type=float, default=0.002)
+    add_arguments(parser, epochs=2, batch_size=512)
+    return parser.parse_args()
+
+
+def read_raw(text: str) -> dict[str, tf.TensorSpec]:
+    """Returns what a row of a feature holds as raw bytes, as ``dataset.load`` takes it, of a text such as ``numbers=10``."""
+    name, _, length = text.partition("=")
+    return {name: tf.TensorSpec([int(length)], tf.float32)}
+
+
+def find_inputs(info: dataset.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
+    """Returns the features that a model can take as they are: ids with a domain, numbers that are never missing, sparse vectors."""
+    categories = {
+        feature.name: feature.int_domain.max + 1
+        for feature in info.schema().feature
+        if feature.int_domain.is_categorical and feature.name != info.label
+    }
+    numbers = {name: row.shape[0] for name, row in raw.items()}
+    sparse = {}
+    for name, parser in info.feature_spec().items():
+        if isinstance(parser, tf.io.SparseFeature):
+            sparse[name] = tf.nest.flatten(parser.size)[-1]  # of libffm, places have a field before their index
+        elif isinstance(parser, tf.io.FixedLenFeature) and parser.dtype == tf.float32 and name != info.label:
+            (numbers[name],) = parser.shape
+    return Inputs(categories, numbers, sparse)
+
+
+def load_rows(
+    inputs: Inputs, arguments: argparse.Namespace, folders: str | Sequence[str], split: str | None = None
+) -> tf.data.Dataset:
+    """Loads batches of what the model takes, and labels, float32 [batch, 1]: 1 where the dataset's are above 0."""
+
+    def prepare(features: dict[str, Any], label: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        for name in inputs.sparse:
+            features |= padded(name, features.pop(name))
+        return features, tf.cast(label > 0, tf.float32)
+
+    names = [*inputs.ids, *inputs.numbers, *inputs.sparse]
+    batches = dataset.load(
+        folders,
+        split,
+        features=names,
+        raw=arguments.raw,
+        batch_size=arguments.batch_size,
+        shuffle=split == "train",
+        seed=7 if split == "train" else None,
+    )
+    return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:
+    """Returns the places and the values of sparse rows as dense tensors [batch, most of a row]; a value of 0 fills up."""
+    rows, count = sparse.indices[:, 0], sparse.dense_shape[0]
+    places = tf.RaggedTensor.from_value_rowids(sparse.indices[:, -1], rows, count)
+    values = tf.RaggedTensor.from_value_rowids(tf.cast(sparse.values, tf.float32), rows, count)
+    return {f"{name}_places": places.to_tensor(), f"{name}_values": values.to_tensor()}
+
+
+def make_model(inputs: Inputs, learning_rate: float) -> keras.Model:
+    """Returns a wide and deep model: each id has a weight of its own and some numbers that go into a network, with all other numbers."""
+    tensors, wide, deep = {}, [], []
+    for name, length in inputs.numbers.items():
+        tensors[name] = keras.Input([length], name=name, dtype="float32")
+        deep.append(tensors[name])
+    for name, size in inputs.ids.items():
+        tensors[name] = keras.Input([1], name=name, dtype="int64")
+        for parts, width in ((wide, 1), (deep, DIMENSIONS)):
+            embedding = keras.layers.Embedding(size, width, name=f"{name}_{width}")
+            parts.append(keras.layers.Flatten()(embedding(tensors[name])))
+    for name, size in inputs.sparse.items():
+        places = tensors[f"{name}_places"] = keras.Input([None], name=f"{name}_places", dtype="int64")
+        values = tensors[f"{name}_values"] = keras.Input([None], name=f"{name}_values", dtype="float32")
+        for parts, width in ((wide, 1), (deep, DIMENSIONS)):
+            embedding = keras.layers.Embedding(size, width, name=f"{name}_{width}")
+            # The sum of the embeddings of a row's places, each times the value there.
+            parts.append(keras.layers.Flatten()(keras.layers.Dot(axes=1)([values, embedding(places)])))
+    hidden = keras.layers.Concatenate()(deep) if len(deep) > 1 else deep[0]
+    for units in (32, 16):
+        hidden = keras.layers.Dense(units, activation="relu")(hidden)
+    score = keras.layers.Add()([*wide, keras.layers.Dense(1)(hidden)]) if wide else keras.layers.Dense(1)(hidden)
+    model = keras.Model(tensors, keras.layers.Activation("sigmoid", name="clicked")(score))
+    metrics = ["accuracy", keras.metrics.AUC(name="auc")]
+    optimizer = keras.optimizers.Adam(learning_rate)
+    model.compile(optimizer=optimizer, loss="binary_crossentropy", metrics=metrics, jit_compile=False)
+    return model
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Trains a classifier on a dataset of images: folders, CIFAR or IDX files, whatever its recipe read them from.
+
+  beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
+  python examples/train_image.py out/cifar10
+
+It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted, writes ``model.keras``, and
+compares itself with always giving the most frequent class. What the images, the classes and the splits are, the dataset knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+from collections.abc import Sequence
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from training import add_arguments, make_strategy, train
+
+from beam_pipelines import dataset
+
+IMAGE = "image/encoded"
+LABEL = "image/class/label"
+
+
+def main() -> None:
+    """Trains, saves, evaluates."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", help="its folder or URL")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/image-model"))
+    parser.add_argument("--feature", default=IMAGE, help="the feature that holds the images")
+    parser.add_argument("--held_back", help="the split to evaluate on; default: the dataset's second")
+    parser.add_argument("--image_size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), help="resize images to it")
+    parser.add_argument("--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB")
+    add_arguments(parser, epochs=10, batch_size=128)
+    arguments = parser.parse_args()
+    keras.utils.set_random_seed(7)
+    strategy = make_strategy(arguments.cpus)
+    info = dataset.info(arguments.dataset)
+    learned, *others = info.splits
+    batches = load(info, learned, arguments, shuffle=True)
+    held_back = load(info, arguments.held_back or others[0], arguments, shuffle=False)
+    classes = class_names(info)
+    shape = batches.element_spec[0].shape[1:]
+    with strategy.scope():
+        model = make_model(shape, len(classes))
+    print(f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}")
+    print(f"{model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
+    train(model, batches, held_back, arguments.epochs, arguments.output)
+    model.save(arguments.output / "model.keras")
+    evaluate(model, held_back)
+
+
+def load(info: dataset.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool) -> tf.data.Dataset:
+    """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their classes, int64 [batch]."""
+    batches = dataset.load(
+        info.folder,
+        split,
+        features=[arguments.feature],
+        label=info.label or LABEL,
+        images=arguments.feature,
+        image_size=arguments.image_size,
+        image_channels=arguments.channels,
+        batch_size=arguments.batch_size,
+        shuffle=shuffle,
+        seed=7,
+    )
+
+    def pair(features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # A label of several values is one-hot.
+        return features[arguments.feature], label[:, 0] if label.shape[1] == 1 else tf.argmax(label, 1)
+
+    return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def class_names(info: dataset.Info) -> Sequence[str]:
+    """Returns the names of the classes, or their numbers if they have no names."""
+    label = next(feature for feature in info.schema().feature if feature.name == (info.label or LABEL))
+    sizes = [dim.size for dim in label.shape.dim]
+    count = sizes[0] if sizes and sizes[0] > 1 else label.int_domain.max + 1
+    names = info.class_names() or [str(number) for number in range(count)]
+    if len(names) < 2:
+        raise SystemExit(
+            f"{label.name}: its classes have no names, so the schema has to say how many there are (int_domain)."
+        )
+    return names
+
+
+def make_model(shape: Sequence[int], classes: int) -> keras.Model:
+    """Returns a small convolutional network: a block for each halving of the image, down to 4 pixels or so, at most five."""
+    image = keras.Input(shape, dtype="uint8")
+    hidden = keras.layers.Rescaling(1 / 255)(image)
+    blocks = min(5, max(1, int(np.log2(min(shape[:2]))) - 2))
+    for block in range(blocks):
+        hidden = keras.layers.Conv2D(32 * 2**block, 3, padding="same", activation="relu")(hidden)
+        hidden = keras.layers.MaxPooling2D()(hidden)
+    hidden = keras.layers.Dense(128, activation="relu")(keras.layers.Flatten()(hidden))
+    hidden = keras.layers.Dropout(0.2)(hidden)
+    model = keras.Model(image, keras.layers.Dense(classes, activation="softmax")(hidden))
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"], jit_compile=False)
+    return model
+
+
+def evaluate(model: keras.Model, held_back: tf.data.Dataset) -> None:
+    """Prints how good the model is, beside always giving the class that is the most frequent one there."""
+    found = model.evaluate(held_back, verbose=0, return_dict=True)
+    labels = np.concatenate([label.numpy() for _, label in held_back])
+    print(f"\n{len(labels):,} images held back  accuracy")
+    print(f"majority class      {np.bincount(labels).max() / len(labels):.4f}")
+    print(f"model               {found['accuracy']:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What the training examples share: the devices to train on, training that goes on where it was interrupted, and what the result is worth."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def add_arguments(parser: argparse.ArgumentParser, epochs: int, batch_size: int) -> None:
+    """Adds the options that every example has, with their defaults."""
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--batch_size", type=int, default=batch_size, help="rows of a batch, all devices together")
+    parser.add_argument(
+        "--cpus", type=int, default=0, help="train on so many virtual CPU devices, to try out distribution"
+    )
+
+
+def make_strategy(cpus: int) -> tf.distribute.Strategy:
+    """Returns the strategy for all GPUs; or, to try out distribution, for so many virtual CPU devices."""
+    if not cpus:
+        return tf.distribute.MirroredStrategy()
+    devices = [tf.config.LogicalDeviceConfiguration()] * cpus
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(cpus)])
+
+
+def train(
+    model: keras.Model, batches: tf.data.Dataset, held_back: tf.data.Dataset | None, epochs: int, output: pathlib.Path
+) -> None:
+    """Trains; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
+    backup = keras.callbacks.BackupAndRestore(str(output / "backup"))
+    history = model.fit(batches, validation_data=held_back, epochs=epochs, callbacks=[backup], shuffle=False, verbose=2)
+    print(f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps each")
+
+
+def print_scores(name: str, model: keras.Model, batches: tf.data.Dataset) -> None:
+    """Prints how well a model tells labels 0 and 1 apart, beside giving every row the share of ones.
+
+    Args:
+      name: of the rows.
+      model: compiled with the loss ``binary_crossentropy`` and the metrics ``accuracy`` and ``auc``.
+      batches: pairs of features and label.
+    """
+    found = model.evaluate(batches, verbose=0, return_dict=True)
+    share = np.concatenate([label.numpy() for _, label in batches]).mean()
+    base = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    print(f"\non {name:14} accuracy  log loss     AUC")
+    print(f"majority class    {max(share, 1 - share):.4f}    {base:.4f}  0.5000")
+    print(f"model             {found['accuracy']:.4f}    {found['loss']:.4f}  {found['auc']:.4f}")
