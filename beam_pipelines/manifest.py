@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from beam_pipelines import __version__, days, files
 from beam_pipelines.account import Account
-from beam_pipelines.columns import type_name
+from beam_pipelines.columns import column_type, parse_type, type_name
 from beam_pipelines.errors import DataError
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import Recipe, normalised, recipe_hash
@@ -110,7 +110,7 @@ def _source_entry(plan: SourcePlan, account: Account) -> dict[str, Any]:
     source = account.sources[plan.source.name]
     return {
         "format": plan.format,
-        "columns": {field.name: type_name(field.type) for field in plan.read_schema},
+        "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
         "labels": {name: list(names) for name, names in plan.labels.items()},
         "read": source.read,
         "rejected": source.rejected,
@@ -129,6 +129,15 @@ def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, int]]]:
         yield range_.file.path, range_.end, {"files": end - first}
     for file in () if gathered else plan.files:
         yield file.path, file.size_bytes, {}
+
+
+def _type_name(type_: pa.DataType) -> str:
+    """Returns the recipe's name of a type that is read, so that ``types:`` takes it; of a timestamp with a zone, which becomes UTC, its plain one."""
+    try:
+        parse_type(type_name(type_))
+    except ValueError:
+        return type_name(column_type(type_) or type_)
+    return type_name(type_)
 
 
 def write_manifest(folder: str, manifest: Manifest, name: str = FILE_NAME) -> None:

@@ -37,7 +37,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tmp_path = tmp_path_factory.mktemp("trips")
     rows = [f"{number},{('ulm', 'bonn', 'köln')[number % 3]}" for number in range(60)]
     (tmp_path / "trips.csv").write_text("km,town\n" + "\n".join(rows) + "\n,lunar\n" * 20)
-    (tmp_path / "towns.csv").write_text("town,size\nulm,1\nbonn,2\nköln,3\n")
+    # A timestamp with a zone has no type of its own in recipes.
+    towns = [f"{town},{size},2013-01-0{size}T00:00:00Z" for size, town in enumerate(("ulm", "bonn", "köln"), start=1)]
+    (tmp_path / "towns.csv").write_text("town,size,since\n" + "\n".join(towns) + "\n")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 0
     return tmp_path
