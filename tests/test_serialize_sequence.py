@@ -89,6 +89,11 @@ def test_bytes_equal_tensorflow(drawn: tuple[pa.RecordBatch, list[str]]) -> None
     assert serialize_sequences(batch, lists).to_pylist() == by_tensorflow(batch, lists)
 
 
+def _as_tfx_bsl(step: object) -> object:
+    """Returns what tfx-bsl 1.21 makes of a step: of integers in feature lists it keeps 32 bits, whoever wrote them."""
+    return (step + 2**31) % 2**32 - 2**31 if isinstance(step, int) else step
+
+
 @given(batches())
 @settings(max_examples=100, deadline=None)
 def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
@@ -108,7 +113,7 @@ def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) 
             scalars = value if isinstance(value, list) else [value]
             plain = [step.encode() if isinstance(step, str) else step for step in scalars]
             if name in lists:
-                assert own == [None if step is None else [step] for step in plain]
+                assert own == [None if step is None else [_as_tfx_bsl(step)] for step in plain]
             elif plain:
                 assert own == plain
 
