@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from beam_pipelines import hashing
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Delivery, Exchange, Parcel
-from beam_pipelines.join_exchange import Packed, cut_by_key, pack, unpack
+from beam_pipelines.join_exchange import Packed, cut_by_key, pack, send_account, unpack
 from beam_pipelines.join_index import index_keys, table_batch
 from beam_pipelines.pieces import Piece, Rejected
 from beam_pipelines.sequence_plan import GroupPlan
@@ -58,19 +58,6 @@ def _check_no_null(piece: Piece, name: str, key: str) -> None:
             f"{piece.path}, column '{name}': found null in {column.null_count:,} rows of a piece, the first one {shown}, expected a "
             f"value in every row, because the sequence's '{key}' names it. Leave such rows out with 'filter: {name} IS NOT NULL'."
         )
-
-
-def send_account(piece: Piece) -> Parcel:
-    """Sends the account of a piece to its own range."""
-    about = {
-        "part": piece.part,
-        "counts": dict(piece.counts),
-        "rejected": piece.rejected,
-        "crc32c": piece.crc32c,
-        "path": piece.path,
-    }
-    empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    return Parcel((0, piece.range_number, piece.part), {piece.range_number: pack([Packed(empty, about)])})
 
 
 def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Parcel:

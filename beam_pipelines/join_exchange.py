@@ -92,7 +92,7 @@ def send_left(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
 
 
 def send_account(piece: Piece) -> Parcel:
-    """Sends the account of a left piece to its range; accounts sort before joined rows."""
+    """Sends the account of a piece to its range; accounts sort before rows."""
     about = {
         "part": piece.part,
         "counts": dict(piece.counts),
