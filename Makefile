@@ -8,6 +8,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 DATA := .demo/flights-data
+# A command that enters a system with glibc 2.39 or later, with this folder and Python in it; empty: this system has it.
+TFX_ENTER ?=
 OUT := out/flights
 
 .DEFAULT_GOAL := help
@@ -27,11 +29,52 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not slow" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: test-remote
+test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
+	$(BIN)/python -m pytest tests/test_remote.py tests/test_remote_dataflow.py -m remote -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-slow
 test-slow: .venv/installed-dev ## Run the tests that take long
 	$(BIN)/python -m pytest -m slow $(PYTEST_OPTIONS)
+
+.PHONY: test-native
+test-native: .venv/installed-dev ## Build the C++ kernels with sanitizers, test and fuzz them (needs a C++ compiler)
+	$(BIN)/python -m pytest tests/test_native_sanitized.py -m native $(PYTEST_OPTIONS)
+
+.PHONY: test-tfx
+test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of its own (glibc 2.39 or later)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest tests/tfx -m tfx $(PYTEST_OPTIONS)
+
+.PHONY: test-tfx-all
+test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: prism
+prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
+
+.PHONY: flink
+flink: .venv/installed-dev flink-jars ## Fetch Flink (needs Java and Maven), start a cluster here and keep it until Ctrl-C
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.runners.engines
+
+.PHONY: flink-jars
+flink-jars: .engines/flink-job-server/lib .engines/flink-cluster/lib ## Fetch Flink and Beam's job server for it (needs Java and Maven)
+
+.PHONY: spark-jars
+spark-jars: .engines/spark-job-server/lib ## Fetch Spark and Beam's job server for it (needs Java and Maven)
+
+.PHONY: test-runners
+test-runners: .venv/installed-dev ## Run one suite on all runners that are installed; says which are not (make prism flink-jars spark-jars)
+	$(BIN)/python -m pytest tests/runners -m runners $(PYTEST_OPTIONS)
+
+.PHONY: test-flink
+test-flink: .venv/installed-dev flink-jars ## Run that suite on Flink alone, embedded and as a cluster that loses a TaskManager
+	$(BIN)/python -m pytest tests/runners -m "flink or flink_cluster" $(PYTEST_OPTIONS)
+
+.PHONY: test-runners-quick
+test-runners-quick: .venv/installed-dev ## Run that suite on the local runner, Prism and embedded Flink
+	$(BIN)/python -m pytest tests/runners -m "fnapi or prism or flink" $(PYTEST_OPTIONS)
 
 .PHONY: browser
 browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped
@@ -64,8 +107,19 @@ check: lint types imports test ## Everything CI runs, in its order
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .demo out build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Prism is built of the release of Beam that is pinned; Beam would download it.
+.engines/prism: constraints.txt
+	@command -v go >/dev/null || { echo "Go is not installed: Prism cannot be built. Install Go 1.25 or later." >&2; exit 1; }
+	GOBIN="$(CURDIR)/.engines" go install github.com/apache/beam/sdks/v2/go/cmd/prism@v$$(sed -n 's/^apache-beam==//p' constraints.txt)
+	@touch $@
+
+.engines/%/lib: tests/runners/maven/pom.xml tests/runners/maven/%/pom.xml
+	@command -v mvn >/dev/null && command -v java >/dev/null || { echo "Java or Maven is not installed: $* cannot be fetched. Install a JDK (17) and Maven." >&2; exit 1; }
+	mvn --quiet --batch-mode --file tests/runners/maven/pom.xml --projects $* package
+	@touch $@
 
 # An environment is made anew only when there is none; it is filled again when what has to be in it changes.
 .venv/bin/python:
@@ -82,8 +136,19 @@ define install
 	@touch $@
 endef
 
-.venv/installed-demo: pyproject.toml constraints.txt | .venv/bin/python
+# What the extension is built from: an editable install builds it in place.
+NATIVE := setup.py $(wildcard beam_pipelines/_native/*.cc beam_pipelines/_native/*.h)
+
+.venv/installed-demo: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo)
 
-.venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+.venv/installed-dev: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)test)
+
+# TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits.
+.venv-tfx/installed: pyproject.toml constraints-tfx.txt
+	@$(TFX_ENTER) $(PYTHON) -c 'import os, sys; found = os.confstr("CS_GNU_LIBC_VERSION"); \
+		sys.exit(None if tuple(map(int, found.split()[1].split("."))) >= (2, 39) else f"TFX needs glibc 2.39 or later, found {found}. See docs/tfx.md: TFX_ENTER.")'
+	$(TFX_ENTER) $(PYTHON) -m venv .venv-tfx
+	$(TFX_ENTER) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --editable '.[demo,test,tfx]'
+	@touch $@

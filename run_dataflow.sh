@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
-# Runs a recipe on Google Cloud Dataflow: checks the arguments, fills in sane defaults, prints the command and runs it.
-#
-# What is tested: the arguments, their defaults and the printed command (tests/test_repository.py). What is not: a job on
-# Dataflow itself, which needs a cloud project. Nor does this script build a worker image: name one that has
-# beam-pipelines installed with --image.
+# Runs a recipe on Google Cloud Dataflow: checks the arguments, fills in sane defaults, builds what the workers need, prints the
+# command and runs it. docs/runners.md says what was tested, and how.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: run_dataflow.sh RECIPE --output gs://BUCKET/PATH --project PROJECT --temp gs://BUCKET/PATH --image IMAGE [options] [-- options for beam-pipelines and Beam]
+Usage: run_dataflow.sh RECIPE --output gs://BUCKET/PATH --project PROJECT --temp gs://BUCKET/PATH [options] [-- options for beam-pipelines and Beam]
 
-  RECIPE             a recipe; its sources are paths that workers can read (gs://…)
+  RECIPE             a recipe, here or at a gs:// URL; its sources are gs:// URLs
   --output URL       where the dataset goes
   --project NAME     the Google Cloud project that runs the job, and pays for it
   --temp URL         for temporary files
-  --image IMAGE      container image of the workers, with beam-pipelines installed
+
+What the workers run (without either: Beam's own image, and the wheel is built here and installed by each worker when it starts):
+  --image IMAGE      a container image with beam-pipelines in it
+  --build            build IMAGE from the Dockerfile and push it first
+  --wheel FILE       install this wheel instead of one built here
 
 Options, with their defaults:
-  --region REGION    us-central1
+  --region REGION    us-central1, or what CLOUDSDK_COMPUTE_REGION says
   --staging URL      the temporary folder's /staging
   --job_name NAME    beam-pipelines-<recipe's file name>
   --machine TYPE     n2-standard-4
@@ -25,7 +26,10 @@ Options, with their defaults:
   --labels A=B,…     tool=beam-pipelines
   --flexrs           start within six hours, for less money
   --overwrite        replace a dataset that is there
-  --dry-run          print the command, do not run it
+  --no_wait          return when the job is submitted
+  --dry-run          submit to a server on this machine that speaks Dataflow's interface, with an emulated storage; nothing leaves the machine
+  --data URL=FOLDER  in a dry run: files that are to be in the emulated storage, such as gs://bucket/raw=sample; may be repeated
+  --print            print the commands, run none
 TEXT
 }
 
@@ -35,21 +39,26 @@ fail() {
   exit 2
 }
 
-recipe="" output="" project="" temp="" image="" staging="" job_name=""
-region="us-central1" machine="n2-standard-4" max_workers="20" labels="tool=beam-pipelines"
-flexrs=false overwrite=false dry_run=false
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+recipe="" output="" project="" temp="" image="" wheel="" staging="" job_name=""
+region="${CLOUDSDK_COMPUTE_REGION:-us-central1}" machine="n2-standard-4" max_workers="20" labels="tool=beam-pipelines"
+build=false flexrs=false overwrite=false no_wait=false dry_run=false print_only=false
+data=()
 
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --help | -h) usage; exit 0 ;;
+    --build) build=true; shift ;;
     --flexrs) flexrs=true; shift ;;
     --overwrite) overwrite=true; shift ;;
+    --no_wait) no_wait=true; shift ;;
     --dry-run) dry_run=true; shift ;;
+    --print) print_only=true; shift ;;
     --) shift; break ;;
-    --output | --project | --temp | --image | --region | --staging | --job_name | --machine | --max_workers | --labels)
+    --output | --project | --temp | --image | --wheel | --region | --staging | --job_name | --machine | --max_workers | --labels | --data)
       [[ $# -ge 2 ]] || fail "$1: expected a value behind it."
       [[ "$2" != --* && -n "$2" ]] || fail "$1: found '$2', expected a value."
-      printf -v "${1#--}" '%s' "$2"
+      if [[ "$1" == --data ]]; then data+=("$2"); else printf -v "${1#--}" '%s' "$2"; fi
       shift 2
       ;;
     -*) fail "found the unknown option '$1'. Options for Beam go behind a '--'." ;;
@@ -64,14 +73,24 @@ extra=("$@")
 
 [[ -n "$recipe" ]] || fail "found no recipe, expected one."
 [[ "$recipe" == gs://* || -f "$recipe" ]] || fail "$recipe: there is no such file."
-for name in output project temp image; do
+for name in output project temp; do
   [[ -n "${!name}" ]] || fail "found no --$name, expected one."
 done
 staging="${staging:-${temp%/}/staging}"
 for name in output temp staging; do
-  [[ "${!name}" == gs://?* ]] || fail "--$name: found '${!name}', expected a gs:// URL: workers cannot see a path of this machine."
+  [[ "${!name}" =~ ^gs://[a-z0-9][-_.a-z0-9]+[a-z0-9](/.*)?$ ]] ||
+    fail "--$name: found '${!name}', expected a gs:// URL: workers cannot see a path of this machine."
 done
+[[ "$output" =~ ^gs://[^/]+/.*[^/] ]] || fail "--output: found '$output', expected a folder in the bucket."
+[[ "$project" =~ ^([a-z0-9.-]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]$ ]] ||
+  fail "--project: found '$project', expected a project's id: 6 to 30 lower case letters, digits and '-'."
+[[ "$region" =~ ^[a-z]+-[a-z]+[0-9]+$ ]] || fail "--region: found '$region', expected a region such as us-central1, no zone."
+[[ "$machine" =~ ^[a-z][a-z0-9]*-[-a-z0-9]+$ ]] || fail "--machine: found '$machine', expected a machine type such as n2-standard-4."
 [[ "$max_workers" =~ ^[1-9][0-9]*$ ]] || fail "--max_workers: found '$max_workers', expected a number above 0."
+[[ -z "$wheel" || -z "$image" ]] || fail "found --wheel and --image, expected one of them: the image has a wheel in it."
+[[ -z "$wheel" || ( -f "$wheel" && "$wheel" == *.whl ) ]] || fail "--wheel: found '$wheel', expected a .whl file that is there."
+if $build; then [[ -n "$image" ]] || fail "found --build without --image, expected the name to push it under."; fi
+if ! $dry_run; then [[ ${#data[@]} -eq 0 ]] || fail "found --data without --dry-run, expected both or neither."; fi
 
 # Dataflow's own rule for job names: lower case letters, digits and '-', beginning with a letter, ending with a letter or digit.
 file="${recipe##*/}"
@@ -81,30 +100,70 @@ job_name="${job_name:-beam-pipelines-$slug}"
 [[ "$job_name" =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ ]] ||
   fail "--job_name: found '$job_name', expected lower case letters, digits and '-', beginning with a letter."
 
+IFS=',' read -ra pairs <<<"$labels"
+for pair in "${pairs[@]}"; do
+  [[ "$pair" =~ ^[a-z][-_a-z0-9]*=[-_a-z0-9]*$ ]] ||
+    fail "--labels: found '$pair', expected name=value in lower case letters, digits, '-' and '_'."
+done
+
+# The interpreter of the project's environment if there is one, so that what is submitted is what is tested.
+python="${PYTHON:-python3}"
+if [[ -z "${PYTHON:-}" && -x "$here/.venv/bin/python" ]]; then python="$here/.venv/bin/python"; fi
+
+show() {
+  printf '%q ' "$@"
+  echo
+}
+
+perform() {
+  show "$@"
+  if ! $print_only; then "$@"; fi
+}
+
+if $build && ! $dry_run; then
+  perform docker build --tag "$image" --build-arg "IMAGE=$image" "$here"
+  perform docker push "$image"
+elif $build; then
+  echo "# In a dry run the image is not built:"
+  show docker build --tag "$image" --build-arg "IMAGE=$image" "$here"
+fi
+if [[ -z "$image" && -z "$wheel" ]]; then
+  version="$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/beam_pipelines/__init__.py")"
+  perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here"
+  wheels=("$here/dist/beam_pipelines-$version"-*.whl)
+  wheel="${wheels[-1]}"
+fi
+
 command=(
-  beam-pipelines convert "$recipe" "--output=$output"
+  "$python" -m beam_pipelines.cli convert "$recipe" "--output=$output"
   --runner=DataflowRunner
   "--project=$project"
   "--region=$region"
   "--temp_location=$temp"
   "--staging_location=$staging"
   "--job_name=$job_name"
-  "--sdk_container_image=$image"
-  --sdk_location=container
   "--machine_type=$machine"
   --autoscaling_algorithm=THROUGHPUT_BASED
   "--max_num_workers=$max_workers"
+  --experiments=use_runner_v2
+  --experiments=shuffle_mode=service
 )
-IFS=',' read -ra pairs <<<"$labels"
-for pair in "${pairs[@]}"; do
-  [[ "$pair" =~ ^[a-z][-_a-z0-9]*=[-_a-z0-9]*$ ]] ||
-    fail "--labels: found '$pair', expected name=value in lower case letters, digits, '-' and '_'."
-  command+=("--labels=$pair")
-done
+# Python has to be the same minor version here and on the workers: Beam's own image is chosen by ours.
+if [[ -n "$image" ]]; then
+  command+=("--sdk_container_image=$image" --sdk_location=container)
+else
+  command+=("--extra_package=$wheel")
+fi
+for pair in "${pairs[@]}"; do command+=("--labels=$pair"); done
 if $flexrs; then command+=(--flexrs_goal=COST_OPTIMIZED); fi
 if $overwrite; then command+=(--overwrite); fi
+if $no_wait || $dry_run; then command+=(--no_wait_until_finish); fi
 command+=(${extra[@]+"${extra[@]}"})
 
-printf '%q ' "${command[@]}"
-echo
-if ! $dry_run; then exec "${command[@]}"; fi
+if $dry_run; then
+  placed=()
+  for item in ${data[@]+"${data[@]}"}; do placed+=("--data=$item"); done
+  perform "$python" "$here/dataflow/dry_run.py" ${placed[@]+"${placed[@]}"} -- "${command[@]}"
+else
+  perform "${command[@]}"
+fi

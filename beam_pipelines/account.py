@@ -159,28 +159,3 @@ def _check_rejected(name: str, source: SourceAccount, allowed: float) -> None:
         f"source '{name}': {source.rejected:,} of {total:,} rows are bad ({source.rejected / total:.2%}), more than "
         f"'on_error: {{reject: {100 * allowed:.6g}%}}' allows. The first ones:{shown}"
     )
-
-
-def check_reads_agree(first: Sequence[Receipt], later: Sequence[Receipt]) -> None:
-    """Checks that two reads saw the same: same pieces, same rows, same bytes.
-
-    Raises:
-      DataError: names the file where they differ first.
-    """
-    before = {(receipt.range_number, receipt.part): receipt for receipt in first}
-    for receipt in sorted(later, key=lambda receipt: (receipt.range_number, receipt.part)):
-        earlier = before.pop((receipt.range_number, receipt.part), None)
-        if earlier is None or (earlier.rows, earlier.crc32c, earlier.counts) != (
-            receipt.rows,
-            receipt.crc32c,
-            receipt.counts,
-        ):
-            raise DataError(
-                f"{receipt.path}: a later read found something else than the first ({receipt.rows} against "
-                f"{earlier.rows if earlier else 'nothing'}). The file changed during the run; nothing was written. Run again "
-                "when it is complete."
-            )
-    if before:
-        raise DataError(
-            f"a later read lacks {len(before)} pieces of the first; nothing was written. Run again, and report it."
-        )

@@ -24,10 +24,12 @@ import click
 from beam_pipelines import __version__
 from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated
-from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
+from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
+from beam_pipelines.commands.plan import make_plan_command
 from beam_pipelines.commands.schema import make_validate, schema
 from beam_pipelines.commands.statistics import statistics
 from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.forked_workers import claim_process, was_interrupted
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan
@@ -40,6 +42,7 @@ def main() -> None:
     """Runs the command line and ends the process with its exit status."""
     # Being told to end is like Ctrl-C: temporary files are removed first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    claim_process()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -51,28 +54,31 @@ def run(arguments: Sequence[str]) -> int:
         status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted; nothing was committed.")
-        return INTERRUPTED
-    except click.ClickException as error:
+        is_interrupted = True
+    except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
+        is_interrupted = was_interrupted() or _is_interruption(error)
+        if not is_interrupted:
+            return _explain(error, is_verbose)
+    _complain("interrupted; nothing was committed.")
+    return INTERRUPTED
+
+
+def _explain(error: Exception, is_verbose: bool) -> int:
+    """Prints what went wrong, and returns the exit status."""
+    if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "beam-pipelines"
         _complain(error.format_message(), f"See '{command} --help'.")
         return error.exit_code
-    except PipelineError as error:
-        if is_verbose:
-            traceback.print_exc()
+    if is_verbose:
+        traceback.print_exception(error)
+    if isinstance(error, PipelineError):
         # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
         return error.exit_code
-    except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
-        if _is_interruption(error):
-            _complain("interrupted; nothing was committed.")
-            return INTERRUPTED
-        if is_verbose:
-            traceback.print_exc()
-        hint = "" if is_verbose else " Run again with --verbose for the traceback."
-        _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)
-        return 1
+    hint = "" if is_verbose else " Run again with --verbose for the traceback."
+    _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)
+    return 1
 
 
 def _is_interruption(error: BaseException) -> bool:
@@ -163,10 +169,15 @@ def convert(
     if dry_run or output is None:
         click.echo(plan.describe())
         return
-    from beam_pipelines import pipeline
+    from beam_pipelines import pipeline, runners
     from beam_pipelines.summary import print_summary
 
-    manifest = pipeline.convert(plan, output, overwrite, context.meta[BEAM_OPTIONS], quiet)
+    options = context.meta[BEAM_OPTIONS]
+    if not runners.waits(runners.pipeline_options(options, plan.size_bytes)):
+        where = pipeline.submit(plan, output, overwrite, options)
+        click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
+        return
+    manifest = pipeline.convert(plan, output, overwrite, options, quiet)
     if not quiet:
         print_summary(manifest, output)
 
@@ -245,7 +256,7 @@ def transform(
         print_summary(manifest, output)
 
 
-@cli.command()
+@cli.command(cls=StorageCommand)
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
     "-n", "number", type=click.IntRange(min=1), help="How many examples to show; default: 5, with --images 64."
@@ -268,7 +279,7 @@ def inspect(path: str, number: int | None, split: str | None, images: str | None
         click.echo(text)
 
 
-@cli.command()
+@cli.command(cls=StorageCommand)
 @click.argument("path", metavar="DIR")
 @verbose
 def verify(path: str) -> None:
@@ -283,7 +294,7 @@ def verify(path: str) -> None:
     )
 
 
-@cli.command()
+@cli.command(cls=StorageCommand)
 @click.argument("data", nargs=-1, required=True)
 @click.option("--output", metavar="FILE", default="recipe.yaml", show_default=True, help="The recipe to write.")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
@@ -300,6 +311,7 @@ cli.add_command(statistics)
 
 cli.add_command(schema)
 cli.add_command(make_validate(_plan, BEAM_EPILOG))
+cli.add_command(make_plan_command(_plan))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ field.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -165,3 +167,9 @@ def shape_of(field: pa.Field) -> Shape | None:
     """Returns the shape that ``with_shape`` gave a field; ``None`` if it has none."""
     text = (field.metadata or {}).get(_SHAPE_KEY)
     return None if text is None else tuple(int(size) for size in text.decode().split(","))
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns the rows of several batches of one schema, of which at least one has rows, as one. ``pa.concat_batches`` needs pyarrow 19."""
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch

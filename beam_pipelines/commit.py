@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
-from beam_pipelines.account import Account, check_reads_agree
+from beam_pipelines.account import Account
 from beam_pipelines.anomalies import anomalies_to_proto, describe
+from beam_pipelines.class_names import LABELS, LABELS_FOLDER, label_files, label_names
+from beam_pipelines.encode_plan import with_fitted
+from beam_pipelines.encodings.store import load_encodings
 from beam_pipelines.errors import DataError
 from beam_pipelines.learn import Learned
 from beam_pipelines.manifest import FILE_NAME, Manifest, make_manifest, write_manifest
-from beam_pipelines.pieces import Receipt
 from beam_pipelines.planning import Plan
 from beam_pipelines.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
 from beam_pipelines.schema import schema_to_text
@@ -25,7 +27,6 @@ from beam_pipelines.write import ShardInfo
 
 TEMPORARY = "_temporary"
 DESCRIPTION = "description.json"
-LABELS = "labels.txt"
 PARTS = (
     "examples",
     "schema",
@@ -36,6 +37,7 @@ PARTS = (
     "rejected",
     "report.html",
     LABELS,
+    LABELS_FOLDER,
 )
 TRANSFORM_GRAPH = "transform_graph"
 ENCODINGS = "transform_graph/encodings"  # what was fitted, as encodings.store keeps it
@@ -48,8 +50,6 @@ SEQUENCE_SCHEMA = "transform_graph/transformed_metadata/sequence_schema.pbtxt"
 def commit(
     plan: Plan,
     learned: Learned,
-    first: Sequence[Receipt],
-    second: Sequence[Receipt],
     shards: Sequence[ShardInfo],
     folder: str,
     started: float,
@@ -61,15 +61,13 @@ def commit(
     Args:
       plan: of the conversion.
       learned: from the first read.
-      first, second: the receipts of both reads.
       shards: all shards, as they were written under ``folder/_temporary``.
       folder: the dataset.
       started: when the run started, in seconds since 1970.
 
     Raises:
-      DataError: rows were lost, or the input changed between the reads.
+      DataError: rows were lost, or the input changed during the run.
     """
-    check_reads_agree(first, second)
     check_unchanged(plan)
     check_written(learned.account, learned.shards.num_shards, shards)
     _remove_earlier(folder, shards)
@@ -100,19 +98,18 @@ def write_description(
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Checks that no file of a right source was written to since the run was planned.
-
-    Their content is not compared between the reads, as that of the base source is; so their dates are.
+    """Checks that no file was written to since the run was planned.
 
     Raises:
       DataError: names the first file that was.
     """
-    for name, source in plan.sources.items():
-        for file in source.files if name != plan.recipe.base else ():
-            if files.modified_secs(file.archive or file.path) != file.modified_secs:
-                raise DataError(
-                    f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
-                )
+    planned = [(file.archive or file.path, file) for source in plan.sources.values() for file in source.files]
+    dates = files.modified_secs(dict.fromkeys(path for path, _ in planned))
+    for path, file in planned:
+        if dates[path] != file.modified_secs:
+            raise DataError(
+                f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
+            )
 
 
 def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]) -> None:
@@ -154,10 +151,9 @@ def _write_learned(
         schema = SEQUENCE_SCHEMA
         _write(folder, SEQUENCE_SCHEMA, schema_to_text(learned.encoded))
     timings = {"total_secs": round(time.time() - started, 3)}
-    columns, labels = plan.encode.columns, plan.labels
-    named = plan.recipe.label or next(iter(labels), "")
-    if named in labels:
-        _write(folder, LABELS, labels_text(labels[named]))
+    columns, labels = plan.encode.columns, plan.labels | _vocabulary_of_label(plan, learned, folder)
+    for path, text in label_files(labels, plan.recipe.label).items():
+        _write(folder, path, text)
     encodings = None if learned.encoded is None else _fingerprint_of_encodings(plan, folder)
     manifest = make_manifest(
         plan.recipe, plan.sources, learned.account, shards, schema, columns, labels, encodings, timings
@@ -166,9 +162,12 @@ def _write_learned(
     write_manifest(folder, manifest, manifest_name)
 
 
-def labels_text(names: Sequence[str]) -> str:
-    """Returns class names as ``labels.txt`` has them: ``0:cat``, one a line."""
-    return "".join(f"{number}:{name}\n" for number, name in enumerate(names))
+def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str, tuple[str, ...]]:
+    """Returns label -> its class names, by id, if a vocabulary has learned them."""
+    if not learned.fitted or plan.preprocessing is not None:
+        return {}
+    fitted = with_fitted(plan.encode, load_encodings(files.join(folder, *ENCODINGS.split("/"))))
+    return label_names(fitted, plan.recipe.label)
 
 
 def _fingerprint_of_encodings(plan: Plan, folder: str) -> str:
@@ -235,7 +234,10 @@ def _remove_earlier(folder: str, shards: Sequence[ShardInfo]) -> None:
     files.delete(files.join(folder, FILE_NAME))
     files.delete(files.join(folder, DESCRIPTION))
     temporary = files.join(folder, TEMPORARY)
-    if all(files.exists(_under(temporary, shard.path)) for shard in shards):
+    written = {
+        files.relative(file.path, temporary) for file in files.list_files(files.join(temporary, "examples", "**"))
+    }
+    if written.issuperset(shard.path for shard in shards):
         for part in PARTS:
             files.delete(files.join(folder, part))
 

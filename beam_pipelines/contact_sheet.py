@@ -92,18 +92,16 @@ def _fitted(image: Image.Image) -> Image.Image:
 
 
 def _clipped(text: str, font: Font) -> str:
-    """Returns a text in one line that is not wider than a cell, in letters that Pillow's own font has: ASCII.
-
-    Accents are left out, letters of other scripts become question marks.
-    """
-    decomposed = unicodedata.normalize("NFKD", " ".join(text.split()))
-    text = (
-        "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-        .encode("ascii", "replace")
-        .decode()
-    )
+    """Returns a text in one line that is not wider than a cell, in letters that Pillow's own font has: ASCII."""
+    text = "".join(_plain(letter) for letter in unicodedata.normalize("NFC", " ".join(text.split())))
     if font.getlength(text) <= CELL_PIXELS:
         return text
     while text and font.getlength(text + "...") > CELL_PIXELS:
         text = text[:-1]
     return text + "..."
+
+
+def _plain(letter: str) -> str:
+    """Returns a letter without its accents, or of another script its number."""
+    base = "".join(part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part))
+    return (base if base.isascii() else letter).encode("ascii", "backslashreplace").decode()

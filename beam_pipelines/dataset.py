@@ -9,225 +9,25 @@ in windows and parsed in batches (``benchmarks/bench_load.py``).
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from beam_pipelines import decode, parse_sequences
+from beam_pipelines.dataset_info import FILE_NAME, Folders, Info, Shard, Split, info, steps_of
 from beam_pipelines.errors import DataError, nearest
-from beam_pipelines.schema_features import SEQUENCE, feature_lists_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
 
-# One dataset, or several that are read as one: paths or URLs.
-Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+__all__ = ["Folders", "Info", "Shard", "Split", "info", "load"]
 
-FILE_NAME = "dataset.json"
-FORMAT_VERSION = 1
 SHUFFLE_BYTES = 16 << 20
 BLOCK_BYTES = 64 << 10
 SHARDS_AT_ONCE = 16
 # What TensorFlow calls them.
 _COMPRESSION_TYPE = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """A file of records: its path or URL, rows, and size in bytes."""
-
-    path: str
-    rows: int
-    bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """A split: rows, bytes of its records before compression, and its shards, in order."""
-
-    rows: int
-    framed_bytes: int
-    shards: tuple[Shard, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Info:
-    """What a dataset is, as its manifest says.
-
-    Attributes:
-      folder: path or URL.
-      splits: name -> split, in the recipe's order.
-      label: name of the label's feature, or ``None``.
-      compression: ``gzip``, ``zlib`` or ``none``.
-      schema_path: of the schema that parses the records.
-      labels: feature -> class names, by id, as the sources know them.
-      record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no examples.
-      encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same one have the same ids.
-      others: folders of more datasets that are read as one with it. Splits are those that all of them have.
-    """
-
-    folder: str
-    splits: Mapping[str, Split]
-    label: str | None
-    compression: str
-    schema_path: str
-    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    record: str = "example"
-    encodings: str | None = None
-    others: tuple[str, ...] = ()
-
-    def split(self, name: str | None = None) -> Split:
-        """Returns a split; without a name, the first.
-
-        Raises:
-          ValueError: there is none of that name.
-          DataError: it has no rows.
-        """
-        name = next(iter(self.splits)) if name is None else name
-        if name not in self.splits:
-            raise ValueError(
-                f"{', '.join((self.folder, *self.others))}: found no split '{name}', expected one of {', '.join(self.splits)}.{nearest(name, self.splits)}"
-            )
-        if not self.splits[name].rows:
-            raise DataError(
-                f"{self.folder}: found no rows in split '{name}'. Change 'split' or 'filter' in the recipe."
-            )
-        return self.splits[name]
-
-    def steps_per_epoch(self, split: str | None = None, *, batch_size: int, drop_remainder: bool = False) -> int:
-        """Returns the number of batches of a split, as ``len(load(…))`` does."""
-        return _steps(self.split(split).rows, batch_size, drop_remainder)
-
-    def schema(self) -> schema_pb2.Schema:
-        """Reads the schema that parses the records."""
-        from google.protobuf import text_format
-        from tensorflow_metadata.proto.v0 import schema_pb2
-
-        return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
-
-    def feature_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_example`` needs to parse the records: feature -> ``tf.io.FixedLenFeature`` and others.
-
-        Of tf.SequenceExamples it is what ``tf.io.parse_sequence_example`` needs to parse the context.
-        They follow from the schema by tfx-bsl's rules: a feature that is never missing and has a shape is dense, any other one
-        sparse, or ragged if the schema says so.
-        """
-        return _feature_spec(self.schema())
-
-    def sequence_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_sequence_example`` needs to parse the feature lists: name -> ``tf.io.RaggedFeature``.
-
-        Each gives a ragged tensor [batch, steps, values]. Of records that are no tf.SequenceExamples, nothing.
-        """
-        return dict(parse_sequences.feature_lists(self.schema()).spec)
-
-    def class_names(self) -> tuple[str, ...]:
-        """Returns the label's classes; none if they have no names.
-
-        They are what the source calls its ids, such as the names of folders; or the tokens of the label's vocabulary, by id, if the recipe
-        encodes it by one; else the values of the domain that the schema gives a text label, in its order, or of a truth value the texts of
-        false and true.
-        """
-        if self.label is not None and self.label in self.labels:
-            return self.labels[self.label]
-        schema = self.schema()
-        domains = {domain.name: tuple(domain.value) for domain in schema.string_domain}
-        for feature in schema.feature:
-            if feature.name == self.label:
-                if feature.HasField("bool_domain"):
-                    names = (feature.bool_domain.false_value, feature.bool_domain.true_value)
-                    return names if any(names) else ()
-                return (
-                    tuple(feature.string_domain.value) or domains.get(feature.domain) or self._vocabulary(feature.name)
-                )
-        return ()
-
-    def _vocabulary(self, feature: str) -> tuple[str, ...]:
-        """Returns the tokens of a feature's vocabulary, by id; none if it has none. They lie where tf.Transform puts them."""
-        import tensorflow as tf
-
-        folder = os.path.dirname(self.schema_path)
-        asset_map = os.path.join(folder, "asset_map")
-        names = json.loads(_read(asset_map)) if tf.io.gfile.exists(asset_map) else {}
-        if feature not in names:
-            return ()
-        return tuple(
-            _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature])).removesuffix("\n").split("\n")
-        )
-
-
-def info(folder: Folders) -> Info:
-    """Reads what a dataset is, or several that are one, such as those of several days.
-
-    Raises:
-      DataError: there is no dataset in the folder, or this version cannot read it.
-      ValueError: several datasets that do not go together.
-    """
-    folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
-    if not folders:
-        raise ValueError("folder: found an empty list, expected the folder of a dataset, or several.")
-    first, *others = [_info(os.fspath(one)) for one in folders]
-    return _together(first, others) if others else first
-
-
-def _together(first: Info, others: Sequence[Info]) -> Info:
-    """Returns several datasets as one: of the splits that all have, the shards of one dataset after the other."""
-    for other in others:
-        if other.encodings != first.encodings:
-            raise ValueError(
-                f"{other.folder}: found other encodings than in {first.folder}, so that ids and scales mean something else. Make it by "
-                f"'beam-pipelines transform {first.folder} …', which fits nothing again."
-            )
-        for what in ("label", "labels", "compression", "record"):
-            found, wanted = getattr(other, what), getattr(first, what)
-            if found != wanted:
-                raise ValueError(f"{other.folder}: found {what} {found}, expected {wanted} as in {first.folder}.")
-        if other.record == "example" and other.feature_spec() != first.feature_spec():
-            raise ValueError(
-                f"{other.folder}: found other features than in {first.folder}, or others that may be missing. Convert both with one "
-                "schema ('schema' in the recipe)."
-            )
-    everyone = [first, *others]
-    splits = {}
-    for name in first.splits:
-        own = [one.splits[name] for one in everyone if name in one.splits]
-        if len(own) == len(everyone):
-            shards = tuple(shard for split in own for shard in split.shards)
-            splits[name] = Split(sum(split.rows for split in own), sum(split.framed_bytes for split in own), shards)
-    if not splits:
-        raise ValueError(f"{', '.join(one.folder for one in everyone)}: found no split that all have, expected one.")
-    return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
-
-
-def _info(folder: str) -> Info:
-    import tensorflow as tf
-
-    path = os.path.join(folder, FILE_NAME)
-    if not tf.io.gfile.exists(path):
-        raise DataError(f"{folder}: found no {FILE_NAME}, so there is no dataset, or none that was finished.")
-    try:
-        manifest = json.loads(_read(path))
-        version = manifest["format_version"]
-        if version != FORMAT_VERSION:
-            raise DataError(
-                f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the version that wrote it."
-            )
-        splits = {name: _split(folder, split) for name, split in manifest["splits"].items()}
-        schema_path = os.path.join(folder, manifest["schema"])
-        labels = {name: tuple(names) for name, names in manifest["labels"].items()}
-        record, encodings = manifest.get("record", "example"), manifest.get("encodings")
-        return Info(folder, splits, manifest["label"], manifest["compression"], schema_path, labels, record, encodings)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
-
-
-def _split(folder: str, split: Mapping[str, Any]) -> Split:
-    shards = [Shard(os.path.join(folder, shard["path"]), shard["rows"], shard["bytes"]) for shard in split["shards"]]
-    return Split(split["rows"], split["framed_bytes"], tuple(shards))
 
 
 def load(
@@ -289,7 +89,7 @@ def load(
     whole = dataset.split(split)
     shards = _own_shards(whole.shards, shard)
     rows = sum(shard.rows for shard in shards)
-    steps = _steps(rows, batch_size, drop_remainder)
+    steps = steps_of(rows, batch_size, drop_remainder)
     if not steps:
         raise ValueError(
             f"batch_size: found {batch_size:,}, expected at most the {rows:,} rows there are, or drop_remainder=False."
@@ -395,12 +195,6 @@ def _shuffled(paths: Sequence[str], compression: str, row_bytes: int, seed: int 
     )
 
 
-def _steps(rows: int, batch_size: int, drop_remainder: bool) -> int:
-    if batch_size < 1:
-        raise ValueError(f"batch_size: found {batch_size}, expected at least 1.")
-    return rows // batch_size if drop_remainder else -(-rows // batch_size)
-
-
 def _own_shards(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Shard]:
     index, count = shard
     if not 0 <= index < count:
@@ -464,25 +258,3 @@ def _check_files(shards: Sequence[Shard]) -> None:
                 f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {FILE_NAME} says. Copy the dataset again, or "
                 "convert again with --overwrite."
             )
-
-
-def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
-    # The part of tfx-bsl that tf.Transform asks as well; it needs no Beam.
-    from tfx_bsl.tfxio import tensor_representation_util as representations
-
-    types = {feature.name: feature.type for feature in schema.feature}
-    lists = {f"{SEQUENCE}.{feature.name}" for feature in feature_lists_of(schema)}
-    spec = {}
-    for name, representation in representations.InferTensorRepresentationsFromMixedSchema(schema).items():
-        if name in lists:
-            continue
-        column = representations.GetSourceValueColumnFromTensorRepresentation(representation)
-        spec[name] = representations.CreateTfExampleParserConfig(representation, types[column.steps()[0]])
-    return spec
-
-
-def _read(path: str) -> str:
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path) as file:
-        return str(file.read())

@@ -5,6 +5,7 @@ For trainers, as ``dataset`` is: no Beam. Every decoder is a function of a strin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,6 +102,10 @@ def image_decoder(name: str, contents: Sequence[bytes], where: str, options: Ima
     def decode(batch: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
+        animated = tf.strings.regex_full_match(tf.strings.substr(batch, 0, _WEBP_FLAGS_END), _ANIMATED_WEBP)
+        with tf.control_dependencies([tf.debugging.assert_equal(animated, False, f"{name}: {_NO_ANIMATION}")]):
+            batch = tf.identity(batch)
+
         def one(content: tf.Tensor) -> tf.Tensor:
             image = _with_channels(tf.io.decode_image(content, expand_animations=False), options.channels)
             if options.size is not None:
@@ -114,6 +119,15 @@ def image_decoder(name: str, contents: Sequence[bytes], where: str, options: Ima
     return decode
 
 
+# What TensorFlow's decoder (2.21) writes beyond its memory for, and so ends the program: an extended WebP file with the flag of an animation.
+# Source: https://developers.google.com/speed/webp/docs/riff_container, extended file format.
+_WEBP_FLAGS_END = 21
+_ANIMATION_FLAG = 0x02
+_ANIMATED_WEBP = r"(?s)RIFF\C{4}WEBPVP8X\C{4}[" + "".join(rf"\x{n:02x}" for n in range(64) if n & _ANIMATION_FLAG) + "]"
+_NO_ANIMATION = (
+    "found an animated WebP image, which TensorFlow cannot decode, expected one picture. Re-encode images by the recipe, "
+    "'image: {format: png}', or load the bytes: images=False."
+)
 _ADVICE = " Give load image_size=(height, width) and image_channels=3 to make them equal."
 
 
@@ -123,6 +137,8 @@ def _shapes(name: str, contents: Sequence[bytes], where: str, options: ImageOpti
 
     shapes: dict[tuple[int, int, int], int] = {}
     for number, content in enumerate(contents):
+        if re.match(_ANIMATED_WEBP.replace(r"\C", "."), content[:_WEBP_FLAGS_END].decode("latin-1")):
+            raise DataError(f"{where}, example {number}, feature '{name}': {_NO_ANIMATION}")
         try:
             height, width, channels = tf.io.decode_image(content, expand_animations=False).shape
         except tf.errors.InvalidArgumentError as error:

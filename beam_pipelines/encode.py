@@ -18,6 +18,8 @@ from beam_pipelines.errors import DataError
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 
+# Characters of a value in a message.
+LONGEST_SHOWN = 200
 # Another stream of random numbers than that of samples and shuffles.
 _FOLD_SEED = 0x666F6C64  # "fold"
 
@@ -150,12 +152,18 @@ def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], whe
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         values = _first_failure(convert, arrays)
         found = ", ".join(
-            f"{value!r} of type {type_name(array.type)}" for value, array in zip(values, arrays, strict=True)
+            f"{_shown(value)} of type {type_name(array.type)}" for value, array in zip(values, arrays, strict=True)
         )
         raise DataError(
             f"{where}: found {found}, which cannot be encoded: {error}. "
             "Mend the value with 'derive', leave its row out with 'filter', or change 'encode'."
         ) from error
+
+
+def _shown(value: object) -> str:
+    """Returns a value for a message; of a list that is a whole picture, the beginning."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:

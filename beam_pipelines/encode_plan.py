@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from beam_pipelines.columns import type_name
+from beam_pipelines.columns import shape_of, type_name
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
 from beam_pipelines.encodings.column import Column
 from beam_pipelines.encodings.drop import Drop
@@ -73,6 +74,7 @@ class EncodePlan:
       floats: as of ``recipe.Output``.
       lists: names of the written features that are feature lists of a tf.SequenceExample; empty: records are tf.Examples.
       is_raw: whether the values of the only one of ``written`` are the records themselves.
+      sizes: column of ids -> how many there are, where its source knows.
     """
 
     columns: pa.Schema
@@ -82,6 +84,7 @@ class EncodePlan:
     floats: Floats = "round"
     lists: tuple[str, ...] = ()
     is_raw: bool = False
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def reads(self) -> int:
@@ -98,6 +101,10 @@ class EncodePlan:
         """Whether nothing is left to be fitted."""
         return not any(is_learning(step) for chain in self.chains for step in chain.steps)
 
+    def known(self) -> dict[str, Feature]:
+        """Returns what is known of the columns at planning."""
+        return {field.name: _known_feature(field, self.sizes.get(field.name)) for field in self.columns}
+
     def features(self, columns: Mapping[str, Feature] | None = None) -> dict[str, Feature]:
         """Returns the written features: before fitting, as far as they are known.
 
@@ -107,7 +114,7 @@ class EncodePlan:
         Raises:
           DataError: an encoding cannot take what the data turned out to be.
         """
-        known = {field.name: Feature.of(field.type) for field in self.columns} | dict(columns or {})
+        known = self.known() | dict(columns or {})
         for chain in self.chains:
             features = tuple(known[name] for name in chain.inputs)
             for step in chain.steps:
@@ -117,7 +124,7 @@ class EncodePlan:
 
     def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
         """Returns what each step takes, as far as it is known, by number of chain and step."""
-        known = {field.name: Feature.of(field.type) for field in self.columns}
+        known = self.known()
         inputs = {}
         for number, chain in enumerate(self.chains):
             features = tuple(known[name] for name in chain.inputs)
@@ -126,6 +133,11 @@ class EncodePlan:
                 features = (_output(chain, step, features),)
             known[chain.name] = features[0]
         return inputs
+
+
+def _known_feature(field: pa.Field, size: int | None) -> Feature:
+    shape = shape_of(field)
+    return dataclasses.replace(Feature.of(field.type), size=size, length=None if shape is None else math.prod(shape))
 
 
 def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
@@ -140,13 +152,19 @@ def is_learning(step: Step) -> bool:
     return isinstance(step.encoding, Encoding) and step.encoding.learns is not None
 
 
-def plan_encode(recipe: Recipe, schema: pa.Schema) -> EncodePlan:
+def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | None = None) -> EncodePlan:
     """Checks the recipe's ``encode``, ``fit`` and ``label`` against the selected columns.
 
+    Args:
+      recipe: as it is.
+      schema: of the selected columns.
+      sizes: column of ids -> how many there are, where its source knows.
+
     Raises:
-      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit.
+      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of which nobody knows how long they are.
     """
-    planner = _Planner(schema)
+    columns = EncodePlan(schema, (), (), sizes=sizes or {})
+    planner = _Planner(columns)
     for name, steps in recipe.encode.items():
         chain = []
         for kind, parameters in steps:
@@ -171,7 +189,8 @@ def plan_encode(recipe: Recipe, schema: pa.Schema) -> EncodePlan:
     record, floats = recipe.output.record, recipe.output.floats
     if record is not None:
         return EncodePlan(schema, (), (record,), fit, floats, is_raw=True)
-    return with_fitted(EncodePlan(schema, tuple(planner.chains), tuple(planner.written), fit, floats), {})
+    chains, written = tuple(planner.chains), tuple(planner.written)
+    return with_fitted(dataclasses.replace(columns, chains=chains, written=written, fit=fit, floats=floats), {})
 
 
 def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
@@ -229,11 +248,11 @@ class _Known:
 class _Planner:
     """Adds chains one by one, and notes what is wrong with them."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, columns: EncodePlan) -> None:
         self.problems: list[Problem] = []
         self.chains: list[Chain] = []
-        self.written = list(schema.names)
-        self._known = {field.name: _Known(Feature.of(field.type)) for field in schema}
+        self.written = list(columns.columns.names)
+        self._known = {name: _Known(feature) for name, feature in columns.known().items()}
 
     def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
         """Adds the chain of a recipe's entry, or the several that it stands for."""
@@ -287,7 +306,13 @@ class _Planner:
     def _step(self, entry: str, kind: str, encoding: Encoding, known: list[_Known]) -> tuple[Step, _Known] | None:
         features = tuple(item.feature for item in known)
         try:
-            feature = (encoding.given(*features) if isinstance(encoding, Fixed) else encoding).output(*features)
+            if isinstance(encoding, Fixed):
+                given = encoding.given(*features)
+                feature = given.output(*features)
+                if not any(item.read for item in known):
+                    given.check_known()
+            else:
+                feature = encoding.output(*features)
         except ValueError as error:
             self._wrong(entry, f"{kind}: {error}")
             return None
@@ -325,7 +350,7 @@ def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str
 
 def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
     """Returns the plan with the fitted encodings of some steps; the others are told what is known of their input now."""
-    known = {field.name: Feature.of(field.type) for field in plan.columns}
+    known = plan.known()
     chains = []
     for number, chain in enumerate(plan.chains):
         features = tuple(known[name] for name in chain.inputs)

@@ -6,21 +6,47 @@ import contextlib
 import errno
 import glob
 import os
+import posixpath
 import re
 import shutil
+import tempfile
 import threading
-from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import google_crc32c
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines.errors import DataError
+from beam_pipelines import s3_client
+from beam_pipelines.errors import DataError, PipelineError
+
+T = TypeVar("T")
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
 _READ_BYTES = 4 << 20
+_CONNECTIONS = 16
+# Files that one connection renames at a time: as many as Google's storage takes in one request.
+_RENAMED_FILES = 100
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+s3_client.share()
+
+
+def use_options(arguments: Sequence[str]) -> None:
+    """Lets Beam's options, such as ``--s3_endpoint_url``, hold for files that are opened without a pipeline, or before one runs.
+
+    Workers never call this: there, the options of the job hold.
+
+    Raises:
+      RecipeError: nobody answers at the address of a storage. Beam would try for eight minutes.
+    """
+    options = PipelineOptions(list(arguments))
+    s3_client.check_endpoint(options.view_as(S3Options).s3_endpoint_url)
+    FileSystems.set_options(options)
 
 
 def join(folder: str, *names: str) -> str:
@@ -48,7 +74,7 @@ def list_files(pattern: str) -> list[Listed]:
     try:
         found = FileSystems.match([matched])[0].metadata_list
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
-        raise DataError(f"{pattern}: cannot list files: {error}") from error
+        raise DataError(f"{pattern}: cannot list files: {_reason(error)}") from error
     return sorted(
         Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
         for metadata in found
@@ -78,8 +104,10 @@ def open_read(path: str) -> BinaryIO:
     """Opens a file for reading, seekable, without decompressing it."""
     try:
         return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[no-any-return]
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be opened: {error}") from error
+    except Exception as error:
+        if is_local(path) and not isinstance(error, (OSError, ValueError)):
+            raise
+        raise DataError(f"{path}: cannot be opened: {_reason(error)}") from error
 
 
 @contextlib.contextmanager
@@ -96,6 +124,18 @@ def open_write(path: str) -> Iterator[BinaryIO]:
             yield file
 
 
+def _reason(error: Exception) -> str:
+    """Returns what a storage said, without the wrappings of Beam, and what to install where it is a missing package."""
+    details = getattr(error, "exception_details", None)
+    if isinstance(details, dict) and details:
+        return _reason(next(iter(details.values())))
+    if isinstance(getattr(error, "message", None), str):
+        return str(error.message)  # type: ignore[attr-defined]
+    if "AWS dependencies are not installed" in str(error):
+        return "paths on S3 need another package. Install it: pip install 'beam-pipelines[s3]'"
+    return str(error) or type(error).__name__
+
+
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
     """Turns what an operating system says of a file that cannot be written into an error that helps."""
@@ -106,6 +146,12 @@ def _explained(path: str) -> Iterator[None]:
         cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
         raise DataError(
             f"{path}: cannot be written: {error.strerror or error}. {cure}, or choose another --output."
+        ) from error
+    except Exception as error:
+        if is_local(path) or isinstance(error, PipelineError):
+            raise
+        raise DataError(
+            f"{path}: cannot be written: {_reason(error)}. Check the bucket and your permissions, or choose another --output."
         ) from error
 
 
@@ -123,19 +169,73 @@ def write_bytes(path: str, data: bytes) -> None:
 
 def exists(path: str) -> bool:
     """Whether a file, or a local folder, is there."""
-    return bool(FileSystems.exists(path))
+    try:
+        return bool(FileSystems.exists(path))
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{path}: cannot be looked for: {_reason(error)}") from error
+
+
+def check_writable(folder: str) -> None:
+    """Checks that a storage lets us write to a folder, by writing there, so that a run does not learn it when it has read everything.
+
+    Raises:
+      DataError: it does not: there is no such bucket, or no permission. A local folder is not tried.
+    """
+    if not is_local(folder):
+        path = join(folder, "writable")
+        write_bytes(path, b"yes")
+        delete(path)
 
 
 def delete(path: str) -> None:
     """Deletes a file or a folder with all that is in it; nothing happens if it is not there."""
-    if not is_local(path):
-        if exists(path) or list_files(join(path, "**")):
+    if is_object(path):
+        _delete_objects(path)
+    elif not is_local(path):
+        if exists(path):
             FileSystems.delete([path])
     elif os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)  # Beam would take the name as a pattern, and delete its namesakes too
     else:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(path)
+
+
+def is_object(path: str) -> bool:
+    """Whether a path lies in an object store, which knows no folders: what looks like one is the beginning of names."""
+    return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
+
+
+def _escaped(path: str) -> str:
+    """Returns the pattern of Beam's that one path in an object store matches, whatever brackets and stars are in it."""
+    return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def _delete_objects(path: str) -> None:
+    """Deletes the object of a name, if there is one, and all that would lie in a folder of that name."""
+    try:
+        if exists(path):
+            FileSystems.delete([_as_deleted(path)])
+        FileSystems.delete([join(path, "")])
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{path}: cannot be deleted: {_reason(error)}") from error
+    left = list_files(join(_escaped(path), "**"))
+    if left:  # which Beam only logs
+        raise DataError(f"{left[0].path}: cannot be deleted. Check your permissions, or choose another --output.")
+
+
+def _as_deleted(path: str) -> str:
+    """Returns a path as Beam takes it for deleting: a pattern on Google's storage, and a name on S3."""
+    return path if path.startswith("s3:") else _escaped(path)
+
+
+def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -> None:
+    """Does work on all items, some of them at a time by each of several connections."""
+    size = max(1, min(_RENAMED_FILES, len(items) // _CONNECTIONS))
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
+    with ThreadPoolExecutor(_CONNECTIONS) as executor:
+        for _ in executor.map(work, parts):
+            pass
 
 
 def is_local(path: str) -> bool:
@@ -151,8 +251,12 @@ def replace(path: str) -> Iterator[BinaryIO]:
       DataError: as ``open_write``.
     """
     if not is_local(path):
-        with open_write(path) as file:  # object stores show an object when it is closed
+        # What an object store is given appears when it is closed, complete or not: so it gets nothing before it is complete.
+        with tempfile.TemporaryFile() as file:
             yield file
+            file.seek(0)
+            with open_write(path) as remote:
+                shutil.copyfileobj(file, remote, _READ_BYTES)
         return
     part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
     try:
@@ -168,8 +272,16 @@ def replace(path: str) -> Iterator[BinaryIO]:
 
 
 def resolve(path: str, directory: str) -> str:
-    """Returns a path as seen from a directory: URLs and local paths from the root stay what they are."""
-    return path if is_absolute(path) or not directory else join(directory, path)
+    """Returns a path as seen from a directory: URLs and local paths from the root stay what they are.
+
+    A storage takes ``..`` for a name like any other, so it is resolved here.
+    """
+    if is_absolute(path) or not directory:
+        return path
+    if is_local(directory):
+        return join(directory, path)
+    scheme, _, folder = directory.partition("://")
+    return f"{scheme}://{posixpath.normpath(posixpath.join(folder, path))}"
 
 
 def is_absolute(path: str) -> bool:
@@ -193,8 +305,9 @@ def rename(pairs: list[tuple[str, str]]) -> None:
     Raises:
       DataError: a local target cannot be written.
     """
-    todo = [(source, target) for source, target in pairs if exists(source)]
-    remote = [pair for pair in todo if not is_local(pair[1])]
+    objects = [pair for pair in pairs if is_object(pair[1])]
+    _rename_objects(objects)
+    todo = [(source, target) for source, target in pairs if not is_object(target) and exists(source)]
     for source, target in todo:
         if is_local(target):
             with _explained(target):
@@ -202,8 +315,24 @@ def rename(pairs: list[tuple[str, str]]) -> None:
                 os.replace(source, target)
         else:
             delete(target)
+    remote = [pair for pair in todo if not is_local(pair[1])]
     if remote:
         FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
+
+
+def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
+    """Renames what is there. Object stores copy, over whatever was there, and then delete."""
+    if not pairs:
+        return
+    folder = os.path.commonprefix([source for source, _ in pairs])  # noqa: RUF071 - names begin with it, whole or not
+    there = {listed.path for listed in list_files(f"{_escaped(folder)}**")}
+    todo = [(source, target) for source, target in pairs if source in there]
+    try:
+        _by_connections(
+            lambda some: FileSystems.rename([source for source, _ in some], [target for _, target in some]), todo
+        )
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{todo[0][1]} and {len(todo) - 1} more: cannot be written: {_reason(error)}") from error
 
 
 def name_of(path: str) -> str:
@@ -216,8 +345,14 @@ def is_file(path: str) -> bool:
     return os.path.isfile(path)
 
 
-def modified_secs(path: str) -> float:
-    """Returns when a file was last written, in seconds since 1970. Raises DataError if it is gone."""
+def modified_secs(paths: Iterable[str]) -> dict[str, float]:
+    """Returns for each file when it was last written, in seconds since 1970. Raises DataError if one is gone."""
+    paths = list(paths)
+    with ThreadPoolExecutor(_CONNECTIONS) as executor:  # a storage takes its time for each
+        return dict(zip(paths, executor.map(_modified_secs, paths), strict=True))
+
+
+def _modified_secs(path: str) -> float:
     try:
         return os.path.getmtime(path) if is_local(path) else float(FileSystems.last_updated(path))
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
@@ -231,3 +366,24 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
         while data := file.read(_READ_BYTES):
             size, crc = size + len(data), google_crc32c.extend(crc, data)
     return size, crc
+
+
+def content_checksum(path: str) -> str:
+    """Returns what changes when the content of a file does, and not when the file is only written again.
+
+    Of a local file that is its CRC-32C, for which it is read; of a remote one the checksum that the storage keeps.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    kept = "" if is_local(path) else _kept_checksum(path)
+    size, crc32c = (0, 0) if kept else size_and_crc32c(path)
+    return kept or f"{size}-{crc32c:08x}"
+
+
+def _kept_checksum(path: str) -> str:
+    """Returns the checksum that a remote storage keeps of a file: a CRC-32C, an ETag or the like; empty if it keeps none."""
+    try:
+        return str(FileSystems.checksum(path) or "")
+    except Exception:  # noqa: BLE001 - Beam wraps whatever the storage raised; reading the file will tell what is wrong
+        return ""

@@ -1,4 +1,4 @@
-"""The first read, and what both reads share: from a source's ranges to pieces of splits, and from pieces to what is learned of them."""
+"""The first read: from a source's ranges to pieces of splits, and from pieces to what is learned of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from beam_pipelines.encode import EncodeFeatures
 from beam_pipelines.fit import FitEncodings
 from beam_pipelines.group_rows import GroupRows
 from beam_pipelines.join import CountRightSources, JoinBatches
+from beam_pipelines.keep import KeepPieces, KeptPiece, LoadPieces
 from beam_pipelines.learn import Fitting, Learned, learn
-from beam_pipelines.pieces import Piece, Receipt
+from beam_pipelines.pieces import Piece
 from beam_pipelines.planning import Plan
 from beam_pipelines.preprocessing import (
     ANALYZED,
@@ -42,16 +43,23 @@ class Folders:
       exchange: where payloads wait on their way between stages, or ``None`` to send them through the engine.
       progress: where local workers note their progress, or an empty text.
       graph: where the serving graph is requested from the launcher, or an empty text if it is built where it is due.
+      scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
+        storage elsewhere. An empty text: with the others.
     """
 
     output: str
     exchange: str | None
     progress: str
     graph: str = ""
+    scratch: str = ""
 
     def temporary_of(self, *names: str) -> str:
         """Returns a path in the temporary folder of the run."""
         return files.join(self.output, TEMPORARY, *names)
+
+    def scratch_of(self, *names: str) -> str:
+        """Returns the path of a temporary file that never becomes part of the dataset."""
+        return files.join(self.scratch, *names) if self.scratch else self.temporary_of(*names)
 
     @property
     def encodings(self) -> str:
@@ -61,15 +69,11 @@ class Folders:
     @property
     def preprocessing(self) -> str:
         """Where tensorflow-transform puts what it needs during the run."""
-        return self.temporary_of("preprocessing")
+        return self.scratch_of("preprocessing")
 
     def exchange_of(self, step: str) -> str | None:
         """Returns the exchange folder of one step, or ``None``."""
         return None if self.exchange is None else files.join(self.exchange, step)
-
-    def under(self, step: str) -> Folders:
-        """Returns the same folders, with those of all exchanges under that of one step."""
-        return dataclasses.replace(self, exchange=self.exchange_of(step))
 
 
 @dataclasses.dataclass
@@ -77,24 +81,22 @@ class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
     Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, on which to wait
-    until the base source's declared key was found unique: empty if there is none, or ``check_key`` is false.
+    until the base source's declared key was found unique: empty if there is none.
     """
 
     plan: Plan
     folders: Folders
-    states: beam.PCollection[Any]  # of ScanQuotes: both reads share one scan
-    check_key: bool
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
         sizes = [piece.end - piece.start for piece in plan.base.ranges]
         pieces = (
             begin
-            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0, self.states)
+            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = begin | "NoKeys" >> beam.Create([])
-        if self.check_key and plan.base.source.key:
+        if plan.base.source.key:
             keys = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
         if plan.joins.steps:
             pieces = pieces | "Join" >> JoinBatches(
@@ -107,13 +109,6 @@ class ReadSplits(beam.PTransform):
             )
         splits = pieces | "Split" >> AssignSplit(plan.split)
         return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], "keys": keys}
-
-
-def count_reads(plan: Plan) -> int:
-    """Returns how often the base source is read before it is converted."""
-    if plan.transform_graph:
-        return 1
-    return max(1, plan.encode.reads) + (plan.preprocessing is not None)
 
 
 def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
@@ -159,44 +154,50 @@ class FirstResult(NamedTuple):
 
     Attributes:
       learned: one element.
-      receipts: one for each piece.
-      encoder: for the second read.
+      kept: the pieces of all splits; empty if they are not to be kept.
+      encoder: for writing.
     """
 
     learned: beam.PCollection[Learned]
-    receipts: beam.PCollection[Receipt]
+    kept: beam.PCollection[KeptPiece]
     encoder: Encoder
 
 
 @dataclasses.dataclass
 class FirstRead(beam.PTransform):
-    """Reads everything once, to learn from it, and again where encodings are fitted on what fitted ones give.
+    """Reads everything once, to learn from it, and keeps it for what comes later.
 
     Input: the pipeline's begin. Output: a ``FirstResult``.
+
+    Attributes:
+      keep: whether there is anything to come.
     """
 
     plan: Plan
     folders: Folders
-    states: beam.PCollection[Any]
+    keep: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> FirstResult:
         plan = self.plan
-        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders, self.states, check_key=True)
+        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders)
         names = plan.recipe.split.names
         share = sample_share(plan.base.size_bytes)
         statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
             plan.num_ranges, names, plan.split.schema, plan.statistics
         )
         samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-        fitted, refits = self._fit(begin, splits["pieces"])
-        encoder, analysis = self._analyze(begin, fitted)
+        kept = begin | "NotKept" >> beam.Create([])
+        if self.keep:
+            kept = splits["pieces"] | "KeepPieces" >> KeepPieces(self.folders.scratch_of("kept"))
+        fitted = self._fit(begin, splits["pieces"], kept)
+        encoder = self._analyze(begin, fitted, kept)
         encoded = samples | "EncodeSamples" >> EncodePieces(plan, self.folders, encoder)
         rights = begin | "RightSources" >> CountRightSources(
             plan.joins, self.folders.exchange_of("keys"), plan.recipe.on_error.reject > 0
         )
         learned = statistics | "Learn" >> beam.Map(
-            lambda statistics, receipts, samples, encoded, rights, _, fitted, analyzed, again: learn(
-                plan, statistics, receipts, samples, encoded, dict(rights), Fitting(fitted, analyzed, again)
+            lambda statistics, receipts, samples, encoded, rights, _, fitted, analyzed: learn(
+                plan, statistics, receipts, samples, encoded, dict(rights), Fitting(fitted, analyzed)
             ),
             beam.pvalue.AsList(splits["receipts"]),
             beam.pvalue.AsList(samples),
@@ -205,25 +206,22 @@ class FirstRead(beam.PTransform):
             beam.pvalue.AsList(splits["keys"]),
             beam.pvalue.AsSingleton(fitted),
             beam.pvalue.AsSingleton(encoder.analyzed),
-            beam.pvalue.AsList([*refits, *analysis] | beam.Flatten(pipeline=begin.pipeline)),
         )
-        return FirstResult(learned, splits["receipts"], encoder)
+        return FirstResult(learned, kept, encoder)
 
     def _fit(
-        self, begin: beam.pvalue.PBegin, pieces: beam.PCollection[Piece]
-    ) -> tuple[beam.PCollection[str], list[beam.PCollection[tuple[int, Receipt]]]]:
-        """Fits the encodings, in the read there is, and in one more for each that is fitted on what a fitted one gives.
+        self, begin: beam.pvalue.PBegin, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece]
+    ) -> beam.PCollection[str]:
+        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives.
 
-        Output: the folder of the fitted encodings, one element; and (number, receipt) of every piece of those further reads.
+        Output: the folder of the fitted encodings, one element.
         """
         plan, folders = self.plan, self.folders
         before = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if plan.transform_graph else ""
         fitted = begin | "FittedBefore" >> beam.Create([before])
-        receipts = []
         for read in range(0 if before else plan.encode.reads):
             if read:
-                pieces, seen = self._read_again(begin, read)
-                receipts.append(seen)
+                pieces = kept | f"LoadToFit{read}" >> LoadPieces()
             fitted = pieces | f"FitEncodings{read}" >> FitEncodings(
                 plan.encode,
                 read,
@@ -231,34 +229,25 @@ class FirstRead(beam.PTransform):
                 plan.num_ranges,
                 plan.base.size_bytes,
                 # The last ones stay.
-                folders.encodings if read + 1 == plan.encode.reads else folders.temporary_of(f"encodings{read}"),
+                folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}"),
                 folders.exchange_of(f"tallies{read}"),
             )
-        return fitted, receipts
-
-    def _read_again(
-        self, begin: beam.pvalue.PBegin, number: int
-    ) -> tuple[beam.PCollection[Piece], beam.PCollection[tuple[int, Receipt]]]:
-        """Reads once more, and returns the pieces and (number, receipt) of each."""
-        again = ReadSplits(self.plan, self.folders.under(f"read{number}"), self.states, check_key=False)
-        splits = begin | f"ReadAgain{number}" >> again
-        receipts = splits["receipts"] | f"Number{number}" >> beam.Map(lambda receipt, read: (read, receipt), number)
-        return splits["pieces"], receipts
+        return fitted
 
     def _analyze(
-        self, begin: beam.pvalue.PBegin, fitted: beam.PCollection[str]
-    ) -> tuple[Encoder, list[beam.PCollection[tuple[int, Receipt]]]]:
-        """Analyses the recipe's own function, if it has one, in a read of its own."""
+        self, begin: beam.pvalue.PBegin, fitted: beam.PCollection[str], kept: beam.PCollection[KeptPiece]
+    ) -> Encoder:
+        """Analyses the recipe's own function, if it has one, on what was kept."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
-            return Encoder(fitted, None, begin | "NothingAnalyzed" >> beam.Create([""])), []
+            return Encoder(fitted, None, begin | "NothingAnalyzed" >> beam.Create([""]))
         if plan.transform_graph:
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
             own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
-            return Encoder(fitted, own, begin | "WhereAnalyzed" >> beam.Create([analyzed])), []
-        pieces, receipts = self._read_again(begin, plan.encode.reads + 1)
+            return Encoder(fitted, own, begin | "WhereAnalyzed" >> beam.Create([analyzed]))
+        pieces = kept | "LoadToAnalyze" >> LoadPieces()
         encoded = pieces | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
         own, done = encoded | "Analyze" >> AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, files.join(self.folders.encodings, ANALYZED)
         )
-        return Encoder(fitted, own, done), [receipts]
+        return Encoder(fitted, own, done)

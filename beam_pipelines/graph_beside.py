@@ -1,8 +1,8 @@
-"""Builds the serving graph beside the second read of a local run.
+"""Builds the serving graph beside the writing of a local run.
 
 A local runner takes one step of a job after the other, and building a graph takes seconds, most of them for loading TensorFlow. So the
 launcher starts the process that builds when the run starts. The step that has learned everything leaves a request in the temporary
-folder; a thread of the launcher finds it, has the graph built while the second read goes on, and leaves an answer, for which the commit
+folder; a thread of the launcher finds it, has the graph built while shards are written, and leaves an answer, for which the commit
 waits. On a cluster, whose job outlives its launcher, the step builds the graph itself (``learn.build_graph``).
 """
 

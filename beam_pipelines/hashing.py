@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines import _native
 from beam_pipelines.binary_arrays import offsets_of, words_of
 
 Hashes = npt.NDArray[np.uint64]
@@ -71,6 +72,8 @@ def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> Hashes:
     Returns:
       uint64[n].
     """
+    if _native.KERNELS_AVAILABLE:
+        return _native.hash_rows(arrays, seed)
     hashes = np.full(len(arrays[0]), mix_int(seed), np.uint64)
     for array in arrays:
         hashes ^= hash_column(array, seed)
@@ -92,6 +95,8 @@ def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
     Raises:
       TypeError: the array has no column type.
     """
+    if _native.KERNELS_AVAILABLE:
+        return _native.hash_column(array, seed)
     hashes = np.empty(len(array), np.uint64)
     for start in range(0, len(array), _BLOCK_ROWS):
         block = array.slice(start, _BLOCK_ROWS)

@@ -7,7 +7,7 @@ named as well, and features come in the schema's order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def inspect_examples(path: str, number: int, split: str | None = None) -> Iterat
       DataError: the file is damaged or holds no tf.Examples.
     """
     found = _find(path, split)
-    return _show_shards(found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found.schema))
+    return _show_shards(found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found))
 
 
 def _find(path: str, split: str | None) -> Found:
@@ -109,8 +109,9 @@ def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, lis
             return
 
 
-def _show_parsed(schema: schema_pb2.Schema | None, records: list[bytes], path: str) -> Iterator[str]:
-    yield from show_examples(_decode(records, path, schema), path, () if schema is None else schema.sparse_feature)
+def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
+    sparse = () if found.schema is None else found.schema.sparse_feature
+    yield from show_examples(_decode(records, path, found.schema), path, sparse, found.manifest.get("labels"))
 
 
 def show_payloads(records: list[bytes], path: str) -> Iterator[str]:
@@ -151,16 +152,26 @@ def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -
     return batch if schema is not None else batch.select(sorted(batch.schema.names))
 
 
-def show_examples(batch: pa.RecordBatch, path: str, sparse: Sequence[schema_pb2.SparseFeature] = ()) -> Iterator[str]:
+def show_examples(
+    batch: pa.RecordBatch,
+    path: str,
+    sparse: Sequence[schema_pb2.SparseFeature] = (),
+    labels: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[str]:
     """Yields one text for each row: where it is, then a line for each feature, values aligned.
 
     Args:
       batch: columns of lists (null: the feature is missing), as tfx-bsl decodes them.
       path: of the file whose first rows these are.
       sparse: features that are shown in place of their columns, as ``index:value`` pairs.
+      labels: feature -> class names, by id, which are shown behind its values.
     """
     columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
-    shown = {name: [show_values(values) for values in column] for name, column in columns.items()}
+    named = labels or {}
+    shown = {
+        name: [show_values(values) + _names_behind(values, named.get(name, ())) for values in column]
+        for name, column in columns.items()
+    }
     for feature in sparse:
         parts = [*(index.name for index in feature.index_feature), feature.value_feature.name]
         if all(name in shown for name in parts):
@@ -170,6 +181,19 @@ def show_examples(batch: pa.RecordBatch, path: str, sparse: Sequence[schema_pb2.
     for row in range(batch.num_rows):
         lines = [f"{path}, example {row}", *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items())]
         yield "\n".join(lines) + "\n"
+
+
+def _names_behind(values: list[Any] | None, names: Sequence[str]) -> str:
+    found = class_names(values or (), names)[:LONGEST_LIST] if names else []
+    return f" ({', '.join(found)})" if found else ""
+
+
+def class_names(values: Sequence[Any], names: Sequence[str]) -> list[str]:
+    """Returns the names of the classes that a feature's values stand for: of ids, or of the ones in a vector; none where there is no name."""
+    ids = [value for value in values if isinstance(value, int)]
+    if all(value in (0, 1) for value in values) and (not ids or len(values) == len(names)):
+        ids = [place for place, value in enumerate(values) if value]
+    return [names[number] for number in ids if 0 <= number < len(names)]
 
 
 def show_sparse(parts: Sequence[list[Any] | None]) -> str:
@@ -191,7 +215,7 @@ def show_values(values: list[Any] | None) -> str:
     """Returns a feature's values: one alone, several in brackets, long lists shortened. Steps are lists themselves, or missing."""
     if values is None:
         return MISSING
-    if len(values) == 1:
+    if len(values) == 1 and values[0] is not None:
         return show_value(values[0])
     shown = ", ".join(show_value(value) for value in values[:LONGEST_LIST])
     more = f", … {len(values):,} values" if len(values) > LONGEST_LIST else ""
@@ -290,10 +314,11 @@ def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
 
 
 def _caption(values: list[Any] | None, names: Sequence[str]) -> str:
-    """Returns a label as a text: an id's name, that of the place of the one if it is one-hot, a text without quotes."""
+    """Returns a label as a text: the names of its classes, a text without quotes."""
     if not values:
         return MISSING
-    value = values[0] if len(values) == 1 else values.index(max(values)) if len(values) == len(names) else None
-    if isinstance(value, int) and 0 <= value < len(names):
-        return names[value]
+    found = class_names(values, names)
+    if found:
+        return ", ".join(found)
+    value = values[0] if len(values) == 1 else None
     return value.decode(errors="replace") if isinstance(value, bytes) else show_values(values)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
-from beam_pipelines.account import Account, base_account, check_reads_agree, source_account
+from beam_pipelines.account import Account, base_account, source_account
 from beam_pipelines.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.encode_plan import load_fitted
 from beam_pipelines.encoded_schema import encoded_schema
@@ -62,12 +62,10 @@ class Fitting(NamedTuple):
     Attributes:
       fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
       analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty where there is none.
-      receipts: (number of the read, receipt) of every piece of the reads after the first one.
     """
 
     fitted: str
     analyzed: str
-    receipts: Sequence[tuple[int, Receipt]]
 
 
 def learn(
@@ -99,8 +97,6 @@ def learn(
         base, sources={name: base.sources.get(name) or source_account(rights[name]) for name in plan.sources}
     )
     account.check(recipe)
-    for read in sorted({number for number, _ in fitting.receipts}):
-        check_reads_agree(receipts, [receipt for number, receipt in fitting.receipts if number == read])
     contract = plan.contract
     expected = _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     # The records have to parse by the dataset's schema, with what was accepted in them.

@@ -1,9 +1,9 @@
-"""The pipeline: two reads and a commit, wired from the stages.
+"""The pipeline: a read, a write and a commit, wired from the stages.
 
-    first read:   read ► join ► select ► split ► statistics, fitted encodings, samples, receipts ► learn ► check
-    second read:  read ► join ► select ► split ► encode ► scatter ► exchange ► write ► commit
+    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, receipts ► learn ► check
+    write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress, write ► commit
 
-Both are branches of one Beam job; the second one waits for what the first has learned (``first_read.py``). A job on a cluster
+Both are branches of one Beam job; the write waits for what the read has learned (``first_read.py``). A job on a cluster
 therefore needs no launcher once it is submitted.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -20,17 +21,20 @@ import apache_beam as beam
 
 from beam_pipelines import files, runners
 from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY, TRANSFORM_GRAPH, commit, write_description
+from beam_pipelines.dataflow_options import check_dataflow
+from beam_pipelines.engine_options import check_engine
 from beam_pipelines.errors import RecipeError
 from beam_pipelines.exchange import Exchange
-from beam_pipelines.first_read import EncodePieces, FirstRead, Folders, ReadSplits, count_reads
+from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
 from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
+from beam_pipelines.keep import LoadPieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
-from beam_pipelines.pieces import Receipt
 from beam_pipelines.planning import Plan, store_lists, without_encodings
+from beam_pipelines.preprocessing import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
-from beam_pipelines.read import ScanQuotes
-from beam_pipelines.shuffle import ScatterRecords
+from beam_pipelines.shuffle import ScatterRows
+from beam_pipelines.worker_check import check_workers
 from beam_pipelines.write import ShardInfo, WriteShards
 
 ExchangeBy = Literal["files", "engine"]
@@ -38,7 +42,7 @@ ExchangeBy = Literal["files", "engine"]
 
 @dataclasses.dataclass
 class Conversion(beam.PTransform):
-    """Converts: reads twice, writes shards, commits.
+    """Converts: reads, writes shards, commits.
 
     Input: the pipeline's begin. Output: nothing; the dataset is complete when the pipeline is done.
     """
@@ -49,26 +53,25 @@ class Conversion(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
-        states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
-        learned, first, encoder = begin | "FirstRead" >> FirstRead(plan, folders.under("first"), states)
+        learned, kept, encoder = begin | "FirstRead" >> FirstRead(plan, folders)
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
         graph = learned | "BuildGraph" >> beam.Map(_build_graph, plan, folders)
         encoder = encoder._replace(fitted=learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted))
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
 
-        second = begin | "SecondRead" >> ReadSplits(plan, folders.under("second"), states, check_key=False)
+        exchange = folders.exchange_of("shards")
         shards = (
-            second["pieces"]
+            kept
+            | "LoadPieces" >> LoadPieces()
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
-            | "ScatterRecords" >> ScatterRecords(recipe.output, shard_plan, plan.encode.lists)
-            | "Exchange" >> Exchange(folders.exchange_of("shards"))
-            | "WriteShards" >> WriteShards(recipe.name, recipe.output, shard_plan, folders.temporary_of())
+            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, exchange is None or not files.is_local(exchange))
+            | "Exchange" >> Exchange(exchange)
+            | "WriteShards"
+            >> WriteShards(recipe.name, recipe.output, shard_plan, folders.temporary_of(), plan.encode.lists)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         return learned | "Commit" >> beam.Map(
-            lambda learned, first, second, shards, _: _commit(plan, learned, first, second, shards, folders, started),
-            beam.pvalue.AsList(first),
-            beam.pvalue.AsList(second["receipts"]),
+            lambda learned, shards, _: _commit(plan, learned, shards, folders, started),
             beam.pvalue.AsList(shards),
             beam.pvalue.AsSingleton(graph),
         )
@@ -92,8 +95,7 @@ class Description(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, output, started = without_encodings(self.plan), self.folders.output, self.started
-        states = begin | "ScanQuotes" >> ScanQuotes(plan.base)
-        learned = (begin | "FirstRead" >> FirstRead(plan, self.folders, states)).learned
+        learned = (begin | "FirstRead" >> FirstRead(plan, self.folders, keep=False)).learned
         stops, stays = self.stops, self.stays
         return learned | "Describe" >> beam.Map(
             lambda learned: write_description(plan, learned, output, started, stops, stays)
@@ -110,15 +112,13 @@ def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
 def _commit(
     plan: Plan,
     learned: Learned,
-    first: Sequence[Receipt],
-    second: Sequence[Receipt],
     shards: Sequence[ShardInfo],
     folders: Folders,
     started: float,
 ) -> None:
     if folders.graph:
         await_graph(folders.graph)
-    commit(plan, learned, first, second, shards, folders.output, started)
+    commit(plan, learned, shards, folders.output, started)
 
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
@@ -149,8 +149,24 @@ def convert(
       DataError: the data are not as the recipe says, or the run failed. There is no new dataset then.
     """
     check_output(output, overwrite)
-    _run("Convert", Conversion, plan, output, beam_options, quiet, 1 + count_reads(plan), exchange)
+    _run("Convert", Conversion, plan, output, beam_options, quiet, exchange)
     return read_manifest(output)
+
+
+def submit(plan: Plan, output: str, overwrite: bool = False, beam_options: Sequence[str] = ()) -> str:
+    """Hands a conversion to a runner whose jobs go on without us, or makes a template of it, as ``beam_options`` say.
+
+    Args:
+      plan, output, overwrite, beam_options: as of ``convert``.
+
+    Returns:
+      The job's id, or the path of the template.
+
+    Raises:
+      RecipeError: as of ``convert``.
+    """
+    check_output(output, overwrite)
+    return _run("Convert", Conversion, plan, output, beam_options, quiet=True, submits=True)
 
 
 def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False) -> Manifest:
@@ -164,7 +180,7 @@ def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: b
       What a manifest would say, without shards; it lies in ``description.json``.
     """
     check_output(output, overwrite=False)
-    _run("Describe", Description, plan, output, beam_options, quiet, reads=1)
+    _run("Describe", Description, plan, output, beam_options, quiet)
     return read_manifest(output, DESCRIPTION)
 
 
@@ -182,7 +198,7 @@ def validate(
     """
     check_output(output, overwrite=False)
     job = functools.partial(Description, stops=True, stays=stays)
-    _run("Validate", job, plan, output, beam_options, quiet, reads=1)
+    _run("Validate", job, plan, output, beam_options, quiet)
 
 
 def _run(
@@ -192,25 +208,44 @@ def _run(
     output: str,
     beam_options: Sequence[str],
     quiet: bool,
-    reads: int,
     exchange: ExchangeBy | None = None,
-) -> None:
-    """Runs a job that reads the base source ``reads`` times, shows its progress, and leaves no temporary file."""
+    submits: bool = False,
+) -> str:
+    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then returns where to find it."""
     started = time.time()
     options = runners.pipeline_options(beam_options, plan.size_bytes)
+    for check in (check_dataflow, check_engine):
+        check(options, _paths_of_workers(plan, output))
+    if plan.preprocessing is not None:
+        check_storage(output)
+    if not (submits or runners.waits(options)):
+        raise RecipeError(
+            "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
+        )
+    check_workers(options)
     temporary = files.join(output, TEMPORARY)
     files.delete(temporary)
+    files.check_writable(temporary)
     plan = store_lists(plan, temporary)
     is_local = runners.is_local(options)
-    folders = _folders(output, is_local, exchange)
-    log = ProgressLog(folders.progress)
-    beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if is_local and reads > 1 and plan.encode.changes and not plan.transform_graph:
-        folders = dataclasses.replace(folders, graph=folders.temporary_of("graph"))
-        beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
-    shown = show_progress(log, reads * plan.base.size_bytes, quiet or not folders.progress)
-    with _cleaned(temporary), beside, shown:
-        runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
+    with _cleaned(temporary, runners.waits(options)), _scratch(output, is_local) as scratch:
+        folders = _folders(output, scratch, is_local, exchange)
+        log = ProgressLog(folders.progress)
+        beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if is_local and job is Conversion and plan.encode.changes and not plan.transform_graph:
+            folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
+            beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
+        with beside, show_progress(log, plan.base.size_bytes, quiet or not folders.progress):
+            return runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
+
+
+def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
+    """Returns what workers read and write: what it is -> path. Schemas and a ``preprocessing_fn`` travel with the job."""
+    paths = {"--output": output, "--baseline": plan.gate.baseline_path or "", "DATASET": plan.transform_graph or ""}
+    for name, source in plan.sources.items():
+        patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
+        paths[f"sources.{name}.path"] = next((path for path in patterns if files.is_local(path)), patterns[0])
+    return {what: path for what, path in paths.items() if path}
 
 
 def check_output(output: str, overwrite: bool) -> None:
@@ -225,29 +260,45 @@ def check_output(output: str, overwrite: bool) -> None:
                 f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output."
             )
         return
-    found = [listed.path for listed in files.list_files(files.join(output, "*"))]
-    strange = [path for path in found if files.name_of(path) not in (*PARTS, TEMPORARY, DESCRIPTION)]
+    # An object store lists no folders, only what would be in them.
+    found = [listed.path for listed in files.list_files(files.join(output, "**" if files.is_object(output) else "*"))]
+    own = (*PARTS, TEMPORARY, DESCRIPTION)
+    strange = [path for path in found if files.relative(path, output).split("/")[0] not in own]
     if strange or (files.is_local(output) and files.is_file(output)):
         raise RecipeError(
             f"{output}: expected an empty or new folder, found {strange[0] if strange else 'a file'}. Choose another --output."
         )
 
 
-def _folders(output: str, local: bool, exchange: ExchangeBy | None) -> Folders:
-    temporary = files.join(output, TEMPORARY)
+def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None) -> Folders:
     by_files = exchange == "files" or (exchange is None and local)
-    return Folders(
-        output,
-        files.join(temporary, "exchange") if by_files else None,
-        files.join(temporary, "progress") if local else "",
+    folders = Folders(output, None, "", scratch=scratch)
+    return dataclasses.replace(
+        folders,
+        exchange=folders.scratch_of("exchange") if by_files else None,
+        progress=folders.scratch_of("progress") if local else "",
     )
 
 
+def _scratch(output: str, local: bool) -> contextlib.AbstractContextManager[str]:
+    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its workers need not travel."""
+    is_needed = local and not files.is_local(output)
+    return tempfile.TemporaryDirectory(prefix="beam-pipelines-") if is_needed else contextlib.nullcontext("")
+
+
 @contextlib.contextmanager
-def _cleaned(temporary: str) -> Iterator[None]:
-    """Removes the temporary folder, also when the run fails; one that cannot be removed does not hide why it failed."""
+def _cleaned(temporary: str, waits: bool) -> Iterator[None]:
+    """Removes the temporary folder, also when the run fails; one that cannot be removed does not hide why it failed.
+
+    Args:
+      temporary: the folder.
+      waits: whether the job is done when the body is; one that goes on needs the folder, and removes it itself.
+    """
+    is_needed = False
     try:
         yield
+        is_needed = not waits
     finally:
-        with contextlib.suppress(Exception):
-            files.delete(temporary)
+        if not is_needed:
+            with contextlib.suppress(Exception):
+                files.delete(temporary)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from beam_pipelines import days, files
 from beam_pipelines.anomalies.gate import NO_GATE, Gate
+from beam_pipelines.class_names import kept_names
 from beam_pipelines.columns import type_name
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
@@ -21,6 +22,7 @@ from beam_pipelines.recipe import Recipe, Source
 from beam_pipelines.schema import read_schema
 from beam_pipelines.select import SelectPlan, plan_select
 from beam_pipelines.sequence_plan import GroupPlan, check_contract, list_columns, plan_feature_lists, plan_groups
+from beam_pipelines.sources.exact_cast import rounded_decimals
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.statistics import StatisticsPlan, plan_statistics
@@ -74,14 +76,8 @@ class Plan:
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Class names that sources know of ids that are written as they are: feature -> names, by id."""
-        named = dict(self.base.labels)
-        for step in self.joins.steps:
-            known = step.source_plan.labels
-            named.update((result, known[name]) for name, result in step.added if name in known)
-        changed = {chain.name for chain in self.encode.chains}
-        kept = [] if self.preprocessing else [name for name in self.encode.written if name not in changed]
-        return {name: named[name] for name in kept if name in named}
+        """Class names that sources know of ids that are written, as numbers or one-hot: feature -> names, by id."""
+        return {} if self.preprocessing else kept_names(_class_names(self.base, self.joins), self.encode)
 
     @property
     def sparse(self) -> tuple[SparseColumns, ...]:
@@ -156,7 +152,8 @@ def make_plan(recipe: Recipe, contract: bytes | None = None) -> Plan:
     split = attempt(lambda: plan_split(recipe, rows))
     # What is wrong with the split does not hide what is wrong with the encodings.
     columns = rows if split is None else split.schema
-    encode = attempt(lambda: plan_encode(recipe, columns))
+    sizes = {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()} if joins else {}
+    encode = attempt(lambda: plan_encode(recipe, columns, sizes))
     encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
     lists = list_columns(groups, encode) if encode else ()
     if encode:
@@ -170,6 +167,7 @@ def make_plan(recipe: Recipe, contract: bytes | None = None) -> Plan:
     sources[recipe.base] = by_file(split, sources[recipe.base])
     plan = Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing, groups=groups)
     _check_sparse_names(plan)
+    _check_exact_floats(plan)
     return plan
 
 
@@ -185,6 +183,15 @@ def without_encodings(plan: Plan) -> Plan:
     columns = plan.encode.columns
     encode = EncodePlan(columns, (), tuple(columns.names), lists=plan.statistics.lists)
     return dataclasses.replace(plan, encode=encode, preprocessing=None)
+
+
+def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
+    """Returns joined column of ids -> class names, by id, as the sources know them."""
+    named = dict(base.labels)
+    for step in joins.steps:
+        known = step.source_plan.labels
+        named.update((result, known[name]) for name, result in step.added if name in known)
+    return named
 
 
 def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
@@ -230,6 +237,24 @@ def _check_sparse_names(plan: Plan) -> None:
             cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
             raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])
         taken.add(sparse.name)
+
+
+def _check_exact_floats(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are read."""
+    if plan.recipe.output.floats != "exact":
+        return
+    read = [(plan.base, name, name) for name in plan.base.read_schema.names]
+    read += [(step.source_plan, name, result) for step in plan.joins.steps for name, result in step.added]
+    problems = []
+    for source, name, result in read:
+        if name in rounded_decimals(source) and result in plan.encode.columns.names:
+            message = (
+                f"found column '{name}' of source '{source.source.name}', decimals that are read as the nearest float64, with 'exact'. "
+                f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: {{{name}: float64}}', or drop it."
+            )
+            problems.append(Problem(("output", "floats"), message))
+    if problems:
+        raise RecipeProblems(problems)
 
 
 def _read_contract(recipe: Recipe) -> bytes | None:

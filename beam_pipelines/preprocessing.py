@@ -116,6 +116,22 @@ def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None)
     )
 
 
+def check_storage(output: str) -> None:
+    """Checks that TensorFlow can write to where the dataset goes: tensorflow-transform puts its analysis there by itself.
+
+    Raises:
+      RecipeError: it cannot.
+    """
+    import tensorflow as tf
+
+    scheme = output.partition("://")[0] if "://" in output else ""
+    if scheme not in tf.io.gfile.get_registered_schemes():
+        raise RecipeError(
+            f"--output: found {output} with a preprocessing_fn, expected a folder on this machine or a gs:// URL: TensorFlow, which "
+            f"runs the function, cannot write to {scheme}://. Convert here, and copy the dataset."
+        )
+
+
 def _check_source(path: str, source: str) -> None:
     """Looks for the function in the module's syntax tree.
 

@@ -242,12 +242,10 @@ class ReadBatches(beam.PTransform):
     Attributes:
       plan: what to read.
       reject: leaves bad rows out and lists them in the pieces, instead of failing at the first one.
-      states: output of ``ScanQuotes``, for a source that is read more than once; by default it is scanned here.
     """
 
     plan: SourcePlan
     reject: bool = False
-    states: beam.PCollection[tuple[str, bytes]] | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Piece]:
         """Wires the scan for quotes, where there are any to scan for, into the reading."""
@@ -255,7 +253,7 @@ class ReadBatches(beam.PTransform):
         ranges = begin | "Ranges" >> _Elements(plan.ranges)
         if not ranges_to_scan(plan):
             return ranges | "Read" >> beam.FlatMap(lambda range_: read_range(plan, range_, {}, self.reject))
-        states = begin | "ScanQuotes" >> ScanQuotes(plan) if self.states is None else self.states
+        states = begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(
             lambda range_, quote_states: read_range(plan, range_, quote_states, self.reject), beam.pvalue.AsDict(states)
         )

@@ -1,17 +1,18 @@
-"""Decodes records by tfx-bsl: tf.Examples, and tf.SequenceExamples with their feature lists beside the other features."""
+"""Decodes records: tf.Examples by tfx-bsl, and tf.SequenceExamples, with their feature lists beside the other features, by ``sequence_wire``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
-from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 
-from beam_pipelines.schema_features import SEQUENCE
+from beam_pipelines.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.sequence_wire import Layout, decode_sequences, find_layout
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
+_TYPES = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32()}
 
 
 class RecordDecoder:
@@ -23,13 +24,10 @@ class RecordDecoder:
 
     def __init__(self, schema: schema_pb2.Schema | None, is_sequence: bool) -> None:
         """Prepares to decode by a schema, or by what is found in the records."""
-        arguments = [] if schema is None else [schema.SerializeToString()]
         self.is_sequence = is_sequence
-        self._decoder = (
-            SequenceExamplesToRecordBatchDecoder(SEQUENCE, *arguments)
-            if is_sequence
-            else ExamplesToRecordBatchDecoder(*arguments)
-        )
+        self._layout = None if schema is None else layout_of(schema)
+        if not is_sequence:
+            self._decoder = ExamplesToRecordBatchDecoder(*([] if schema is None else [schema.SerializeToString()]))
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Returns columns of lists, null where a feature is missing; of a feature list, lists of steps, which are lists or null.
@@ -37,19 +35,39 @@ class RecordDecoder:
         Raises:
           ValueError: the records are none, or not by the schema.
         """
+        if self.is_sequence:
+            return sequence_batch(records, self._layout or find_layout(records))
         try:
-            batch = self._decoder.DecodeBatch(list(records))
+            return self._decoder.DecodeBatch(list(records))
         except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
             raise ValueError(str(error)) from error
-        place = batch.schema.get_field_index(SEQUENCE)
-        if not self.is_sequence or place < 0:
-            return batch
-        struct = batch.column(place)
-        context = batch.remove_column(place) if batch.num_columns > 1 else None
-        names = [] if context is None else context.schema.names
-        lists = [field.name if field.name not in names else f"{SEQUENCE}.{field.name}" for field in struct.type]
-        columns = [] if context is None else context.columns
-        return pa.RecordBatch.from_arrays([*columns, *struct.flatten()], [*names, *lists])
+
+
+def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
+    """Returns which features, and feature lists, a schema has; of those with one of ``names``, if they are given."""
+    lists = feature_lists_of(schema)
+    context = features_of(schema)[: -len(lists) or None]
+    chosen = None if names is None else set(names)
+
+    def types(features: list[schema_pb2.Feature]) -> dict[str, pa.DataType]:
+        return {
+            feature.name: _TYPES.get(feature.type, pa.large_binary())
+            for feature in features
+            if chosen is None or feature.name in chosen
+        }
+
+    return Layout(types(context), types(lists))
+
+
+def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
+    """Returns tf.SequenceExamples as columns, feature lists behind the context; where both have a name, with ``##SEQUENCE##.`` before it.
+
+    Raises:
+      WireError: a record is damaged, or not as the layout says.
+    """
+    context, lists = decode_sequences(records, layout)
+    names = [name if name not in layout.context else f"{SEQUENCE}.{name}" for name in layout.lists]
+    return pa.RecordBatch.from_arrays([*context, *lists], [*layout.context, *names])
 
 
 def is_sequence_example(record: bytes) -> bool:

@@ -1,14 +1,32 @@
-"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself."""
+"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself; and its frame."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines import _native
 from beam_pipelines.errors import DataError
 from beam_pipelines.serialize import serialize_batch
 from beam_pipelines.serialize_sequence import serialize_sequences
+from beam_pipelines.tfrecord import frame
+
+
+def framed_records(
+    batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None, record: str | None, lists: Collection[str] = ()
+) -> pa.LargeBinaryArray:
+    """Returns one TFRecord record for each row.
+
+    Args:
+      batch, record, lists: as of ``records_of``.
+      rows: which rows, in this order; ``None``: all, as they come.
+    """
+    if record is None and _native.KERNELS_AVAILABLE:
+        return _native.serialize(batch, rows, lists)
+    return frame(records_of(batch if rows is None else batch.take(pa.array(rows)), record, lists))
 
 
 def records_of(

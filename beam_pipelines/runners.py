@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, TypeOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    TypeOptions,
+)
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from beam_pipelines import memory
-from beam_pipelines.errors import DataError, PipelineError
+from beam_pipelines import forked_workers, memory
+from beam_pipelines.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.preprocessing import explain_failure
 from beam_pipelines.recipe import MIB
 
@@ -86,23 +95,84 @@ def size_based_flushes() -> Iterator[None]:
         worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = before
 
 
-def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> None:
-    """Builds a pipeline, runs it and waits for its end.
+@contextlib.contextmanager
+def late_workers_end() -> Iterator[None]:
+    """Ends worker processes that connect to Beam's local runner after it has closed their connections.
+
+    A run that fails or is interrupted at its start would wait for them for ever, as they would for work (Beam 2.77): a connection that is
+    closed before it is used tells the worker nothing.
+    """
+    close = worker_handlers.ControlConnection.close
+
+    def close_and_tell(connection: worker_handlers.ControlConnection) -> None:
+        is_unused = connection._input is None  # noqa: SLF001
+        close(connection)
+        if is_unused:
+            connection.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)  # noqa: SLF001
+
+    worker_handlers.ControlConnection.close = close_and_tell
+    try:
+        yield
+    finally:
+        worker_handlers.ControlConnection.close = close
+
+
+def waits(options: PipelineOptions) -> bool:
+    """Whether the end of the job is waited for: not with ``--no_wait_until_finish``, nor where a template is made of the pipeline.
+
+    Raises:
+      RecipeError: a job on this machine ends with the process that started it.
+    """
+    if not options.view_as(StandardOptions).no_wait_until_finish:
+        return not options.view_as(GoogleCloudOptions).template_location
+    if is_local(options):
+        raise RecipeError("found --no_wait_until_finish without a --runner whose jobs go on by themselves.")
+    return False
+
+
+def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str:
+    """Builds a pipeline, runs it and waits for its end, if it is to be waited for.
+
+    Args:
+      build: adds the pipeline's steps.
+      options: for Beam.
+
+    Returns:
+      Where to find the job that goes on without us: its id, or the path of the template; an empty text once it is done.
 
     Raises:
       PipelineError: the pipeline failed with one of ours, in whichever process.
     """
     if is_local(options):
         memory.keep_freed_memory()
-    with size_based_flushes(), _silent_workers():
+    with size_based_flushes(), late_workers_end(), _silent_workers(), _storage_options_for_processes(options):
         pipeline = beam.Pipeline(_local_processes(options), options=options)
         build(pipeline)
         try:
-            pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            if not waits(options):
+                return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
+            _wait(result)
+            return ""
         except PipelineError as error:
             raise type(error)(_message(str(error))) from error
         except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
             raise find_error(str(error)) or error from error
+
+
+def _wait(result: Any) -> None:
+    """Waits for a job's end; one that goes on elsewhere is cancelled when we are interrupted, as its temporary files go then."""
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        with contextlib.suppress(Exception):
+            result.cancel()
+        raise
+
+
+def _job_id(result: Any) -> str:
+    """Returns the id of a job: a method of Dataflow's results, an attribute of those of other runners."""
+    return str(result.job_id() if hasattr(result, "job_id") else result._job_id)  # noqa: SLF001
 
 
 def find_error(text: str) -> PipelineError | None:
@@ -127,10 +197,32 @@ def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
         return None
     direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
     silent = "" if _is_talkative() else " 2>/dev/null"
-    command = (
-        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main{silent}"
+    command = forked_workers.command() or (
+        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
     )
-    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command + silent))
+
+
+@contextlib.contextmanager
+def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
+    """Lets worker processes of this machine open files as we do: Beam's local runner gives them none of the job's options.
+
+    They go through a file that only we can read, as keys may be among them.
+    """
+    given = {
+        name: value for name, value in options.get_all_options(drop_default=True).items() if name.startswith("s3_")
+    }
+    if not given or not is_local(options):
+        yield
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"options": given}, file)
+        file.flush()
+        os.environ["PIPELINE_OPTIONS_FILE"] = file.name
+        try:
+            yield
+        finally:
+            del os.environ["PIPELINE_OPTIONS_FILE"]
 
 
 @contextlib.contextmanager

@@ -13,9 +13,9 @@ from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import MIB, Output
-from beam_pipelines.records import records_of
+from beam_pipelines.records import framed_records
 from beam_pipelines.shuffle import permutation
-from beam_pipelines.tfrecord import compressor, frame
+from beam_pipelines.tfrecord import compressor
 
 # Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes measured on 4 MiB of shuffled
 # rows is within a few per cent of the whole's: see benchmarks/bench_stages.py.
@@ -58,9 +58,8 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
         batch = batch.select([output.record]).drop_null()  # with nulls there will be nothing to write
     if not batch.num_rows:
         return 0.0, 0.0
-    records = frame(records_of(batch, output.record, lists))
-    if output.shuffle:
-        records = records.take(pa.array(permutation((output.shuffle_seed,), len(records))))
+    rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
+    records = framed_records(batch, rows, output.record, lists)
     stream = compressor(output.compression, output.level)
     data = data_of(records)
     compressed = len(stream.compress(data)) + len(stream.flush())

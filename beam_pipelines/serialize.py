@@ -4,7 +4,8 @@ A serialized Example is the concatenation of one entry for each feature, behind 
 depends on nothing but the feature's name and the length of its values, and the values' own bytes. So each column gives two
 arrays (prefixes, looked up by length, and payloads, often the column's own buffer), and one kernel joins them all.
 
-The bytes are those of ``tf.train.Example.SerializeToString(deterministic=True)``: features in order of their names. tfx-bsl's
+Features are in order of their names' bytes. So they are in ``tf.train.Example.SerializeToString(deterministic=True)``, but for names of which one
+begins with the other: there protobuf's Python runtime puts the longer one first. tfx-bsl's
 encoder, the obvious alternative, orders them by a hash that changes from process to process (docs/decisions.md).
 
 Format: https://protobuf.dev/programming-guides/encoding/ and tensorflow/core/example/{example,feature}.proto.

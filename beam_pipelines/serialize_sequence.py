@@ -4,7 +4,8 @@ A SequenceExample has two maps: the context, which is a tf.Example's features, a
 Features, one for each step; each of ours has one value, or none where the step is null. So the steps of all rows are serialized as
 one flat array, which the column's own offsets cut into rows.
 
-The bytes are those of ``tf.train.SequenceExample.SerializeToString(deterministic=True)`` with both maps set.
+The bytes are those of ``tf.train.SequenceExample.SerializeToString(deterministic=True)`` with both maps set, features and lists in order of their
+names as in ``serialize.py``.
 Format: tensorflow/core/example/example.proto.
 """
 

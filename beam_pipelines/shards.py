@@ -1,4 +1,4 @@
-"""Which shards a dataset has, what they are called, and which rows go where: decided between the two reads."""
+"""Which shards a dataset has, what they are called, and which rows go where: decided when everything is read, and before anything is written."""
 
 from __future__ import annotations
 

@@ -12,12 +12,16 @@ from rich.table import Table
 from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from beam_pipelines import files
+from beam_pipelines import _native, files
 from beam_pipelines.figures import show_bytes
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
 MOST_NAMES = 3
+_NO_KERNELS = (
+    "kernels  not built: beam-pipelines was installed without a C++ compiler, and serializes at a sixth of the speed. Install a compiler, "
+    "and beam-pipelines again."
+)
 
 
 def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
@@ -35,6 +39,8 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
         print(f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}", file=stream)
+    if not _native.KERNELS_AVAILABLE:
+        print(_NO_KERNELS, file=stream)
     print(f"dataset  {folder}", file=stream)
     print(f"report   {files.join(folder, 'report.html')}", file=stream)
 

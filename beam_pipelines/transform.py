@@ -45,7 +45,7 @@ def plan_transform(
     manifest = read_manifest(dataset)
     recipe = _recipe(dataset, manifest)
     graph = files.join(dataset, "transform_graph")
-    if not files.exists(graph):
+    if not files.list_files(files.join(graph, "**")):
         raise DataError(
             f"{dataset}: found a dataset without encodings, which there is nothing to apply of. Use convert."
         )

@@ -22,6 +22,11 @@ OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
 OFFENDERS = "_anomalies.jsonl"
 
 
+def has_schema(path: str) -> bool:
+    """Whether a path is a dataset or a description, which have a schema of their own."""
+    return files.exists(files.join(path, *RAW_SCHEMA.split("/")))
+
+
 def schema_of(path: str) -> str:
     """Returns where a dataset's own schema lies, or its description's.
 

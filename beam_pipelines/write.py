@@ -1,4 +1,4 @@
-"""Writing: a shard's blocks are put in order, compressed and written as one file, which is read back."""
+"""Writing: a shard's rows are put in order, serialized, compressed and written as one file, which is read back."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Address, Delivery, load_payload
 from beam_pipelines.recipe import Output
+from beam_pipelines.records import framed_records
 from beam_pipelines.shards import ShardPlan, shard_path
-from beam_pipelines.shuffle import permute, unpack_blocks
+from beam_pipelines.shuffle import unpack_blocks, written_order
 from beam_pipelines.tfrecord import compressor
 
 T = TypeVar("T")
@@ -45,7 +46,9 @@ class ShardInfo(NamedTuple):
     crc32c: int
 
 
-def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, folder: str) -> ShardInfo:
+def write_shard(
+    delivery: Delivery, plan: ShardPlan, name: str, output: Output, folder: str, lists: tuple[str, ...] = ()
+) -> ShardInfo:
     """Writes one shard into ``folder`` and reads the file back.
 
     The same delivery gives the same bytes, whatever file was there is replaced, and the file appears only when it is
@@ -59,7 +62,7 @@ def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, 
     stream = compressor(output.compression, output.level)
     rows = size = framed = crc = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
-        for records in _one_ahead(_partitions(delivery, output)):
+        for records in _one_ahead(_partitions(delivery, output, lists)):
             data = data_of(records)
             rows, framed = rows + len(records), framed + data.size
             size, crc = _append(file, stream.compress(data), size, crc)
@@ -68,15 +71,23 @@ def write_shard(delivery: Delivery, plan: ShardPlan, name: str, output: Output, 
     return ShardInfo(split.name, path, rows, size, framed, crc)
 
 
-def _partitions(delivery: Delivery, output: Output) -> Iterator[Callable[[], pa.LargeBinaryArray]]:
-    """Yields for each partition, in order, what loads its records, as they are to be written."""
+def _partitions(
+    delivery: Delivery, output: Output, lists: tuple[str, ...]
+) -> Iterator[Callable[[], pa.LargeBinaryArray]]:
+    """Yields for each partition, in order, what makes its framed records, as they are to be written."""
     contents = zip(delivery.orders, delivery.contents, strict=True)
     for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
-        yield partial(_load_partition, [content for _, content in group], output, delivery.partition, partition)
+        yield partial(_frame_partition, [content for _, content in group], output, delivery.partition, partition, lists)
 
 
-def _load_partition(contents: list[bytes | Address], output: Output, shard: int, partition: int) -> pa.LargeBinaryArray:
-    return permute(output, shard, partition, unpack_blocks([load_payload(content) for content in contents]))
+def _frame_partition(
+    contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+) -> pa.LargeBinaryArray:
+    batch = unpack_blocks([load_payload(content) for content in contents])
+    if batch is None:
+        return pa.array([], pa.large_binary())
+    rows = written_order(output, shard, partition, batch.num_rows)
+    return framed_records(batch, rows, output.record, lists)
 
 
 def _one_ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
@@ -109,20 +120,22 @@ def _read_back(path: str, size: int, crc: int) -> None:
 class WriteShards(beam.PTransform):
     """Writes one file for each delivery.
 
-    Input: one ``Delivery`` for each shard, from an exchange of ``ScatterRecords``. Output: one ``ShardInfo`` for each shard.
+    Input: one ``Delivery`` for each shard, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
 
     Attributes:
       name: the dataset's name.
       output: the recipe's output.
       plan: the shards, one element.
       folder: where shards are written.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
 
     name: str
     output: Output
     plan: beam.PCollection[ShardPlan]
     folder: str
+    lists: tuple[str, ...] = ()
 
     def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
         plan = beam.pvalue.AsSingleton(self.plan)
-        return deliveries | "Write" >> beam.Map(write_shard, plan, self.name, self.output, self.folder)
+        return deliveries | "Write" >> beam.Map(write_shard, plan, self.name, self.output, self.folder, self.lists)

@@ -3,7 +3,8 @@
 Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows, so it gets fewer of them; its
 rate is given with its start-up and without. Memory is the proportional set size (PSS: pages that several processes share are
 split between them) summed over the process and all its descendants, sampled 4 times a second; the peak is the largest sample.
-CPU seconds are user and system time of the same processes, as last seen before each of them ended.
+CPU seconds are user and system time of the same processes, as last seen before each of them ended, or as the system counts those that were waited for,
+whichever is more.
 
 The two take turns, and the table gives each one's run of median wall time: a machine that is busy with something else slows both, but not
 equally. The load is printed, so that a number taken on a busy machine can be told from one that was not.
@@ -14,9 +15,11 @@ equally. The load is printed, so that a number taken on a busy machine can be to
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import time
@@ -65,18 +68,26 @@ def measure(command: list[str], log: pathlib.Path) -> Measured:
     """
     cpu_seconds: dict[tuple[int, float], float] = {}
     peak_bytes = 0
-    start = time.perf_counter()
+    start, ended = time.perf_counter(), ended_cpu_seconds()
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
         root = psutil.Process(process.pid)
         while process.poll() is None:
             peak_bytes = max(peak_bytes, sample(root, cpu_seconds))
-            time.sleep(1 / SAMPLES_PER_SECOND)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the end is not to wait for the next sample
+                process.wait(1 / SAMPLES_PER_SECOND)
     wall_seconds = time.perf_counter() - start
     text = log.read_text()
     if process.returncode:
         sys.exit(f"{' '.join(command)}\nended with exit status {process.returncode}:\n{text}")
-    return Measured(wall_seconds, sum(cpu_seconds.values()), peak_bytes, text)
+    cpu = max(sum(cpu_seconds.values()), ended_cpu_seconds() - ended)
+    return Measured(wall_seconds, cpu, peak_bytes, text)
+
+
+def ended_cpu_seconds() -> float:
+    """Returns the CPU time of all processes that came of this one, have ended and were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) -> int:
@@ -99,7 +110,7 @@ def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) ->
 def table_rows(rows: int, loop: Measured, loop_rows: int, converts: dict[str, Measured]) -> list[list[str]]:
     """Returns the report's lines: name, rows, wall, rows/s, ratio to the loop without start-up, CPU, memory."""
     report = json.loads(loop.output.splitlines()[-1])
-    pure_seconds = report["loop_seconds"]
+    pure_seconds = report["seconds"]
     pure_rate = loop_rows / pure_seconds
 
     def line(name: str, rows: int, seconds: float, measured: Measured | None) -> list[str]:

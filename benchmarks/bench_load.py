@@ -22,7 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import criteo_like
-from beam_pipelines import dataset
+from beam_pipelines import dataset, dataset_info
 from measuring import Timed, Work, measure, print_line
 
 RECIPE = """\
@@ -112,7 +112,7 @@ def prepare(folder: pathlib.Path, rows: int, nulls: bool) -> str:
     """Makes table and dataset, unless they are there, and returns the dataset's folder."""
     name = f"load-{rows}" + ("" if nulls else "-dense")
     target = folder / name
-    if not (target / dataset.FILE_NAME).exists():
+    if not (target / dataset_info.FILE_NAME).exists():
         data = folder / f"{name}.csv"
         criteo_like.MISSING_INTEGERS, criteo_like.MISSING_CATEGORICALS = (0.10, 0.05) if nulls else (0.0, 0.0)
         criteo_like.write(data, rows, seed=7)

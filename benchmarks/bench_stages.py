@@ -246,32 +246,34 @@ def scatter(clicks: Clicks) -> Work:
     return Work(clicks.scatter, clicks.rows, framed_bytes(clicks), lambda _: f"{SHARDS} shards")
 
 
-def packed(records: pa.Array, codec: str) -> bytes:
-    """Packs as ``shuffle.pack_block`` does, by any codec."""
+def stream_of(batch: pa.RecordBatch, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
+    """Returns rows as an Arrow stream, which ``shuffle.pack_block`` compresses as a whole."""
     sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_arrays([records], ["record"])
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as stream:
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
         stream.write_batch(batch)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
-def block_records(clicks: Clicks) -> list[pa.LargeBinaryArray]:
-    """Returns the records of each block."""
-    return [shuffle.unpack_blocks([block]) for shard in clicks.blocks for block in shard]
+def block_streams(clicks: Clicks) -> list[pa.Buffer]:
+    """Returns each block as an Arrow stream."""
+    return [stream_of(shuffle.unpack_blocks([block])) for shard in clicks.blocks for block in shard]
 
 
 @stages.add(*((f"pack by {codec}", codec) for codec in ("lz4", "zstd")))
 def pack(clicks: Clicks, codec: str) -> Work:
     """Packing alone."""
-    size, parts = framed_bytes(clicks), block_records(clicks)
-    return Work(lambda: [packed(part, codec) for part in parts], clicks.rows, size, ratio_to(size))
+    parts = block_streams(clicks)
+    size = sum(part.size for part in parts)
+    return Work(lambda: [pa.compress(part, codec) for part in parts], clicks.rows, size, ratio_to(size))
 
 
 @stages.add(*((f"unpack by {codec}", codec) for codec in ("lz4", "zstd")))
 def unpack(clicks: Clicks, codec: str) -> Work:
     """Unpacking alone; the bytes are the unpacked ones."""
-    blocks = [packed(part, codec) for part in block_records(clicks)]
-    return Work(lambda: [shuffle.unpack_blocks([block]) for block in blocks], clicks.rows, framed_bytes(clicks))
+    parts = block_streams(clicks)
+    blocks = [(pa.compress(part, codec), part.size) for part in parts]
+    size = sum(part.size for part in parts)
+    return Work(lambda: [pa.decompress(block, length, codec) for block, length in blocks], clicks.rows, size)
 
 
 def ratio_to(size: int) -> Callable[[Any], str]:
@@ -279,10 +281,18 @@ def ratio_to(size: int) -> Callable[[Any], str]:
     return lambda made: f"ratio {size / sum(len(part) for part in made):.2f}"
 
 
-@stages.add(("unpack and permute",))
-def permute(clicks: Clicks) -> Work:
+@stages.add(("keep", None), ("keep, with lz4", "lz4"))
+def keep(clicks: Clicks, codec: str | None) -> Work:
+    """Rows as Arrow streams: as they wait on a local disk, and on another storage."""
+    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+    batches = [piece.batch for piece in clicks.pieces]
+    return Work(lambda: [stream_of(batch, options) for batch in batches], clicks.rows, clicks.piece_bytes)
+
+
+@stages.add(("unpack, permute, serialize, frame",))
+def write(clicks: Clicks) -> Work:
     """What a shard's writer does before it compresses."""
-    return Work(clicks.permute, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard))
+    return Work(clicks.write, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard))
 
 
 CODECS: tuple[tuple[str, Compression, int], ...] = (

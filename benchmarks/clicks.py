@@ -18,6 +18,7 @@ from beam_pipelines.exchange import Parcel
 from beam_pipelines.pieces import Piece
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import Output, Recipe, Source
+from beam_pipelines.records import framed_records
 from beam_pipelines.schema import infer_schema
 from beam_pipelines.serialize import serialize_batch
 from beam_pipelines.shards import ShardPlan, SplitShards
@@ -100,14 +101,14 @@ class Clicks:
 
     @functools.cached_property
     def blocks(self) -> list[list[bytes]]:
-        """For each shard the packed records that pieces send to it."""
+        """For each shard the packed rows that pieces send to it."""
         parcels = self.scatter()
         return [[parcel.payloads[shard] for parcel in parcels if shard in parcel.payloads] for shard in range(SHARDS)]
 
     @functools.cached_property
     def records(self) -> list[pa.Buffer]:
         """The bytes of each shard, shuffled and not compressed."""
-        return [data_of(records) for records in self.permute()]
+        return [data_of(records) for records in self.write()]
 
     @functools.cached_property
     def schema(self) -> bytes:
@@ -116,18 +117,21 @@ class Clicks:
         return bytes(infer_schema({"train": statistics}).SerializeToString())
 
     def scatter(self) -> list[Parcel]:
-        """Deals all records out to the shards and packs them."""
-        addressed = zip(self.pieces, self.framed, strict=True)
+        """Deals all rows out to the shards and packs them."""
+        addressed = zip(self.pieces, self.features, strict=True)
         return [
             parcel
-            for piece, records in addressed
-            for parcel in shuffle.scatter(self.shards, OUTPUT, "train", (piece.range_number, piece.part), records)
+            for piece, batch in addressed
+            for parcel in shuffle.scatter(self.shards, OUTPUT, "train", (piece.range_number, piece.part), batch)
         ]
 
-    def permute(self) -> list[pa.LargeBinaryArray]:
-        """Unpacks each shard's blocks and brings its records in order."""
-        unpacked = (shuffle.unpack_blocks(blocks) for blocks in self.blocks)
-        return [shuffle.permute(OUTPUT, shard, 0, records) for shard, records in enumerate(unpacked)]
+    def write(self) -> list[pa.LargeBinaryArray]:
+        """Unpacks each shard's blocks, brings its rows in order, and serializes and frames them."""
+        return [
+            framed_records(batch, shuffle.written_order(OUTPUT, shard, 0, batch.num_rows), None)
+            for shard, blocks in enumerate(self.blocks)
+            if (batch := shuffle.unpack_blocks(blocks)) is not None
+        ]
 
 
 def plan_source(path: pathlib.Path) -> SourcePlan:

@@ -79,14 +79,17 @@ def write(path: pathlib.Path, rows: int, seed: int) -> None:
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = make_chunk(np.random.default_rng(0), 0, [make_vocabulary(0, 1)] * CATEGORICALS).schema
-    options = pyarrow.csv.WriteOptions(quoting_style="none")
-    if path.suffix == ".parquet":
-        writer = pyarrow.parquet.ParquetWriter(part, schema)
-    else:
-        writer = pyarrow.csv.CSVWriter(part, schema, write_options=options)
-    with writer:
-        for chunk in chunks(rows, seed):
-            writer.write_table(chunk)
+    # pyarrow puts the names in quotes, whatever the style, and TFX takes these for parts of the names: the header is written here.
+    options = pyarrow.csv.WriteOptions(quoting_style="none", include_header=False)
+    with part.open("wb") as file:
+        if path.suffix == ".parquet":
+            writer = pyarrow.parquet.ParquetWriter(file, schema)
+        else:
+            file.write((",".join(schema.names) + "\n").encode())
+            writer = pyarrow.csv.CSVWriter(file, schema, write_options=options)
+        with writer:
+            for chunk in chunks(rows, seed):
+                writer.write_table(chunk)
     part.replace(path)
 
 

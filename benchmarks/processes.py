@@ -82,7 +82,7 @@ def loop(clicks: Clicks) -> Work:
     def run() -> bench_convert.Measured:
         measured: bench_convert.Measured = work.run()
         report = json.loads(measured.output.splitlines()[-1])
-        return measured._replace(wall_seconds=report["loop_seconds"], cpu_seconds=report["loop_seconds"])
+        return measured._replace(wall_seconds=report["seconds"], cpu_seconds=report["seconds"])
 
     return work._replace(run=run)
 

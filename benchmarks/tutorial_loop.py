@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--input", required=True, help="CSV file of criteo_like.py")
     parser.add_argument("--output", required=True, help="TFRecord file to write")
     parser.add_argument("--rows", type=int, default=100_000, help="rows to convert")
+    parser.add_argument("--compression", choices=("gzip", "none"), default="gzip", help="of the file")
     arguments = parser.parse_args()
 
     import tensorflow as tf
@@ -29,11 +30,12 @@ def main() -> None:
     def text_feature(text: str) -> tf.train.Feature:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
 
+    compression = "GZIP" if arguments.compression == "gzip" else ""
     start = time.perf_counter()
     rows = 0
     with (
         open(arguments.input, newline="") as file,
-        tf.io.TFRecordWriter(arguments.output, tf.io.TFRecordOptions(compression_type="GZIP")) as writer,
+        tf.io.TFRecordWriter(arguments.output, tf.io.TFRecordOptions(compression_type=compression)) as writer,
     ):
         for row in itertools.islice(csv.DictReader(file), arguments.rows):
             feature = {
@@ -45,7 +47,7 @@ def main() -> None:
             writer.write(example.SerializeToString())
             rows += 1
     seconds = time.perf_counter() - start
-    print(json.dumps({"rows": rows, "loop_seconds": round(seconds, 3), "rows_per_second": round(rows / seconds)}))
+    print(json.dumps({"rows": rows, "seconds": round(seconds, 3), "rows_per_second": round(rows / seconds)}))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def main() -> None:
     # A day that came later may have no rows that are held back.
     with_eval = [folder for folder in arguments.folders if "eval" in dataset.info(folder).splits]
     held_back = load(with_eval, "eval") if with_eval else None
-    train(model, load(arguments.folders, "train"), held_back, arguments.epochs, arguments.output)
+    train(model, load(arguments.folders, "train"), held_back, arguments)
     model.save(arguments.output / "model.keras")
     if held_back is not None:
         print_scores("eval", model, held_back)
@@ -76,7 +76,7 @@ def read_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/ctr-model"))
     parser.add_argument("--learning_rate", type=float, default=0.002)
-    add_arguments(parser, epochs=2, batch_size=512)
+    add_arguments(parser, epochs=2, batch_size=512, least_steps=200)
     return parser.parse_args()
 
 

@@ -50,7 +50,7 @@ def main() -> None:
     print(f"{len(inputs)} features, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
     batches = dataset.load(info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7)
     held_back = dataset.load(info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False)
-    train(model, batches, held_back, arguments.epochs, arguments.output)
+    train(model, batches, held_back, arguments)
     evaluate(model, info, list(inputs), arguments.batch_size)
     export(model, info, arguments.output)
     compare(info, dataset.info(arguments.raw), list(inputs), arguments.output)

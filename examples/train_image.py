@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--held_back", help="the split to evaluate on; default: the dataset's second")
     parser.add_argument("--image_size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), help="resize images to it")
     parser.add_argument("--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB")
-    add_arguments(parser, epochs=10, batch_size=128)
+    add_arguments(parser, epochs=10, batch_size=128, least_steps=200)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
@@ -50,7 +50,7 @@ def main() -> None:
         model = make_model(shape, len(classes))
     print(f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}")
     print(f"{model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
-    train(model, batches, held_back, arguments.epochs, arguments.output)
+    train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
     evaluate(model, held_back)
 

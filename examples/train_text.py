@@ -40,7 +40,7 @@ def main() -> None:
     with strategy.scope():
         model = make_model(words)
     held_back = load_texts(arguments, "eval")
-    train(model, load_texts(arguments, "train"), held_back, arguments.epochs, arguments.output)
+    train(model, load_texts(arguments, "train"), held_back, arguments)
     model.save(arguments.output / "model.keras")
     print_scores("eval", model, held_back)
 

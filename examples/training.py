@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -13,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 
-def add_arguments(parser: argparse.ArgumentParser, epochs: int, batch_size: int) -> None:
-    """Adds the options that every example has, with their defaults."""
-    parser.add_argument("--epochs", type=int, default=epochs)
+def add_arguments(parser: argparse.ArgumentParser, epochs: int, batch_size: int, least_steps: int = 1) -> None:
+    """Adds the options that every example has, with their defaults: ``epochs``, or as many more as make ``least_steps`` batches."""
+    more = f", or as many as make {least_steps} batches" if least_steps > 1 else ""
+    parser.add_argument("--epochs", type=int, help=f"default: {epochs}{more}")
+    parser.set_defaults(least_epochs=epochs, least_steps=least_steps)
     parser.add_argument("--batch_size", type=int, default=batch_size, help="rows of a batch, all devices together")
     parser.add_argument(
         "--cpus", type=int, default=0, help="train on so many virtual CPU devices, to try out distribution"
@@ -32,10 +34,11 @@ def make_strategy(cpus: int) -> tf.distribute.Strategy:
 
 
 def train(
-    model: keras.Model, batches: tf.data.Dataset, held_back: tf.data.Dataset | None, epochs: int, output: pathlib.Path
+    model: keras.Model, batches: tf.data.Dataset, held_back: tf.data.Dataset | None, arguments: argparse.Namespace
 ) -> None:
-    """Trains; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
-    backup = keras.callbacks.BackupAndRestore(str(output / "backup"))
+    """Trains as the options say; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
+    epochs = arguments.epochs or max(arguments.least_epochs, math.ceil(arguments.least_steps / len(batches)))
+    backup = keras.callbacks.BackupAndRestore(str(arguments.output / "backup"))
     history = model.fit(batches, validation_data=held_back, epochs=epochs, callbacks=[backup], shuffle=False, verbose=2)
     print(f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps each")
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from beam_pipelines import _native
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
@@ -24,6 +27,17 @@ def flights_data() -> pathlib.Path:
     script = REPOSITORY / "examples" / "flights" / "get_data.py"
     subprocess.run([sys.executable, script, "--output", folder], check=True, capture_output=True, text=True)
     return folder
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["native", "arrow"])
+def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs the tests of a module twice: with the C++ kernels, and as where they could not be built."""
+    before = _native.KERNELS_AVAILABLE
+    if request.param and not before:
+        pytest.skip("the C++ kernels are not built")
+    _native.KERNELS_AVAILABLE = request.param
+    yield
+    _native.KERNELS_AVAILABLE = before
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.account import base_account
-from beam_pipelines.commit import check_reads_agree, check_written
+from beam_pipelines.commit import check_written
 from beam_pipelines.errors import DataError
 from beam_pipelines.pieces import Receipt, Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
@@ -72,22 +72,6 @@ def test_too_many_rejected_rows_fail_with_examples() -> None:
     account.check(Recipe("test", {}, "rows", on_error=OnError(1 / 21)))
     with pytest.raises(DataError, match=r"1 of 21 rows are bad[^\n]*\n  rows.csv, line 7, column 'age': found 'x'"):
         account.check(Recipe("test", {}, "rows", on_error=OnError(0.047)))
-
-
-@pytest.mark.parametrize(
-    "second",
-    [
-        [*GOOD[:2], GOOD[2]._replace(rows={"train": 9})],
-        [*GOOD[:2], GOOD[2]._replace(crc32c=12345)],
-        GOOD[:2],
-        [*GOOD, receipt(2)],
-    ],
-)
-def test_reads_that_differ_fail_the_run(second: list[Receipt]) -> None:
-    """An input that changed between the reads, by a byte or a row, is noticed."""
-    check_reads_agree(GOOD, list(reversed(GOOD)))
-    with pytest.raises(DataError, match="a later read"):
-        check_reads_agree(GOOD, second)
 
 
 @pytest.mark.parametrize("rows", [(13, 11), (25,), (25, 0, 0)])

@@ -374,7 +374,8 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
 
 def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Path) -> None:
     """The example's recipe for CIFAR-100, unchanged, plans: each of the two batches in its split, and the label has its names."""
-    shutil.copytree(repository / "examples/cifar", tmp_path / "examples/cifar")
+    for folder in ("examples/cifar", "schemas"):
+        shutil.copytree(repository / folder, tmp_path / folder)
     pictures, _ = colour_digits(30)
     members = {
         "train": image_sets.cifar100_batch(pictures[:20], range(20)),

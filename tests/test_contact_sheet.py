@@ -113,6 +113,19 @@ def test_captions_are_written_below_and_stay_in_their_place():
     assert not dark[:, STEP:].any()
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("Kätzchen Å", "Katzchen A"), ("猫", r"\u732b"), ("가", r"\uac00"), ("Straße", r"Stra\xdfe"), ("a\n b", "a b")],
+)
+def test_letters_that_the_font_does_not_have(text, same):
+    """Accents are left out; other letters are shown as their numbers, by which two classes of another script differ."""
+    drawn, wanted, other = (
+        np.asarray(draw_contact_sheet([Picture(plain(WHITE), name)])) for name in (text, same, "犬")
+    )
+    assert (drawn == wanted).all()
+    assert (drawn != other).any()
+
+
 def write_shard(path: Path, columns: dict[str, pa.Array]) -> None:
     """Writes rows as an uncompressed file of examples; null is a missing feature."""
     large = {pa.binary(): pa.large_binary(), pa.string(): pa.large_binary()}

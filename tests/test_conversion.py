@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_pipelines import pipeline
+from beam_pipelines import _native, pipeline
 from beam_pipelines import plan as plan_module
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.planning import make_plan
@@ -163,8 +163,8 @@ def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
     assert rows == manifest["splits"]["train"]["rows"]
 
 
-def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
-    """Byte-identical folders with 1, 2 and 4 workers, threads and processes, both exchanges and both join strategies."""
+def test_the_way_does_not_matter(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte-identical folders with 1, 2 and 4 workers, threads and processes, both exchanges and join strategies, and without kernels."""
     converted(data, tmp_path / "one")
     expected = digests(tmp_path / "one")
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -177,6 +177,9 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path) -> None:
         converted(data, tmp_path / name, *options, **arguments)
         found = digests(tmp_path / name)
         assert found == expected, name
+    monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
+    converted(data, tmp_path / "arrow")
+    assert digests(tmp_path / "arrow") == expected
 
 
 def test_order_is_kept_without_shuffle(data: Path, tmp_path: Path) -> None:
@@ -262,10 +265,10 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
     verify_dataset(str(tmp_path / "out"))
 
 
-def test_an_input_that_changes_between_the_reads_is_noticed(
+def test_an_input_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed byte between the two reads fails the run and names the file."""
+    """A base source that is written to after it was read fails the run and is named."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
     original = pipeline.check_anomalies
@@ -276,7 +279,7 @@ def test_an_input_that_changes_between_the_reads_is_noticed(
 
     monkeypatch.setattr(pipeline, "check_anomalies", change)
     recipe = "name: v\nsources: {v: {path: v.csv}}"
-    with pytest.raises(DataError, match=r"v\.csv: a later read found something else"):
+    with pytest.raises(DataError, match=r"v\.csv: the file changed during the run"):
         converted(tmp_path, tmp_path / "out", recipe=recipe)
     assert not (tmp_path / "out" / "dataset.json").exists()
 
@@ -284,7 +287,7 @@ def test_an_input_that_changes_between_the_reads_is_noticed(
 def test_a_right_source_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A joined table that is written to between the two reads fails the run and is named."""
+    """A joined table that is written to during the run fails the run and is named."""
     (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
     users = tmp_path / "users.jsonl"
     users.write_bytes((data / "users.jsonl").read_bytes())

@@ -200,9 +200,7 @@ def test_it_trains_on_libsvm_rows(repository: Path, tmp_path: Path) -> None:
         "name: rows\nsources: {rows: rows.libsvm}\nlabel: label\nsplit: {train: 0.8, eval: 0.2}\n"
     )
     assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    ((majority, base_loss, _), (accuracy, loss, auc)) = train(
-        repository, tmp_path / "model", str(tmp_path / "out"), "--epochs=4", "--batch_size=128"
-    )
+    ((majority, base_loss, _), (accuracy, loss, auc)) = train(repository, tmp_path / "model", str(tmp_path / "out"))
     assert accuracy > majority + 0.2
     assert loss < base_loss - 0.2
     assert auc > 0.85

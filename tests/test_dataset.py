@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import schema_utils
 
-from beam_pipelines import dataset, manifest
+from beam_pipelines import dataset, dataset_info, manifest
 from beam_pipelines.errors import DataError
 
 SCHEMA = """
@@ -313,7 +313,7 @@ def schemas(draw):
 @given(schemas())
 def test_the_feature_spec_is_tensorflow_transforms(schema):
     """For any schema, features parse as tf.Transform, and so TFX, parses them."""
-    assert dataset._feature_spec(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
+    assert dataset_info._feature_spec(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
 
 def test_the_manifest_is_the_one_that_conversions_write():
     """File name and version, which ``dataset`` cannot import without Beam, are the writer's."""
-    assert (dataset.FILE_NAME, dataset.FORMAT_VERSION) == (manifest.FILE_NAME, manifest.FORMAT_VERSION)
+    assert (dataset_info.FILE_NAME, dataset_info.FORMAT_VERSION) == (manifest.FILE_NAME, manifest.FORMAT_VERSION)
 
 
 UNDER_MIRRORED_STRATEGY = """

@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits, load_sample_image
 
 from beam_pipelines import dataset, decode
 from beam_pipelines.errors import DataError
+from tests.image_files import animation
 
 REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
 SCHEMA = f"""
@@ -198,6 +199,29 @@ def test_what_is_no_image_is_named(tmp_path, content):
     with pytest.raises(DataError, match=message):
         dataset.load(folder)
     assert loaded(folder, images=False).tolist() == [[compressed(random_pixels(5, 7))], [content]] * 2
+
+
+def animated_webp() -> bytes:
+    """Returns a WebP file of two pictures, which TensorFlow's decoder does not survive."""
+    return animation([random_pixels(5, 7), random_pixels(5, 7, seed=1)], "webp")
+
+
+def test_an_animated_webp_is_refused(tmp_path):
+    """It would end the program in TensorFlow's decoder: among the first images it is an error before the first batch, later one of the epoch."""
+    still = compressed(random_pixels(5, 7), "WEBP")
+    with_alpha = compressed(random_pixels(5, 7, 4), "WEBP")
+    for name in ("first", "none", "later"):
+        (tmp_path / name).mkdir()
+    folder = write_dataset(tmp_path / "first", [still, animated_webp()] * 2)
+    with pytest.raises(DataError, match=r"example 1, feature 'image/encoded': found an animated WebP .*format: png"):
+        dataset.load(folder)
+    later = [still] * 30 + [with_alpha] * 30
+    assert loaded(write_dataset(tmp_path / "none", later), image_channels=3).shape == (60, 5, 7, 3)
+    batches = dataset.load(
+        write_dataset(tmp_path / "later", [*later, animated_webp()]), image_channels=3, shuffle=False
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="image/encoded: found an animated WebP image"):
+        list(batches)
 
 
 def test_features_to_decode_are_chosen(tmp_path):

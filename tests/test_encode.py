@@ -61,6 +61,15 @@ def test_null_in_a_list_is_an_error() -> None:
         encode_batch(plan, batch, "a.csv")
 
 
+def test_long_list_is_shown_by_its_beginning() -> None:
+    """An error about a picture's 10,000 numbers stays a message that can be read."""
+    plan = plan_encode(recipe(), pa.schema([("x", pa.list_(pa.float64()))]))
+    batch = pa.RecordBatch.from_pydict({"x": [[0.25] * 10_000 + [1e300]]})
+    with pytest.raises(DataError, match=r"found \[0\.25, .*… of type list<float64>, which cannot be encoded") as error:
+        encode_batch(plan, batch, "a.csv")
+    assert len(str(error.value)) < 600
+
+
 def test_failing_value_is_shown_with_its_file_and_feature() -> None:
     """An encoding that refuses a value ends the run with the first one that it refuses."""
     plan = plan_encode(recipe(encode={"x": cast("int64")}), pa.schema([("x", pa.string())]))

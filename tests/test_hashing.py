@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines import hashing
 
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+
 MASK = (1 << 64) - 1
 G = 0x9E3779B97F4A7C15
 NULL = int.from_bytes(b"nullnull", "big")

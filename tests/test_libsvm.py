@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines import dataset, pipeline, read
+from beam_pipelines.cli import run
 from beam_pipelines.errors import DataError, RecipeProblems
 from beam_pipelines.inspect import inspect_examples
 from beam_pipelines.planning import make_plan
@@ -191,6 +192,7 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
     [
         ("1 0:1", "features_index", "found '0:1', expected an index from 1 to 9. Set 'libsvm: {base: 0}'"),
         ("1 10:1", "features_index", "found '10:1', expected an index from 1 to 9. Set 'libsvm: {size: …}'"),
+        ("1 -3:1", "features_index", "found '-3:1', expected an index from 1 to 9. Mend the line."),
         ("1 3:1 2:1", "features_index", "found '2:1', behind a larger one, expected indices in ascending order"),
         ("1 3:1 3:1", "features_index", "found '3:1', which is there already"),
         ("1 3", "", "found '3', expected index:value"),
@@ -200,7 +202,7 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
         ("1 3:nan", "features_value", "found '3:nan', expected index:value with a finite number"),
         ("1 3:1e39", "features_value", "found '3:1e39'"),
         ("3:1", "label", "found '3:1' in its place, expected a label before the features"),
-        ("1,2 3:1", "label", "found '1,2', expected one label: several are not read"),
+        ("1,2 3:1", "label", "found '1,2', expected one label: rows with several are not read. Write them as JSON Lines"),
         ("0.5 3:1", "label", "found '0.5', expected an integer from -9223372036854775808 to 9223372036854775807. Declare"),
         ("yes 3:1", "label", "found 'yes', expected an integer"),
         ("1 qid:2 3:1", "qid", "found 'qid:2', expected none: no row of the sample has one"),
@@ -312,6 +314,24 @@ def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
     write(tmp_path / "rows.libsvm", as_libsvm([*ROWS, (1, {400: 1.0})]))
     with pytest.raises(DataError, match=r"features_index[\s\S]*400"):
         convert(tmp_path, with_contract)
+
+
+def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> None:
+    """``schema infer`` gives a dataset's sparse feature and its size again; of a file of statistics, which names none, it gives columns."""
+    write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
+    info = convert(tmp_path, RECIPE.format(format="libsvm", options=", libsvm: {size: 50}", more=""))
+    inferred = tmp_path / "inferred.pbtxt"
+    assert run(["schema", "infer", info.folder, "--output", str(inferred)]) == 0
+    assert read_schema(str(inferred)) == info.schema()
+    statistics = next(Path(info.folder).glob("statistics/*/FeatureStats.pb"))
+    alone = tmp_path / "alone.pbtxt"
+    assert run(["schema", "infer", str(statistics), "--output", str(alone)]) == 0
+    assert not read_schema(str(alone)).sparse_feature
+    assert {feature.name for feature in read_schema(str(alone)).feature} == {
+        "label",
+        "features_index",
+        "features_value",
+    }
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ def preprocessing_fn(inputs):
     outputs["delay"] = tft.scale_to_z_score(inputs["delay"])
     outputs["carrier"] = tft.compute_and_apply_vocabulary(inputs["carrier"], vocab_filename="own carrier", num_oov_buckets=1)
     outputs["powers"] = tf.concat([inputs["delay"], inputs["delay"] ** 2], 1)
+    carrier = inputs["carrier"]
+    places = tf.concat([carrier.indices, tf.strings.to_hash_bucket_fast(carrier.values, 3)[:, tf.newaxis]], 1)
+    shape = tf.concat([carrier.dense_shape[:1], [1, 3]], 0)
+    outputs["grid"] = tf.SparseTensor(places, tf.ones_like(carrier.values, tf.int64), shape)
     return outputs
 """
 ENCODE = """
@@ -215,7 +219,7 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
 
     got = output.transform_features_layer()(parsed)
 
-    assert set(got) == set(expected) == {"carrier", "carrier_id", "delay", "late", "powers"}
+    assert set(got) == set(expected) == {"carrier", "carrier_id", "delay", "grid", "late", "powers"}
     for name, tensor in expected.items():
         left, right = (tf.sparse.to_dense(t, -7) if isinstance(t, tf.SparseTensor) else t for t in (got[name], tensor))
         np.testing.assert_array_equal(left.numpy(), right.numpy())
@@ -224,6 +228,9 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
     )
     np.testing.assert_array_equal(served["delay"].numpy(), expected["delay"].numpy())
     assert "late" not in served
+    # What has no dense form is given by its columns.
+    assert served["grid$sparse_values_row_lengths"].numpy().sum() == len(expected["grid"].values) > 0
+    assert expected["grid"].shape[1:] == [1, 3]
 
 
 def test_vocabularies_of_both_are_found(graph: Path) -> None:

@@ -89,12 +89,17 @@ def test_modules_stay_small():
 
 
 def test_constraints_pin_every_requirement():
-    """Every package that pyproject.toml asks for has an exact version in constraints.txt, and nothing there is loose."""
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    """Every package that pyproject.toml asks for has an exact version in constraints.txt, TFX in a list of its own, and nothing there is loose."""
+    assert requirements() - pinned("constraints.txt") == {"tfx"}
+    assert "tfx" in pinned("constraints-tfx.txt")
+
+
+def pinned(name: str) -> set[str]:
+    """Names of the packages in a list of exact versions."""
+    lines = [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
     loose = [line for line in lines if not re.match(r"[A-Za-z0-9._-]+==[^\s*]+( ; python_version .*)?$", line)]
     assert loose == []
-    pinned = {normalised(line.split("==")[0]) for line in lines}
-    assert requirements() - pinned == set()
+    return {normalised(line.split("==")[0]) for line in lines}
 
 
 def requirements() -> set[str]:
@@ -106,60 +111,3 @@ def requirements() -> set[str]:
 def normalised(name: str) -> str:
     """A package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-DATAFLOW = [
-    "examples/flights/recipe.yaml",
-    "--output",
-    "gs://b/out",
-    "--project",
-    "p",
-    "--temp",
-    "gs://b/t/",
-    "--image",
-    "i",
-]
-
-
-def run_dataflow(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the script without its last step."""
-    command = ["bash", "run_dataflow.sh", *arguments, "--dry-run"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_run_dataflow_prints_the_whole_command():
-    """With the four things that cannot be guessed, the script knows a command, and hands on what is for Beam."""
-    run = subprocess.run(
-        ["bash", "run_dataflow.sh", *DATAFLOW, "--dry-run", "--", "--subnetwork=net"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    words = run.stdout.split()
-    assert words[:4] == ["beam-pipelines", "convert", "examples/flights/recipe.yaml", "--output=gs://b/out"]
-    assert {"--runner=DataflowRunner", "--region=us-central1", "--job_name=beam-pipelines-recipe"} <= set(words)
-    assert {"--staging_location=gs://b/t/staging", "--labels=tool=beam-pipelines"} <= set(words)
-    assert words[-1] == "--subnetwork=net"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (DATAFLOW[:-2], "found no --image"),
-        (DATAFLOW[1:], "found no recipe"),
-        (["absent.yaml", *DATAFLOW[1:]], "absent.yaml: there is no such file"),
-        ([*DATAFLOW, "--output", "out"], "expected a gs:// URL"),
-        ([*DATAFLOW, "--max_workers", "0"], "expected a number above 0"),
-        ([*DATAFLOW, "--labels", "A=b"], "expected name=value"),
-        ([*DATAFLOW, "--job_name", "9"], "beginning with a letter"),
-        ([*DATAFLOW, "--regoin", "x"], "unknown option '--regoin'"),
-        ([*DATAFLOW, "--region"], "expected a value"),
-    ],
-)
-def test_run_dataflow_refuses_what_would_fail_an_hour_later(arguments, message):
-    """A wrong or missing argument ends with exit status 2 and says what was expected."""
-    run = run_dataflow(*arguments)
-    assert run.returncode == 2
-    assert message in run.stderr
-    assert run.stdout == ""

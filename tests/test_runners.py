@@ -8,6 +8,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
 from beam_pipelines import runners
@@ -103,6 +104,16 @@ def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> Non
             lambda pipeline: pipeline | beam.Create([1]) | beam.Map(_fail), runners.pipeline_options(options, 1)
         )
     assert str(raised.value) == "users.csv, line 3: found 'x', expected an integer.\nDeclare it as text."
+
+
+def test_a_worker_that_connects_too_late_ends() -> None:
+    """What is closed before a worker has connected tells the worker so, instead of letting it wait, and the run for it."""
+    with runners.late_workers_end():
+        connection = worker_handlers.ControlConnection()
+        connection.close()
+    connection.set_input(iter(()))
+    connection.push(beam_fn_api_pb2.InstructionRequest(instruction_id="for nobody"))
+    assert connection.get_req() is worker_handlers.BeamFnControlServicer._DONE_MARKER
 
 
 def test_errors_that_are_not_ours_stay_what_they_are() -> None:

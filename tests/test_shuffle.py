@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from beam_pipelines.exchange import Parcel
 from beam_pipelines.recipe import Output
 from beam_pipelines.shards import ShardPlan, SplitShards
 
+SCHEMA = pa.schema({"row": pa.binary()})
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
 
 
@@ -23,15 +26,17 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
     parcels: list[Parcel] = []
     for number, size in enumerate(sizes):
         start = offsets[number, 0]
-        records = pa.array([str(row).encode() for row in range(start, start + size)], pa.large_binary())
-        parcels += shuffle.scatter(plan, output, "train", (number, 0), records)
+        batch = pa.RecordBatch.from_pydict({"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA)
+        parcels += shuffle.scatter(plan, output, "train", (number, 0), batch)
     shards = []
     for shard in range(num_shards):
         written: list[bytes] = []
         for partition in range(partitions):
             sent = sorted(parcel for parcel in parcels if parcel.order[0] == partition and shard in parcel.payloads)
-            records = shuffle.unpack_blocks([parcel.payloads[shard] for parcel in sent])
-            written += shuffle.permute(output, shard, partition, records).to_pylist()
+            batch = shuffle.unpack_blocks([parcel.payloads[shard] for parcel in sent])
+            records = np.array(batch["row"] if batch else [], object)
+            order = shuffle.written_order(output, shard, partition, len(records))
+            written += list(records if order is None else records[order])
         shards.append(written)
     return shards
 
@@ -47,6 +52,18 @@ def test_every_row_once_and_evenly(
     assert sorted(rows) == list(range(sum(sizes)))
     lengths = [len(shard) for shard in shards]
     assert max(lengths) - min(lengths) <= 1
+
+
+def test_many_shards_get_few_blocks_of_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are more places than blocks, rows are dealt in packs, and shards are still even."""
+    monkeypatch.setattr(shuffle, "MAX_BLOCKS", 8)
+    shards = deal([400, 1000, 200], 20, 3, Output())
+    assert sorted(int(record) for shard in shards for record in shard) == list(range(1600))
+    assert max(map(len, shards)) - min(map(len, shards)) <= 8  # a pack of each partition
+    plan = ShardPlan({"train": SplitShards("train", 1000, 20, 3, 0, {(0, 0): 0})})
+    batch = pa.RecordBatch.from_pydict({"row": [b""] * 1000}, SCHEMA)
+    parcels = list(shuffle.scatter(plan, Output(), "train", (0, 0), batch.slice(0, 64)))
+    assert sum(len(parcel.payloads) for parcel in parcels) == 8
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3))
@@ -84,9 +101,11 @@ def test_permutation_is_pinned() -> None:
 PINNED = [5, 4, 0, 2, 6, 7, 3, 1]
 
 
-def test_blocks_round_trip_slices() -> None:
+@pytest.mark.parametrize("compress", [False, True])
+def test_blocks_round_trip_slices(compress: bool) -> None:
     """Packing a slice packs its own records only."""
-    records = pa.array([b"x" * 100_000, b"a", b"b", b"y" * 100_000], pa.large_binary())
-    block = shuffle.pack_block(records.slice(1, 2))
+    batch = pa.RecordBatch.from_pydict({"row": [os.urandom(100_000), b"a", b"b", os.urandom(100_000)]}, SCHEMA)
+    block = shuffle.pack_block(batch.slice(1, 2), compress)
     assert len(block) < 2000
-    assert shuffle.unpack_blocks([block, block]).to_pylist() == [b"a", b"b", b"a", b"b"]
+    assert shuffle.unpack_blocks([block, b"", block])["row"].to_pylist() == [b"a", b"b", b"a", b"b"]
+    assert shuffle.unpack_blocks([b""]) is None

@@ -17,6 +17,8 @@ from beam_pipelines import tfrecord
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+
 RECORDS = [b"", b"a", b"hello" * 100, bytes(range(256)), b"z" * 70_000]
 TENSORFLOW_NAME = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}
 

@@ -1,8 +1,9 @@
-"""The image example from files to a trained model: digits in class folders, converted, trained with an interruption, judged."""
+"""The image example from files to a trained model: digits in class folders, CIFAR and IDX files, converted, trained with an interruption, judged."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from beam_pipelines import dataset
+from beam_pipelines import dataset, pipeline
+from beam_pipelines.planning import make_plan
+from beam_pipelines.recipe_file import load_recipe
+from tests import image_sets
 from tests.interrupted import run_until
 
 pytestmark = pytest.mark.slow
@@ -118,3 +122,43 @@ def test_the_saved_model_knows_digits(trained):
     assert run.returncode == 0, run.stderr
     found = np.array(run.stdout.split(), int)
     assert (found == np.repeat(np.arange(10), 10)).mean() > 0.8
+
+
+def write_cifar(root: Path) -> None:
+    """Writes CIFAR-10's archive, with digits in three colours for photographs: 1,000 to train on, 200 held back."""
+    files = image_sets.cifar10_files(200)
+    image_sets.write_archive(root / ".demo/cifar/cifar-10-python.tar.gz", "cifar-10-batches-py", files)
+
+
+def write_idx(root: Path) -> None:
+    """Writes Fashion-MNIST's four files, with digits for clothes: 1,200 to train on, 400 held back."""
+    image_sets.write_mnist(root / ".demo/fashion-mnist", 1200, 400)
+
+
+@pytest.mark.parametrize(
+    ("example", "write", "shape", "first_class"),
+    [
+        ("cifar/cifar10", write_cifar, "32 × 32 × 3", "airplane"),
+        ("mnist/fashion", write_idx, "28 × 28 × 1", "T-shirt/top"),
+    ],
+    ids=["cifar", "idx"],
+)
+def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, shape, first_class):
+    """By the example's own recipe and schema: classes by name, two replicas, several epochs, far better than the majority class, after an interruption."""
+    for folder in (f"examples/{example.partition('/')[0]}", "schemas"):
+        shutil.copytree(repository / folder, tmp_path / folder)
+    write(tmp_path)
+    recipe, _ = load_recipe(str(tmp_path / "examples" / f"{example}.yaml"))
+    pipeline.convert(make_plan(recipe), str(tmp_path / "dataset"), quiet=True)
+    command = [sys.executable, str(repository / "examples" / "train_image.py"), str(tmp_path / "dataset"), "--cpus=2"]
+    command += ["--batch_size=32", f"--output={tmp_path / 'model'}"]
+    command += ["--epochs=5"]
+    run_until(command, "Epoch 3/5")
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"{shape} pixels, 10 classes: {first_class}, " in run.stdout
+    assert "2 replicas" in run.stdout
+    assert "trained epochs 3 to 5," in run.stdout
+    (_, majority), (_, accuracy) = re.findall(r"^(majority class|model) +([0-9.]+)$", run.stdout, re.MULTILINE)
+    assert float(majority) < 0.25
+    assert float(accuracy) > 0.6

@@ -1,7 +1,8 @@
 """Tells our own command-line flags from Beam's, and a misspelt one from both.
 
-A command takes every option of Beam's (``--runner``, ``--project``, ``--direct_num_workers``, …) beside its own. Beam itself ignores
-what it does not know, so that a misspelt flag silently changes nothing; here it is an error with the nearest name.
+A command that runs a job takes every option of Beam's (``--runner``, ``--project``, ``--direct_num_workers``, …) beside its own; one that only
+opens files takes those of storages (``--s3_endpoint_url``, …). Beam itself ignores what it does not know, so that a misspelt flag silently
+changes nothing; here it is an error with the nearest name.
 """
 
 from __future__ import annotations
@@ -14,19 +15,48 @@ import click
 
 from beam_pipelines.errors import nearest
 
+# Beam's classes of options that say how files are opened.
+STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
+
 
 class BeamCommand(click.Command):
-    """A click command that puts Beam's options aside, as a list of arguments, in ``context.meta[BEAM_OPTIONS]``."""
+    """A click command that puts Beam's options aside, as a list of arguments, in ``context.meta[BEAM_OPTIONS]``.
+
+    Attributes:
+      classes: names of Beam's classes of options that it takes; all, if there are none.
+    """
+
+    classes: tuple[str, ...] = ()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits the arguments before click reads its own share of them."""
         try:
-            own, beam_options = split_arguments(args, _own_flags(self))
+            own, beam_options = split_arguments(args, _own_flags(self), self.classes)
         except click.UsageError as error:
             error.ctx = ctx  # names the command whose --help to see
             raise
         ctx.meta[BEAM_OPTIONS] = beam_options
-        return super().parse_args(ctx, own)
+        rest = super().parse_args(ctx, own)
+        from beam_pipelines import files
+
+        files.use_options(beam_options)
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, with worker processes at hand."""
+        if self.classes:
+            return super().invoke(ctx)
+        from beam_pipelines import pipeline  # noqa: F401 - what workers need
+        from beam_pipelines.forked_workers import prepared
+
+        with prepared():
+            return super().invoke(ctx)
+
+
+class StorageCommand(BeamCommand):
+    """A click command that runs no job: of Beam's options it takes those that say how files are opened."""
+
+    classes = STORAGE_OPTIONS
 
 
 BEAM_OPTIONS = "beam_pipelines.beam_options"
@@ -48,7 +78,9 @@ class Flag(NamedTuple):
     value_is_optional: bool = False
 
 
-def split_arguments(arguments: list[str], own_flags: dict[str, Flag]) -> tuple[list[str], list[str]]:
+def split_arguments(
+    arguments: list[str], own_flags: dict[str, Flag], classes: tuple[str, ...] = ()
+) -> tuple[list[str], list[str]]:
     """Divides arguments into ours (flags and everything that is no flag's value) and Beam's.
 
     Dashes within a name are read as underscores where that makes it a known one: ``--dry-run`` is ``--dry_run``.
@@ -70,16 +102,17 @@ def split_arguments(arguments: list[str], own_flags: dict[str, Flag]) -> tuple[l
             name, equals, value = argument.partition("=")
             flag, target = _find(name, own_flags), own
             if flag is None:
-                beam_flags = beam_flags or _beam_flags()
+                beam_flags = beam_flags or _beam_flags(classes)
                 flag, target = _find(name, beam_flags), beam_options
             if flag is None:
                 hint = nearest(name, [*own_flags, *beam_flags])
-                raise click.UsageError(f"found {name}, which is neither an option of this command nor of Beam.{hint}")
+                of_beam = "of Beam's for files" if classes else "of Beam"
+                raise click.UsageError(f"found {name}, which is neither an option of this command nor {of_beam}.{hint}")
             target.append(flag.name + equals + value)
             if flag.takes_value and not equals:
                 target.extend(_following(rest, flag))
     if beam_options:
-        _check_values(_beam_parser().parse_args(beam_options))
+        _check_values(_beam_parser(classes).parse_args(beam_options))
     return own, beam_options
 
 
@@ -89,10 +122,10 @@ def _check_values(options: argparse.Namespace) -> None:
 
     known = StandardOptions.KNOWN_RUNNER_NAMES
     names = {name.lower().removesuffix("runner") for name in known}
-    runner = options.runner
+    runner = getattr(options, "runner", None)
     if runner and "." not in runner and runner.lower().removesuffix("runner") not in names:
         raise click.UsageError(f"found --runner {runner}, expected one of {', '.join(known)}.{nearest(runner, known)}")
-    if (options.direct_num_workers or 0) < 0:
+    if (getattr(options, "direct_num_workers", 0) or 0) < 0:
         raise click.UsageError(
             f"found --direct_num_workers {options.direct_num_workers}, expected a number from 0 (all cores) up."
         )
@@ -117,8 +150,8 @@ def _own_flags(command: click.Command) -> dict[str, Flag]:
     return flags
 
 
-def _beam_flags() -> dict[str, Flag]:
-    actions: dict[str, argparse.Action] = _beam_parser()._option_string_actions  # noqa: SLF001 - no public way
+def _beam_flags(classes: tuple[str, ...]) -> dict[str, Flag]:
+    actions: dict[str, argparse.Action] = _beam_parser(classes)._option_string_actions  # noqa: SLF001 - no public way
     return {
         name: Flag(name, takes_value=action.nargs != 0, value_is_optional=action.nargs == "?")
         for name, action in actions.items()
@@ -126,8 +159,8 @@ def _beam_flags() -> dict[str, Flag]:
     }
 
 
-def _beam_parser() -> argparse.ArgumentParser:
-    """Returns one parser with the arguments of all of Beam's ``PipelineOptions`` classes."""
+def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
+    """Returns one parser with the arguments of Beam's ``PipelineOptions`` classes of some names, or of all."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     class Parser(argparse.ArgumentParser):
@@ -138,6 +171,8 @@ def _beam_parser() -> argparse.ArgumentParser:
 
     parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for options in _subclasses(PipelineOptions):
+        if classes and options.__name__ not in classes:
+            continue
         options._add_argparse_args(parser)  # noqa: SLF001 - the method that Beam asks subclasses to define
     return parser
 

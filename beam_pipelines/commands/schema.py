@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import click
 
 from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated, make_gate
-from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, verbose
+from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
 from beam_pipelines.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def schema() -> None:
     """Infer a schema, widen one, compare two."""
 
 
-@schema.command()
+@schema.command(cls=StorageCommand)
 @click.argument("statistics", metavar="DATASET")
 @click.option("--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
@@ -35,20 +34,27 @@ def schema() -> None:
 def infer(statistics: str, output: str, overwrite: bool) -> None:
     """Write the schema of a dataset, a description, or a file of statistics."""
     from beam_pipelines import files
-    from beam_pipelines.schema import infer_schema, write_schema
+    from beam_pipelines.schema import infer_schema, read_schema, write_schema
+    from beam_pipelines.schema.sparse import add_sparse_features, sparse_columns
     from beam_pipelines.statistics.stored import read_statistics
+    from beam_pipelines.validation import has_schema, schema_of
 
-    found = infer_schema(read_statistics(statistics))
+    known = read_statistics(statistics)
+    found = infer_schema(known)
+    # Statistics do not say which columns are one sparse tensor; a dataset's own schema does.
+    sparse = sparse_columns(read_schema(schema_of(statistics))) if has_schema(statistics) else ()
+    add_sparse_features(found, sparse, known)
     if files.exists(output) and not overwrite:
         raise RecipeError(
             f"{output}: there is a file already. Add --overwrite to replace it, or choose another --output."
         )
     write_schema(output, found)
     domains = len(found.string_domain)
-    click.echo(f"{output}: {len(found.feature)} features, {domains} of them with a domain of texts.")
+    tensors = f" {len(sparse)} sparse, of the columns that the dataset's own schema names." if sparse else ""
+    click.echo(f"{output}: {len(found.feature)} features, {domains} of them with a domain of texts.{tensors}")
 
 
-@schema.command()
+@schema.command(cls=StorageCommand)
 @click.argument("path", metavar="SCHEMA")
 @click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
 @click.option("--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
@@ -71,7 +77,7 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     click.echo(render_diff(diff_schemas(before, after)))
 
 
-@schema.command()
+@schema.command(cls=StorageCommand)
 @click.argument("before")
 @click.argument("after")
 @verbose
@@ -114,6 +120,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
         quiet: bool,
     ) -> None:
         """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
+        from beam_pipelines import files
         from beam_pipelines.statistics.stored import is_stored
 
         if is_stored(data):
@@ -122,7 +129,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
             found, name = _validate_statistics(context, data, schema_path), data
         else:
             output = output and output_of_day(output, date)
-            planned = gated(plan(data, None if schema_path is None else os.path.abspath(schema_path), date), context)
+            planned = gated(plan(data, None if schema_path is None else files.absolute(schema_path), date), context)
             found, name = _validate_recipe(context, planned, output, quiet), data
         if not quiet:
             for line in _passed(name, found):

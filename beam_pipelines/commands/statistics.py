@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from beam_pipelines.commands.options import verbose
+from beam_pipelines.commands.options import StorageCommand, verbose
 
 
 @click.group()
@@ -12,7 +12,7 @@ def statistics() -> None:
     """Statistics of datasets."""
 
 
-@statistics.command()
+@statistics.command(cls=StorageCommand)
 @click.argument("datasets", metavar="DIR DIR…", nargs=-1, required=True)
 @click.option("--output", metavar="DIR", required=True, help="Folder for the statistics of all of them together.")
 @verbose

@@ -133,6 +133,13 @@ class Fixed(Encoding, Fitted):
         """
         return self
 
+    def check_known(self) -> None:
+        """Looks whether the encoding has been given all that it needs.
+
+        Raises:
+          ValueError: something is missing; says what, and how the recipe tells it.
+        """
+
     def fit(self, learned: Learned | None) -> Fitted:
         """Returns itself."""
         return self

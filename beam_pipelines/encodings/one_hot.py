@@ -57,6 +57,13 @@ class OneHot(Fixed):
         if feature.is_list:
             raise ValueError(f"found {type_name(feature.type)}, expected one id a row. Take 'multi_hot' for lists.")
 
+    def check_known(self) -> None:
+        """Needs the number of ids."""
+        if self.size is None:
+            raise ValueError(
+                f"found ids of which nothing says how many there are, expected their number, as in {{{self.kind}: 12}}."
+            )
+
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Sets the ones of n ids, or of n lists of ids."""
         (array,) = arrays

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.columns import concat_batches
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Weights
@@ -54,7 +55,7 @@ class DocumentTally(TokenTally):
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the tokens that may stand in the vocabulary, and the number of rows if it is in this partition."""
         all_rows = sums.filter(pc.equal(sums["key"], _ALL_ROWS))
-        return pa.concat_batches([super().select(sums), all_rows])
+        return concat_batches([super().select(sums), all_rows])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,6 +94,15 @@ class Vector(Fixed):
         length = sum(self.lengths) if all(self.lengths) else None
         return Feature(pa.list_(pa.int64() if is_integer else pa.float32()), required=True, length=length)
 
+    def check_known(self) -> None:
+        """Needs the length of every list."""
+        for name, length in zip(self.inputs, self.lengths, strict=True):
+            if not length:
+                raise ValueError(
+                    f"found '{name}', a list of which nothing says how many values it has, expected their number, as in "
+                    f"{{vector: {{columns: [{', '.join(self.inputs)}], lengths: {{{name}: 10}}}}}}."
+                )
+
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Copies each feature into its columns of a matrix."""
         types = [array.type.value_type if pa.types.is_list(array.type) else array.type for array in arrays]

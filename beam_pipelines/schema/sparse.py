@@ -37,6 +37,18 @@ def add_sparse_features(
             features[name].ClearField("value_count")
 
 
+def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:
+    """Returns the sparse features of a schema, with the sizes that the domains of their indices give."""
+    domains = {feature.name: feature.int_domain for feature in schema.feature}
+    found = []
+    for sparse in schema.sparse_feature:
+        indices = tuple(index.name for index in sparse.index_feature)
+        known = (domains.get(name, schema_pb2.IntDomain()) for name in indices)
+        sizes = tuple(domain.max + 1 if domain.HasField("max") else None for domain in known)
+        found.append(SparseColumns(sparse.name, indices, sparse.value_feature.name, sizes))
+    return tuple(found)
+
+
 def keep_sparse_features(schema: schema_pb2.Schema, names: Collection[str]) -> None:
     """Removes the sparse features of which a column is not among ``names``."""
     kept = [

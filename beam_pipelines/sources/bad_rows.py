@@ -18,6 +18,9 @@ _SHORT = 512
 _ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
 
+# The largest of each type; what is beyond would be infinite.
+_FLOAT_RANGES = {"halffloat": " within ±65,504", "float": " within ±3.4e38", "double": " within ±1.8e308"}
+
 # What a reader says of a value that it cannot take.
 ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 
@@ -86,7 +89,7 @@ def expected(type_: pa.DataType) -> str:
         return f"an integer from {low} to {high}"
     for matches, words in (
         (types.is_boolean, "true or false"),
-        (types.is_floating, "a number"),
+        (types.is_floating, f"a number{_FLOAT_RANGES.get(str(type_), '')}"),
         (types.is_date, "a date such as 2013-01-31"),
         (types.is_time, "a time such as 05:15:00"),
         (types.is_string, "text in UTF-8"),

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from beam_pipelines import columns
@@ -21,6 +22,8 @@ from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect, Positio
 # What is parsed stays in the processor's cache until it is converted: a quarter quicker than a whole range at once
 # (benchmarks/bench_stages.py).
 _BLOCK_BYTES = 1 << 20
+# What pyarrow.csv takes for infinity. RE2 syntax.
+_INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +63,27 @@ class CsvParser:
                 raise
             # Perhaps nothing is wrong but that a record is longer than a block.
             table = read(multi_line=multi_line)
+        self._check_infinite(data, table)
         arrays = [columns.normalise(_only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _check_infinite(self, data: bytes, table: pa.Table) -> None:
+        """Raises ``pa.ArrowInvalid`` if a number that is finite as it stands there has become infinite."""
+        found = {
+            name: pc.is_inf(table.column(name))
+            for name in table.column_names
+            if pa.types.is_floating(table.schema.field(name).type)
+        }
+        infinite = [name for name, flags in found.items() if pc.any(flags).as_py()]
+        if not infinite:
+            return
+        types = dict.fromkeys(infinite, pa.string())
+        texts = read_table(data, tuple(infinite), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
+        for name in infinite:
+            column = texts.column(name).combine_chunks()
+            named = pc.match_substring_regex(column, _INFINITY)
+            if pc.any(pc.and_(found[name].combine_chunks(), pc.invert(named))).as_py():
+                raise pa.ArrowInvalid("a number beyond the range of its type")
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | tuple[int, int, str, str]]:
         """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason)."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from beam_pipelines.columns import concat_batches
 from beam_pipelines.errors import Problem
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan, SparseColumns
@@ -107,7 +108,7 @@ def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
         return empty_batch(schema)
-    return filled[0] if len(filled) == 1 else pa.concat_batches(filled)
+    return filled[0] if len(filled) == 1 else concat_batches(filled)
 
 
 def cut_rows(batch: pa.RecordBatch, rejected: tuple[Rejected, ...]) -> Iterator[Rows]:

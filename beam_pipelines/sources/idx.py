@@ -77,7 +77,7 @@ class Idx:
         first, end = _items_of(range_, header) if compression == "none" else (0, header.dims[0])
         ids: npt.NDArray[np.int64] | None = None
         if classes.label in plan.file_schema.names:
-            ids = _read_labels(source, _label_path(source, plan.files, path), first, end)
+            ids = _read_labels(source, label_path(source, plan.files, path), first, end)
         crc32c = 0
         # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
         step = max(1, PIECE_BYTES // (8 * header.values))
@@ -201,7 +201,7 @@ def _label_path_by_name(path: str) -> str:
     return folder + next((other for other in others if files.exists(folder + other)), named)
 
 
-def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
+def label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
     """Returns the path of the file with the labels of an array; empty if it has none."""
     if source.idx.labels is None:
         return _label_path_by_name(path)
@@ -223,7 +223,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[He
     if named and len(named) != len(arrays):
         message = f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', expected one for each, in the same order."
         raise RecipeProblems([problem(source, "idx", message)])
-    paths = [_label_path(source, arrays, file.path) for file in arrays]
+    paths = [label_path(source, arrays, file.path) for file in arrays]
     if not all(paths):
         if any(paths) or source.idx.classes:
             message = f"found no file with labels for {arrays[paths.index('')].path}, expected one. Name the files in 'labels', in the order of the arrays."

@@ -137,7 +137,7 @@ def _check_numbers(source: Source, file: FileInfo, body: text.Body, table: pa.Ta
         while nested.is_list(values.type):
             values = pc.list_flatten(values)
         if (
-            name not in source.types
+            source.types.get(name, TENSOR) == TENSOR
             and values.type == pa.float64()
             and pc.any(pc.greater_equal(pc.abs(values), 2.0**63)).as_py()
         ):
@@ -240,7 +240,12 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     if not table.num_rows:
         table = plan.file_schema.empty_table()
     batch = pa.RecordBatch.from_arrays([_only_chunk(column) for column in table.columns], schema=table.schema)
-    return tables.convert(batch, plan)
+    converted = tables.convert(batch, plan)
+    for name, column in zip(plan.schema.names, converted.columns, strict=True):
+        values = column.flatten() if nested.is_list(column.type) else column
+        if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():  # JSON has no word for infinity
+            raise tables.ColumnError(name, "a number beyond the range of its type")
+    return converted
 
 
 def _only_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -316,7 +316,7 @@ def _explain_label(label: str, type_: pa.DataType) -> str:
     if ":" in label:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
-        return f"found '{bad_rows.clip(label, 100)}', expected one label: several are not read. Mend the line."
+        return f"found '{bad_rows.clip(label, 100)}', expected one label: rows with several are not read. Write them as JSON Lines with a list of labels, or keep one."
     try:
         _labels(pa.array([label.encode()]), type_)
     except (*bad_rows.ERRORS, OverflowError):
@@ -350,6 +350,8 @@ def _explain_range(token: str, found: int, low: int, high: int | None, is_index:
     cure = f"Set 'libsvm: {{{option}: …}}' of the source, or mend the line."
     if found == 0 and low == 1:
         cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
+    elif found < low:
+        cure = "Mend the line."
     return f"found '{bad_rows.clip(token, 100)}', expected {word} {expected}. {cure}"
 
 

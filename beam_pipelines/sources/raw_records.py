@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from beam_pipelines import files, tfrecord
 from beam_pipelines.columns import parse_type
 from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, payloads
+from beam_pipelines.sources import bad_rows, payloads, record_files
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.compression import ChecksummedFile
 from beam_pipelines.sources.csv_ranges import Dialect
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, empty_batch, problem
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
 
 COLUMN = "record"
 
@@ -29,9 +26,7 @@ class RawRecords:
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = payloads.check(source, "TFRecord", "TFRecord file")
-        if source.compression not in (None, "gzip", "zlib", "none"):
-            problems.append(problem(source, "compression", "TFRecord files are compressed with gzip or zlib."))
+        problems = [*payloads.check(source, "TFRecord", "TFRecord file"), *record_files.check_compression(source)]
         if source.schema is not None:
             message = "raw records are not parsed. Leave the option out, or set 'format: tfrecord' for tf.Examples."
             problems.append(problem(source, "schema", message))
@@ -47,28 +42,15 @@ class RawRecords:
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        if not any(block for file in files for block in _blocks(source, file, None)):
+        if not record_files.first_block(source, files):
             raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
         return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        number = 0
-        with files.open_read(range_.file.path) as opened:
-            file = ChecksummedFile(opened)
-            for block in _blocks(plan.source, range_.file, cast("BinaryIO", file)):
-                yield from _read_block(block, plan, range_.file, number, reject)
-                number += len(block)
-            yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
-
-
-def _blocks(source: Source, file: FileInfo, opened: BinaryIO | None) -> Iterator[list[bytes]]:
-    compression = source.compression or tfrecord.compression_of(file.path)
-    if opened is not None:
-        yield from tfrecord.read_record_blocks(opened, file.path, compression)
-        return
-    with files.open_read(file.path) as own:
-        yield from tfrecord.read_record_blocks(own, file.path, compression)
+        yield from record_files.read_file(
+            plan, range_, lambda block, number: _read_block(block, plan, range_.file, number, reject)
+        )
 
 
 def _read_block(block: list[bytes], plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:

@@ -14,6 +14,7 @@ from beam_pipelines.plan import FileInfo, SourcePlan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.format import Contents, Rows, combine, cut_rows, problem
 
 
@@ -24,6 +25,9 @@ class ColumnError(ValueError):
         super().__init__(column, message)
         self.column = column
         self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def check_text_options(source: Source, name: str) -> list[Problem]:
@@ -275,7 +279,7 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     elif columns.column_type(array.type) == type_:
         array = columns.normalise(array)
     elif array.type != type_:
-        array = pc.cast(array, type_)
+        array = exact_cast(array, type_)
     array = columns.normalise(array)
     if pa.types.is_list(array.type) and pc.list_flatten(array).null_count:
         raise pa.ArrowInvalid("a null inside a list")
@@ -300,6 +304,8 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
         shown = bad_rows.clip(repr(_value(found)), 100)
         return error.column, f"found {shown} ({error.message}), expected an array. Mend it, or leave the column out."
     cure = f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with 'columns'."
+    if pa.types.is_floating(type_):
+        cure = f"{cure} ({error.message})"
     return error.column, bad_rows.wrong_value(_value(found), type_, cure)
 
 
@@ -313,5 +319,12 @@ def _value(array: pa.Array) -> object:
         return str(array.cast(pa.string())[0])
     try:
         return array[0].as_py()
-    except ValueError:
-        return str(array.cast(pa.string())[0])
+    except (ValueError, OverflowError):
+        return _beyond_python(array)
+
+
+def _beyond_python(array: pa.Array) -> str:
+    """Returns a date beyond those that Python has, by its count of units."""
+    if pa.types.is_timestamp(array.type):
+        return f"{array.cast(pa.int64())[0]} {array.type.unit} from 1970-01-01"
+    return str(array.cast(pa.string())[0])

@@ -1,30 +1,36 @@
-"""TFRecord files of tf.Example, with the TFMD schema that says which features they have."""
+"""TFRecord files of tf.Example or tf.SequenceExample, with the TFMD schema that says which features they have."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
-from beam_pipelines import files, tfrecord
+from beam_pipelines.columns import TENSOR, Shape
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, tables
+from beam_pipelines.record_decoder import is_sequence_example, layout_of, sequence_batch
+from beam_pipelines.schema_features import SEQUENCE, duplicates, feature_lists_of
+from beam_pipelines.sequence_wire import Layout, WireError
+from beam_pipelines.sources import bad_rows, record_files, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.compression import ChecksummedFile
 from beam_pipelines.sources.csv_ranges import Dialect
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, empty_batch, problem
-
-_TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.tfrecord_schema import (
+    column_types,
+    most_values_a_step,
+    read_schema,
+    schema_path,
+    shapes_of,
+)
 
 
 class TFRecord:
@@ -34,13 +40,7 @@ class TFRecord:
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = tables.check_text_options(source, "TFRecord")
-        if source.compression not in (None, "gzip", "zlib", "none"):
-            problems.append(problem(source, "compression", "TFRecord files are compressed with gzip or zlib."))
-        if source.schema is None:
-            message = "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with 'schema'."
-            problems.append(problem(source, "schema", message))
-        return problems
+        return [*tables.check_text_options(source, "TFRecord"), *record_files.check_compression(source)]
 
     def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
         """Whether a file can be cut into ranges."""
@@ -52,77 +52,62 @@ class TFRecord:
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
-        schema = feature_schema(_read_schema(source))
-        if not schema.names:
-            raise RecipeProblems([problem(source, "schema", f"{source.schema} has no features.")])
-        rows = next((len(block) for file in files for block in _blocks(source, file) if block), 0)
-        if not rows:
+        path = schema_path(source, files)
+        schema = read_schema(source, path)
+        sample = record_files.first_block(source, files)
+        if not sample:
             raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
-        shapes = {
-            feature.name: tuple(dim.size for dim in feature.shape.dim)
-            for feature in _read_schema(source).feature
-            if len(feature.shape.dim) > 1 and pa.types.is_list(schema.field(feature.name).type)
-        }
-        return tables.contents_of(source, [(FileInfo(str(source.schema), 0), schema)], shapes)
+        _check_schema(source, path, schema, sample)
+        single, seen = _seen_in_steps(schema, sample)
+        found = column_types(schema, single)
+        return tables.contents_of(source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)})
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        decoder = _Decoder(plan.source, plan.read_schema.names)
-        number = 0
-        with files.open_read(range_.file.path) as opened:
-            file = ChecksummedFile(opened)
-            for block in tfrecord.read_record_blocks(
-                cast("BinaryIO", file), range_.file.path, _compression(plan.source, range_.file)
-            ):
-                yield from _read_block(block, decoder, plan, range_.file, number, reject)
-                number += len(block)
-            yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+        decoder = _decoder(plan)
+        yield from record_files.read_file(
+            plan, range_, lambda block, number: _read_block(block, decoder, plan, range_.file, number, reject)
+        )
 
 
-def _compression(source: Source, file: FileInfo) -> str:
-    return source.compression or tfrecord.compression_of(file.path)
+def _check_schema(source: Source, path: str, schema: schema_pb2.Schema, sample: Sequence[bytes]) -> None:
+    """Raises ``RecipeProblems`` if the schema has no feature lists where records have, or gives two of its features one name."""
+    if not feature_lists_of(schema) and any(map(is_sequence_example, sample)):
+        message = (
+            f"found tf.SequenceExamples, but no feature list in {path}, expected them in the struct_domain of a feature '{SEQUENCE}' of "
+            "type STRUCT. Without it, none would be read."
+        )
+        raise RecipeProblems([problem(source, "schema", message)])
+    for name, _ in duplicates(schema):
+        message = f"found '{name}' twice in {path}, expected one column of the name. Rename it there, or leave it out."
+        raise RecipeProblems([problem(source, "schema", message)])
 
 
-def _blocks(source: Source, file: FileInfo) -> Iterator[list[bytes]]:
-    with files.open_read(file.path) as opened:
-        yield from tfrecord.read_record_blocks(opened, file.path, _compression(source, file))
+def _seen_in_steps(schema: schema_pb2.Schema, sample: Sequence[bytes]) -> tuple[list[str], dict[str, Shape | None]]:
+    """Returns which feature lists have one value in a step at most, of those whose schema does not say; and shapes of the others."""
+    most = {feature.name: most_values_a_step(feature) for feature in feature_lists_of(schema)}
+    layout = layout_of(schema, [name for name, values in most.items() if values != 1])
+    seen: dict[str, Shape | None] = {}
+    if not layout.lists:
+        return [], seen
+    found = bad_rows.sift(
+        lambda start, end: sequence_batch(sample[start:end], Layout({}, layout.lists)), 0, len(sample)
+    )
+    batches = [batch for batch in found if not isinstance(batch, BadRow)]  # a bad one is told of when it is read
+    single = [name for name in layout.lists if most[name] is None and not any(_has_several(b[name]) for b in batches)]
+    shapes.note_shapes(seen, (batch.drop_columns(single) for batch in batches))
+    return single, seen
 
 
-def _read_schema(source: Source) -> schema_pb2.Schema:
-    path = str(source.schema)
-    if not files.exists(path):
-        raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
-    try:
-        return text_format.Parse(files.read_bytes(path).decode(), schema_pb2.Schema())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        message = f"{path} is no TFMD schema in text format: {error}."
-        raise RecipeProblems([problem(source, "schema", message)]) from error
-
-
-def feature_schema(schema: schema_pb2.Schema) -> pa.Schema:
-    """Returns the columns of a TFMD schema's features.
-
-    A feature with a shape of one value, or at most one value by ``value_count``, is a scalar; any other is a list. Bytes are text if
-    the schema gives them a domain of strings, language or URLs.
-    """
-    return pa.schema([(feature.name, _feature_type(feature)) for feature in schema.feature])
-
-
-def _feature_type(feature: schema_pb2.Feature) -> pa.DataType:
-    type_ = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32()}.get(feature.type, pa.binary())
-    if type_ == pa.binary() and any(feature.HasField(domain) for domain in _TEXT_DOMAINS):
-        type_ = pa.string()
-    one_value = feature.value_count.max == 1
-    if feature.HasField("shape"):
-        one_value = all(dimension.size == 1 for dimension in feature.shape.dim)
-    return type_ if one_value else pa.list_(type_)
+def _has_several(lists: pa.LargeListArray) -> bool:
+    return (pc.max(pc.list_value_length(lists.flatten())).as_py() or 0) > 1
 
 
 class _Decoder:
-    """Decodes the features that are read."""
+    """Decodes the features of tf.Examples that are read."""
 
-    def __init__(self, source: Source, names: list[str]) -> None:
-        kept = [feature for feature in _read_schema(source).feature if feature.name in names]
+    def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
+        kept = [feature for feature in schema.feature if feature.name in names]
         self._schema = schema_pb2.Schema(feature=kept).SerializeToString()
         self._decoder = example_coder.ExamplesToRecordBatchDecoder(self._schema)
 
@@ -141,8 +126,38 @@ class _Decoder:
             raise tables.ColumnError(feature[1] if feature else "", str(error)) from error
 
 
+class _SequenceDecoder:
+    """Decodes the features and feature lists of tf.SequenceExamples that are read."""
+
+    def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
+        self._layout = layout_of(schema, names)
+        self.lists = tuple(self._layout.lists)
+
+    def decode(self, records: list[bytes]) -> pa.RecordBatch:
+        """Decodes serialized sequences into large lists, feature lists into large lists of large lists.
+
+        Raises:
+          ColumnError: as ``_Decoder.decode``.
+        """
+        try:
+            return sequence_batch(records, self._layout)
+        except WireError as error:
+            # The row in the message is where to look for it among many.
+            raise tables.ColumnError(error.feature, error.found if len(records) == 1 else str(error)) from error
+
+
+def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
+    schema = read_schema(plan.source, schema_path(plan.source, [plan.files[0]]))
+    return (_SequenceDecoder if feature_lists_of(schema) else _Decoder)(schema, plan.read_schema.names)
+
+
 def _read_block(
-    block: list[bytes], decoder: _Decoder, plan: SourcePlan, file: FileInfo, number: int, reject: bool
+    block: list[bytes],
+    decoder: _Decoder | _SequenceDecoder,
+    plan: SourcePlan,
+    file: FileInfo,
+    number: int,
+    reject: bool,
 ) -> Iterator[Rows]:
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
@@ -162,18 +177,68 @@ def _read_block(
     yield from cut_rows(combine(good, plan.schema), tuple(rejected))
 
 
-def _decode(block: list[bytes], decoder: _Decoder, plan: SourcePlan, start: int, end: int) -> pa.RecordBatch:
+def _decode(
+    block: list[bytes], decoder: _Decoder | _SequenceDecoder, plan: SourcePlan, start: int, end: int
+) -> pa.RecordBatch:
     decoded = decoder.decode(block[start:end])
-    arrays = []
+    lists = decoder.lists if isinstance(decoder, _SequenceDecoder) else ()
+    columns = {}
     for field in plan.file_schema:
         if field.name in plan.read_schema.names:
             values = decoded.column(decoded.schema.get_field_index(field.name))
+            shape = _steps if field.name in lists else _feature_values
             try:
-                arrays.append(_feature_values(values, field.type))
+                columns[field.name] = shape(values, field.type)
             except bad_rows.ERRORS as error:
                 raise tables.ColumnError(field.name, str(error)) from error
-    names = [field.name for field in plan.file_schema if field.name in plan.read_schema.names]
-    return tables.convert(pa.RecordBatch.from_arrays(arrays, names), plan)
+    return _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
+
+
+def _convert(columns: Mapping[str, pa.Array], plan: SourcePlan, lists: Sequence[str]) -> pa.RecordBatch:
+    """Returns the plan's columns. Steps may be null, which values of any other list may not."""
+    made: dict[str, pa.Array] = {}
+    others = [name for name in columns if name not in lists or plan.source.types.get(name) == TENSOR]
+    if others:
+        rest = dataclasses.replace(plan, read_schema=_only(plan.read_schema, others), schema=_only(plan.schema, others))
+        batch = tables.convert(pa.RecordBatch.from_arrays([columns[name] for name in others], others), rest)
+        made = dict(zip(rest.schema.names, batch.columns, strict=True))
+    for name in lists:
+        if name not in made:
+            made[name] = _converted_steps(name, columns[name], plan.read_schema.field(name).type)
+    return pa.RecordBatch.from_arrays([made[name] for name in plan.schema.names], schema=plan.schema)
+
+
+def _converted_steps(name: str, steps: pa.ListArray, type_: pa.DataType) -> pa.Array:
+    try:
+        values = tables.convert_array(steps.values, type_.value_type)
+    except bad_rows.ERRORS as error:
+        raise tables.ColumnError(name, str(error)) from error
+    mask = steps.is_null() if steps.null_count else None
+    return pa.ListArray.from_arrays(steps.offsets, values, mask=mask)
+
+
+def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name in names])
+
+
+def _is_nested(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_.value_type))
+
+
+def _steps(lists: pa.LargeListArray, type_: pa.DataType) -> pa.ListArray:
+    """Returns a decoded feature list as lists of ``type_``: of values, null where a step has none, or of lists.
+
+    Raises:
+      pa.ArrowInvalid: several values in a step where there is to be one.
+    """
+    if _is_nested(type_):
+        return lists.cast(type_)
+    try:
+        values = _feature_values(lists.values, type_.value_type)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"a step of {error}") from error
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(lists.offsets.cast(pa.int32()), values, mask=mask)
 
 
 def _feature_values(lists: pa.LargeListArray, type_: pa.DataType) -> pa.Array:

@@ -49,3 +49,26 @@ def assemble_sparse(tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any])
         shape = tf.concat([[values.nrows()], tf.constant(spec.size, tf.int64)], axis=0)
         result[name] = tf.SparseTensor(places, values.values, shape)
     return result
+
+
+def split_sparse(tensors: Mapping[str, AnyTensor], specs: Mapping[str, Any]) -> dict[str, AnyTensor]:
+    """Returns tensors with those that are parsed by a ``tf.io.SparseFeature`` as its columns, ragged [batch, values of a row].
+
+    Args:
+      tensors: of features; sparse ones in the order of their rows.
+      specs: name -> what a feature is parsed by.
+    """
+    import tensorflow as tf
+
+    result: dict[str, AnyTensor] = {}
+    for name, tensor in tensors.items():
+        spec = specs[name]
+        if isinstance(spec, tf.io.SparseFeature):
+            values = to_ragged(tensor)
+            keys = [spec.index_key] if isinstance(spec.index_key, str) else spec.index_key
+            for number, key in enumerate(keys, 1):
+                result[key] = values.with_values(tensor.indices[:, number])
+            result[spec.value_key] = values
+        else:
+            result[name] = tensor
+    return result

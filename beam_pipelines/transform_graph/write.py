@@ -20,7 +20,7 @@ from beam_pipelines.encodings.vocabulary_asset import file_name
 from beam_pipelines.transform_graph.cut import cut
 from beam_pipelines.transform_graph.ragged import encode_tensors, from_ragged, needed_columns, to_ragged
 from beam_pipelines.transform_graph.signatures import make_signatures, to_dense
-from beam_pipelines.transform_graph.sparse import assemble_sparse, sparse_specs, without_sparse_features
+from beam_pipelines.transform_graph.sparse import assemble_sparse, sparse_specs, split_sparse, without_sparse_features
 from beam_pipelines.transform_graph.specs import feature_spec, ragged_spec, type_spec
 
 if TYPE_CHECKING:
@@ -89,8 +89,10 @@ class _Graph:
 
     def __init__(self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None) -> None:
         own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
-        self._plan, self._spec, self._assets = plan, feature_spec(without_sparse_features(schema)), assets
-        self._sparse = sparse_specs(schema)
+        # The recipe's own function gives sparse tensors as they are, encodings the columns that they are made of.
+        self._plan, self._assets = plan, assets
+        self._spec = feature_spec(schema if own else without_sparse_features(schema))
+        self._sparse = {} if own else sparse_specs(schema)
         self.asset_names = _asset_names((chain.name for chain in plan.chains), _assets_of(own))
         self.tables: Tables = {}
         self.own = _load(own) if own else None
@@ -104,9 +106,11 @@ class _Graph:
 
         def transform_fn(inputs: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
             if self.own is None or label is None:
-                return assemble_sparse(self._outputs(inputs, set(self._spec), self._spec), self._sparse)
-            known = self._outputs(inputs, set(self._spec) - {label}, self._spec)
-            return known | self._outputs(inputs, {label}, self._spec)
+                outputs = self._outputs(inputs, set(self._spec), self._spec)
+            else:
+                outputs = self._outputs(inputs, set(self._spec) - {label}, self._spec)
+                outputs |= self._outputs(inputs, {label}, self._spec)
+            return assemble_sparse(outputs, self._sparse)
 
         signature = [{name: type_spec(spec) for name, spec in raw_spec.items()}]
         return tf.function(transform_fn, input_signature=signature, autograph=False).get_concrete_function()
@@ -123,7 +127,7 @@ class _Graph:
         parsed = {name: ragged_spec(spec) for name, spec in raw_spec.items() if name in columns}
 
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
-            return to_dense(self._outputs(inputs, names, spec))
+            return to_dense(split_sparse(self._outputs(inputs, names, spec), spec))
 
         # Traced once, and called by both signatures.
         signature = [{name: type_spec(spec) for name, spec in parsed.items()}]

@@ -1,0 +1,124 @@
+// Arrow arrays as the kernels read them: a type they know, a validity bitmap, offsets and values, each checked where it is read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "arrow.h"
+#include "bytes.h"
+
+namespace native {
+
+// Data that cannot be what they claim to be; ValueError in Python.
+struct InvalidData : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A type that a kernel does not know; TypeError in Python. The text is the column's name, or empty.
+struct UnknownType : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Kind : uint8_t {
+  kBool,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kTime64,  // and whatever else has 64 bits and is no plain int64
+  kFloat,
+  kDouble,
+  kBytes,       // string, binary: offsets of 32 bits
+  kLargeBytes,  // large_string, large_binary: offsets of 64 bits
+  kList,
+  kLargeList,
+  kFixedSizeList,
+  kDictionary,
+};
+
+// What an index of a dictionary is; indices are the values of a column of this kind.
+enum class IndexKind : uint8_t { kInt8, kUint8, kInt16, kUint16, kInt32, kUint32, kInt64, kUint64 };
+
+struct Range {
+  int64_t begin, end;
+};
+
+struct Column {
+  Kind kind;
+  IndexKind index_kind = IndexKind::kInt8;
+  const uint8_t* validity = nullptr;  // one bit a value, 1: there is one; nullptr: no nulls
+  const uint8_t* fixed = nullptr;     // offsets, or values of fixed width, or indices
+  const uint8_t* data = nullptr;      // bytes of texts
+  int64_t offset = 0;                 // of the array's first value in the buffers
+  int64_t length = 0;
+  Range limits = {0, 0};              // offsets lie between the first and the last one
+  int64_t list_size = 0;              // of a fixed-size list
+  std::unique_ptr<Column> child;      // values of lists, or the dictionary
+
+  bool is_list() const { return kind == Kind::kList || kind == Kind::kLargeList || kind == Kind::kFixedSizeList; }
+
+  bool is_valid(int64_t row) const {
+    if (!validity) return true;
+    int64_t bit = offset + row;
+    return validity[bit >> 3] >> (bit & 7) & 1;
+  }
+
+  // The value of a bool.
+  bool bit(int64_t row) const { return fixed[(offset + row) >> 3] >> ((offset + row) & 7) & 1; }
+
+  template <typename T>
+  T value(int64_t row) const {
+    return load<T>(fixed + static_cast<size_t>(offset + row) * sizeof(T));
+  }
+
+  // Where a text's bytes, or a list's values, begin and end.
+  template <typename Offset>
+  Range range(int64_t row) const {
+    Range found = {value<Offset>(row), value<Offset>(row + 1)};
+    if (found.begin > found.end || found.begin < limits.begin || found.end > limits.end) bad_offsets(row, found);
+    return found;
+  }
+
+  Range list_range(int64_t row) const {
+    switch (kind) {
+      case Kind::kList:
+        return range<int32_t>(row);
+      case Kind::kLargeList:
+        return range<int64_t>(row);
+      default: {
+        int64_t begin = (offset + row) * list_size;
+        return {begin, begin + list_size};
+      }
+    }
+  }
+
+  Range bytes_range(int64_t row) const { return kind == Kind::kBytes ? range<int32_t>(row) : range<int64_t>(row); }
+
+  int64_t index(int64_t row) const;
+
+  [[noreturn]] void bad_offsets(int64_t row, Range found) const;
+};
+
+// Reads an array that Arrow exported. Both structs have to outlive the column.
+// `name` is for errors; `first` is the offset of the struct around it.
+// Throws UnknownType, InvalidData.
+Column read_column(const ArrowSchema& schema, const ArrowArray& array, const std::string& name, int64_t first, int64_t length);
+
+// A value's place: in the column itself, or in the dictionary that an index points into.
+struct Place {
+  const Column* column;  // nullptr: null
+  int64_t row;
+};
+
+inline Place place_of(const Column* column, int64_t row) {
+  while (column->is_valid(row)) {
+    if (column->kind != Kind::kDictionary) return {column, row};
+    row = column->index(row);
+    column = column->child.get();
+  }
+  return {nullptr, 0};
+}
+
+}  // namespace native

@@ -1,0 +1,371 @@
+// The format: tensorflow/core/example/{example,feature}.proto, and https://protobuf.dev/programming-guides/encoding/.
+//
+// message Example         { Features features = 1; }
+// message SequenceExample { Features context = 1; FeatureLists feature_lists = 2; }
+// message Features        { map<string, Feature> feature = 1; }
+// message FeatureLists    { map<string, FeatureList> feature_list = 1; }
+// message FeatureList     { repeated Feature feature = 1; }
+// message Feature         { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
+// message BytesList       { repeated bytes value = 1; }
+// message FloatList       { repeated float value = 1 [packed = true]; }
+// message Int64List       { repeated int64 value = 1 [packed = true]; }
+//
+// Every one of these fields is length-delimited: a tag, the length as a varint, and as many bytes. A map is a repeated message of two
+// fields, key = 1 and value = 2. So one value's entry is, with ‹…› for lengths,
+//
+//   0A ‹entry›  0A ‹key› key  12 ‹feature›  kind ‹list›  0A ‹value› value
+#include "example.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bytes.h"
+
+namespace native {
+namespace {
+
+constexpr uint8_t kField1 = 0x0A, kField2 = 0x12;                             // tags of length-delimited fields 1 and 2
+constexpr uint8_t kBytesList = 0x0A, kFloatList = 0x12, kInt64List = 0x1A;    // Feature's fields 1, 2 and 3
+constexpr size_t kMostLengthBytes = 5;                                        // of a length below 2 GiB
+constexpr int64_t kMostRecordBytes = 0x7FFFFFFF;                              // what protobuf parses
+
+[[noreturn]] void too_long(const std::string& what) {
+  throw InvalidData(what + ": found a record of over 2 GiB, expected at most 2,147,483,647 bytes, which is what protobuf reads");
+}
+
+// Adds lengths, which must stay what a record may hold.
+int64_t plus(int64_t total, int64_t more, const Feature& feature) {
+  if (more > kMostRecordBytes || (total += more) > kMostRecordBytes) too_long("feature '" + feature.name + "'");
+  return total;
+}
+
+// The size of a length-delimited field: tag, length, bytes.
+int64_t field_size(int64_t size) { return 1 + static_cast<int64_t>(varint_size(static_cast<uint64_t>(size))) + size; }
+
+uint8_t* put_field(uint8_t* at, uint8_t tag, int64_t size) {
+  *at = tag;
+  return put_varint(at + 1, static_cast<uint64_t>(size));
+}
+
+uint8_t kind_of_values(const Column& column, const std::string& name) {
+  switch (column.kind) {
+    case Kind::kInt64:
+      return kInt64List;
+    case Kind::kFloat:
+      return kFloatList;
+    case Kind::kBytes:
+    case Kind::kLargeBytes:
+      return kBytesList;
+    case Kind::kList:
+    case Kind::kLargeList:
+    case Kind::kFixedSizeList:
+    case Kind::kDictionary:
+      return kind_of_values(*column.child, name);
+    default:
+      throw UnknownType(name);
+  }
+}
+
+// ---- One value: what all of a Feature's values have in common is that they are so many bytes. ----
+
+int64_t value_size(const Column& column, int64_t row) {
+  switch (column.kind) {
+    case Kind::kInt64:
+      return static_cast<int64_t>(varint_size(column.value<uint64_t>(row)));
+    case Kind::kFloat:
+      return sizeof(float);
+    default: {
+      const Range range = column.bytes_range(row);
+      return range.end - range.begin;
+    }
+  }
+}
+
+uint8_t* put_value(uint8_t* at, const Column& column, int64_t row, int64_t size) {
+  switch (column.kind) {
+    case Kind::kInt64:
+      return put_varint(at, column.value<uint64_t>(row));
+    case Kind::kFloat:
+      store(at, column.value<uint32_t>(row));
+      return at + sizeof(float);
+    default: {
+      const int64_t begin = column.bytes_range(row).begin;
+      copy(at, column.data + begin, static_cast<size_t>(size), static_cast<size_t>(column.limits.end - begin));
+      return at + size;
+    }
+  }
+}
+
+// ---- Entries of tf.Example's map. ----
+
+// Writes an entry up to its list message, which has `list` bytes: 0A ‹entry› 0A ‹key› key 12 ‹feature› kind ‹list›.
+uint8_t* put_entry(Buffer& out, uint8_t* at, const Feature& feature, int64_t list) {
+  const int64_t value = field_size(list);
+  const int64_t entry = plus(static_cast<int64_t>(feature.key.size()) - 1, field_size(value), feature);
+  at = out.room(at, static_cast<size_t>(field_size(entry)));
+  at = put_field(at, kField1, entry);
+  std::memcpy(at, feature.key.data(), feature.key.size() - 1);
+  at += feature.key.size() - 1;
+  at = put_field(at, kField2, value);
+  return put_field(at, feature.kind, list);
+}
+
+// The same up to one value of `size` bytes, 0A ‹value› included.
+__attribute__((noinline)) uint8_t* put_long_scalar_entry(Buffer& out, uint8_t* at, const Feature& feature, size_t size) {
+  at = put_entry(out, at, feature, field_size(plus(0, static_cast<int64_t>(size), feature)));
+  return put_field(at, kField1, static_cast<int64_t>(size));
+}
+
+inline uint8_t* put_scalar_entry(Buffer& out, uint8_t* at, const Feature& feature, size_t size) {
+  if (size >= feature.short_sizes) return put_long_scalar_entry(out, at, feature, size);
+  at = out.room(at, feature.entry_size + size);
+  uint8_t* end = at + feature.entry_size;
+  for (const Feature::Word& word : feature.entry) {
+    store(at, word.bytes + size * word.lengths);
+    at += sizeof(uint64_t);
+  }
+  return end;
+}
+
+uint8_t* put_scalar(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  const int64_t size = value_size(column, row);
+  at = put_scalar_entry(out, at, feature, static_cast<size_t>(size));
+  return put_value(at, column, row, size);
+}
+
+Place value_in_list(const Column& values, int64_t row) {
+  const Place place = place_of(&values, row);
+  if (!place.column) throw InvalidData("found a null inside a list, which tf.Example cannot hold");
+  return place;
+}
+
+// Writes an entry of a list. Numbers are packed, 0A ‹numbers› number number …, but no numbers are no bytes at all;
+// texts stand one by one: 0A ‹value› value 0A ‹value› value ….
+uint8_t* put_list(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  const Range range = column.list_range(row);
+  const Column& values = *column.child;
+  const bool packed = feature.kind != kBytesList;
+  int64_t size = 0;
+  for (int64_t value = range.begin; value < range.end; ++value) {
+    const Place place = value_in_list(values, value);
+    const int64_t bytes = value_size(*place.column, place.row);
+    size = plus(size, packed ? bytes : field_size(plus(0, bytes, feature)), feature);
+  }
+  at = put_entry(out, at, feature, packed && size ? field_size(size) : size);
+  if (packed && size) at = put_field(at, kField1, size);
+  for (int64_t value = range.begin; value < range.end; ++value) {
+    const Place place = value_in_list(values, value);
+    const int64_t bytes = value_size(*place.column, place.row);
+    if (!packed) at = put_field(at, kField1, bytes);
+    at = put_value(at, *place.column, place.row, bytes);
+  }
+  return at;
+}
+
+// ---- Entries of tf.SequenceExample's map of feature lists. ----
+
+// The size of one step's Feature, kind ‹list› 0A ‹value› value; a null step has none of it.
+int64_t step_size(const Feature& feature, const Place& step) {
+  if (!step.column) return 0;
+  return field_size(field_size(plus(0, value_size(*step.column, step.row), feature)));
+}
+
+// Writes an entry of a feature list: 0A ‹entry› 0A ‹key› key 12 ‹feature list›, and for each step
+// 0A ‹feature› kind ‹list› 0A ‹value› value.
+uint8_t* put_feature_list(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  const Range range = column.list_range(row);
+  int64_t size = 0;
+  for (int64_t value = range.begin; value < range.end; ++value) {
+    size = plus(size, field_size(step_size(feature, place_of(column.child.get(), value))), feature);
+  }
+  const int64_t entry = plus(static_cast<int64_t>(feature.key.size()) - 1, field_size(size), feature);
+  at = out.room(at, static_cast<size_t>(field_size(entry)));
+  at = put_field(at, kField1, entry);
+  std::memcpy(at, feature.key.data(), feature.key.size() - 1);
+  at = put_field(at + feature.key.size() - 1, kField2, size);
+  for (int64_t value = range.begin; value < range.end; ++value) {
+    const Place step = place_of(column.child.get(), value);
+    at = put_field(at, kField1, step_size(feature, step));
+    if (!step.column) continue;
+    const int64_t bytes = value_size(*step.column, step.row);
+    at = put_field(at, feature.kind, field_size(bytes));
+    at = put_field(at, kField1, bytes);
+    at = put_value(at, *step.column, step.row, bytes);
+  }
+  return at;
+}
+
+// ---- Records. ----
+
+// Writes a row's entry of one feature, or nothing where the row has none.
+template <typename Offset>
+inline uint8_t* put_text(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  const Range range = column.range<Offset>(row);
+  const size_t size = static_cast<size_t>(range.end - range.begin);
+  at = put_scalar_entry(out, at, feature, size);
+  copy(at, column.data + range.begin, size, static_cast<size_t>(column.limits.end - range.begin));
+  return at + size;
+}
+
+inline uint8_t* put_feature(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
+  if (!column.is_valid(row)) return at;
+  switch (column.kind) {
+    case Kind::kInt64: {
+      const uint64_t value = column.value<uint64_t>(row);
+      const size_t size = varint_size(value);
+      at = put_scalar_entry(out, at, feature, size);
+      return put_varint(at, value, size);
+    }
+    case Kind::kFloat:
+      at = put_scalar_entry(out, at, feature, sizeof(float));
+      store(at, column.value<uint32_t>(row));
+      return at + sizeof(float);
+    case Kind::kBytes:
+      return put_text<int32_t>(out, at, feature, column, row);
+    case Kind::kLargeBytes:
+      return put_text<int64_t>(out, at, feature, column, row);
+    default: {
+      const Place place = place_of(&column, row);
+      if (!place.column) return at;
+      if (feature.is_feature_list) return put_feature_list(out, at, feature, *place.column, place.row);
+      if (place.column->is_list()) return put_list(out, at, feature, *place.column, place.row);
+      return put_scalar(out, at, feature, *place.column, place.row);
+    }
+  }
+}
+
+// Where a feature's values are read.
+struct Source {
+  const Feature* feature;
+  const Column* column;
+  bool is_gathered;  // the column is a copy in the order of the records
+  Column copy;
+};
+
+std::vector<Source> sources_of(const std::vector<Feature>& features, const Selection& selection, Gathered& gathered) {
+  std::vector<Source> sources;
+  for (const Feature& feature : features) {
+    const bool gather = selection.rows && Gathered::can_gather(feature.column);
+    if (gather) gathered.gather(feature.column);
+    sources.push_back({&feature, &feature.column, gather, {}});
+  }
+  size_t number = 0;
+  for (Source& source : sources) {
+    if (!source.is_gathered) continue;
+    source.copy = gathered.copy_of(number++);
+    source.column = &source.copy;
+  }
+  return sources;
+}
+
+// One of a record's messages: the entries of some features behind a tag and a length. The length is known when they are written, and
+// takes as many bytes as the row before needed, almost always: else the entries move.
+class Map {
+ public:
+  explicit Map(uint8_t tag) : tag_(tag) {}
+
+  void add(const Source& source) { sources_.push_back(&source); }
+  bool is_empty() const { return sources_.empty(); }
+
+  // Writes the message of a batch's row, which is record number `place`.
+  uint8_t* put(Buffer& out, uint8_t* at, int64_t row, int64_t place) {
+    at = out.room(at, 1 + kMostLengthBytes);
+    const size_t start = static_cast<size_t>(at - out.data());
+    at += 1 + length_bytes_;
+    for (const Source* source : sources_) {
+      at = put_feature(out, at, *source->feature, *source->column, source->is_gathered ? place : row);
+    }
+    size_t length = static_cast<size_t>(at - out.data()) - start - 1 - length_bytes_;
+    if (varint_size(length) != length_bytes_) at = move_entries(out, at, start, length);
+    uint8_t* before = out.data() + start;
+    *before++ = tag_;
+    for (; length >= 1u << 7; length >>= 7) *before++ = static_cast<uint8_t>(length | 0x80);
+    *before = static_cast<uint8_t>(length);
+    return at;
+  }
+
+ private:
+  uint8_t* move_entries(Buffer& out, uint8_t* at, size_t start, size_t length) {
+    if (length > static_cast<size_t>(kMostRecordBytes)) too_long("a row");
+    at = out.room(at, kMostLengthBytes);
+    const size_t needed = varint_size(length);
+    uint8_t* entries = out.data() + start + 1;
+    std::memmove(entries + needed, entries + length_bytes_, length);
+    length_bytes_ = needed;
+    return entries + needed + length;
+  }
+
+  uint8_t tag_;
+  size_t length_bytes_ = 1;
+  std::vector<const Source*> sources_;
+};
+
+// Returns about how many bytes the records take, from nothing but the number of the values, which may be absent or long.
+size_t first_guess(const std::vector<Feature>& features, int64_t rows) {
+  size_t row = 32;
+  for (const Feature& feature : features) row += feature.entry_size + 8;
+  return std::min(row * static_cast<size_t>(rows), kMostAtFirst);
+}
+
+}  // namespace
+
+Feature::Feature(std::string name_, Column column_, bool is_feature_list_)
+    : name(std::move(name_)), column(std::move(column_)), is_feature_list(is_feature_list_), kind(kind_of_values(column, name)) {
+  uint8_t bytes[16];
+  uint8_t* end = put_field(bytes, kField1, static_cast<int64_t>(name.size()));
+  key.assign(reinterpret_cast<char*>(bytes), static_cast<size_t>(end - bytes));
+  key += name;
+  key += static_cast<char>(kField2);
+  // 0A ‹entry› key ‹feature› kind ‹list› 0A ‹value›, where the value has no bytes yet.
+  std::string prefix = {static_cast<char>(kField1), 0};
+  prefix += key + std::string({4, static_cast<char>(kind), 2, static_cast<char>(kField1), 0});
+  entry_size = prefix.size();
+  prefix[1] = static_cast<char>(entry_size - 2);
+  short_sizes = entry_size - 2 < 128 ? 128 - (entry_size - 2) : 0;
+  std::string lengths(entry_size, 0);
+  for (size_t place : {size_t{1}, entry_size - 5, entry_size - 3, entry_size - 1}) lengths[place] = 1;
+  for (size_t place = 0; place < entry_size; place += sizeof(uint64_t)) {
+    Word word{0, 0};
+    std::memcpy(&word.bytes, prefix.data() + place, std::min(sizeof(uint64_t), entry_size - place));
+    std::memcpy(&word.lengths, lengths.data() + place, std::min(sizeof(uint64_t), entry_size - place));
+    entry.push_back(word);
+  }
+}
+
+Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed) {
+  check_rows(selection, num_rows);
+  const int64_t count = selection.count;
+  Gathered gathered(selection, selection.rows ? features.size() : 0);
+  const std::vector<Source> sources = sources_of(features, selection, gathered);
+  Map context(kField1), feature_lists(kField2);
+  for (const Source& source : sources) (source.feature->is_feature_list ? feature_lists : context).add(source);
+  Buffer out(first_guess(features, count)), offsets((static_cast<size_t>(count) + 1) * sizeof(int64_t));
+  uint8_t* at = out.data();
+  store<int64_t>(offsets.data(), 0);
+  for (int64_t place = 0; place < count; ++place) {
+    const int64_t row = selection[place];
+    if (place % kPrefetchedRows == 0) {
+      for (const Source& source : sources) {
+        if (source.is_gathered || !selection.rows) prefetch(*source.column, place + kPrefetchedRows);
+      }
+    }
+    if (framed) at = out.room(at, kHeaderBytes) + kHeaderBytes;
+    const size_t start = static_cast<size_t>(at - out.data());
+    if (is_sequence || !context.is_empty()) at = context.put(out, at, row, place);
+    if (is_sequence) at = feature_lists.put(out, at, row, place);
+    const size_t length = static_cast<size_t>(at - out.data()) - start;
+    if (length > static_cast<size_t>(kMostRecordBytes)) too_long("row " + std::to_string(row));
+    if (framed) {
+      at = out.room(at, kFooterBytes);
+      uint8_t* data = out.data() + start;
+      put_header(data - kHeaderBytes, length);
+      put_footer(data, length);
+      at += kFooterBytes;
+    }
+    store<int64_t>(offsets.data() + (place + 1) * sizeof(int64_t), at - out.data());
+  }
+  return {out.release(static_cast<size_t>(at - out.data())), offsets.release((static_cast<size_t>(count) + 1) * sizeof(int64_t))};
+}
+
+}  // namespace native

@@ -1,0 +1,40 @@
+// Rows of columns as tf.Examples and tf.SequenceExamples, framed as TFRecords if asked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "column.h"
+#include "gather.h"
+#include "tfrecord.h"
+
+namespace native {
+
+// One column as a feature, with the bytes of its map entry that depend on its name alone.
+struct Feature {
+  Feature(std::string name, Column column, bool is_feature_list);
+
+  std::string name;
+  Column column;
+  bool is_feature_list;  // of a tf.SequenceExample; the others are its context
+  uint8_t kind;          // the field of Feature's oneof, as a tag
+  std::string key;       // the entry's key, and the tag of its value
+  // The entry of one value of `size` bytes, up to that value, for sizes below `short_sizes`, which make every length a single byte:
+  // eight bytes after eight bytes of it are bytes + size * lengths, where `lengths` has a 1 in each byte that is a length.
+  struct Word {
+    uint64_t bytes, lengths;
+  };
+  std::vector<Word> entry;
+  size_t entry_size;
+  size_t short_sizes;
+};
+
+// Serializes rows of a batch.
+//
+// The features have to be in order of their names, as bytes. The records are those that protobuf writes with deterministic = true.
+// A null is an absent feature; an empty list is a feature without values; a null step is a Feature without a kind.
+// Throws InvalidData: a row that is not there, a null inside a list, a record above 2 GiB, offsets that contradict themselves.
+Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed);
+
+}  // namespace native

@@ -1,0 +1,72 @@
+// Columns in the order of a selection.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "column.h"
+#include "memory.h"
+
+namespace native {
+
+// Which rows to take, in which order: the first `count` ones where `rows` is null.
+struct Selection {
+  const int64_t* rows = nullptr;
+  int64_t count = 0;
+
+  int64_t operator[](int64_t place) const { return rows ? rows[place] : place; }
+};
+
+// Throws InvalidData if a row is not one of the first `num_rows`.
+void check_rows(const Selection& selection, int64_t num_rows);
+
+// Of how much memory one begins with what grows: little where columns are many and mostly null.
+constexpr size_t kMostAtFirst = size_t{64} << 20;
+
+// Processors foresee what is read from some twenty places in order, not from two places of each column. So what the next rows need is asked
+// for, this many rows at a time.
+constexpr int64_t kPrefetchedRows = 16;
+
+// Asks for the values of rows from `begin` on, and for what leads to the values of the rows behind them. Throws InvalidData.
+void prefetch(const Column& column, int64_t begin);
+
+// Columns copied in the order in which they will be read.
+//
+// A record needs a value of every column. Of rows in any order each is a line of the cache to be fetched, of which the next row needs nothing;
+// but of one column after the other, the cache holds all that the rows ask for.
+class Gathered {
+ public:
+  // `num_columns` says how much memory to begin with.
+  Gathered(const Selection& selection, size_t num_columns);
+
+  // Whether a column can be copied: of numbers or texts.
+  static bool can_gather(const Column& column);
+
+  // Copies the selected values of a column. Throws InvalidData.
+  void gather(const Column& column);
+
+  // Returns the copy of the nth column, when all are copied: value i is what the column has in row selection[i].
+  Column copy_of(size_t number) const;
+
+ private:
+  struct Place {
+    Kind kind;
+    bool has_nulls;
+    size_t validity, fixed, data;  // where its buffers begin
+    int64_t data_size;
+  };
+
+  void put_validity(const Column& column);
+  template <typename Value>
+  void put_fixed(const Column& column);
+  template <typename Offset>
+  int64_t put_texts(const Column& column, size_t offsets);
+  size_t here() const { return static_cast<size_t>(at_ - buffer_.data()); }
+
+  Selection selection_;
+  Buffer buffer_;
+  uint8_t* at_;
+  std::vector<Place> places_;
+};
+
+}  // namespace native

@@ -1,0 +1,249 @@
+// The extension `_kernels`: what Python calls, in terms of Arrow's capsules. beam_pipelines/_native/__init__.py is its only caller.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arrow.h"
+#include "column.h"
+#include "crc32c.h"
+#include "example.h"
+#include "export.h"
+#include "hash.h"
+#include "tfrecord.h"
+
+namespace native {
+namespace {
+
+// An array that another library exported, as the pair of capsules that __arrow_c_array__() returns. The pair keeps it alive.
+struct Imported {
+  const ArrowSchema* schema = nullptr;
+  const ArrowArray* array = nullptr;
+};
+
+bool import_pair(PyObject* pair, Imported* imported) {
+  PyObject *schema, *array;
+  if (!PyArg_ParseTuple(pair, "OO", &schema, &array)) return false;
+  imported->schema = static_cast<const ArrowSchema*>(PyCapsule_GetPointer(schema, "arrow_schema"));
+  imported->array = static_cast<const ArrowArray*>(PyCapsule_GetPointer(array, "arrow_array"));
+  if (!imported->schema || !imported->array) return false;
+  if (imported->schema->release && imported->array->release) return true;
+  PyErr_SetString(PyExc_ValueError, "found an Arrow array that was imported before, expected a fresh one");
+  return false;
+}
+
+// Runs a kernel without the interpreter's lock, and turns what it throws into a Python exception.
+bool run(const std::function<void()>& kernel) {
+  PyObject* type = nullptr;
+  std::string message;
+  PyThreadState* state = PyEval_SaveThread();
+  try {
+    kernel();
+  } catch (const UnknownType& error) {
+    type = PyExc_TypeError;
+    message = error.what();
+  } catch (const InvalidData& error) {
+    type = PyExc_ValueError;
+    message = error.what();
+  } catch (const std::bad_alloc&) {
+    type = PyExc_MemoryError;
+    message = "there is not enough memory for the result";
+  } catch (const std::exception& error) {
+    type = PyExc_RuntimeError;
+    message = error.what();
+  }
+  PyEval_RestoreThread(state);
+  if (!type) return true;
+  PyObject* text = PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace");
+  if (text) PyErr_SetObject(type, text);
+  Py_XDECREF(text);
+  return false;
+}
+
+bool read_names(PyObject* list, std::vector<std::string>* names) {
+  for (Py_ssize_t place = 0; place < PyList_Size(list); ++place) {
+    char* text;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(PyList_GetItem(list, place), &text, &size) < 0) return false;
+    names->emplace_back(text, static_cast<size_t>(size));
+  }
+  return true;
+}
+
+// Reads int32 or int64 rows.
+std::vector<int64_t> read_rows(const Imported& array) {
+  const Column column = read_column(*array.schema, *array.array, "rows", 0, array.array->length);
+  if (column.kind != Kind::kInt64 && column.kind != Kind::kInt32) throw UnknownType("rows");
+  std::vector<int64_t> rows(static_cast<size_t>(column.length));
+  for (int64_t place = 0; place < column.length; ++place) {
+    if (!column.is_valid(place)) throw InvalidData("rows: found a null at place " + std::to_string(place) + ", expected a row");
+    rows[static_cast<size_t>(place)] = column.kind == Kind::kInt64 ? column.value<int64_t>(place) : column.value<int32_t>(place);
+  }
+  return rows;
+}
+
+// The columns of a batch, which Arrow exports as one array of structs, as features in order of their names.
+std::vector<Feature> read_features(const Imported& batch, const std::vector<std::string>& names, const std::string& is_list) {
+  const size_t count = names.size();
+  if (static_cast<size_t>(batch.array->n_children) != count || static_cast<size_t>(batch.schema->n_children) != count ||
+      is_list.size() != count || batch.array->null_count > 0) {
+    throw InvalidData("found another array, expected a record batch of " + std::to_string(count) + " columns");
+  }
+  std::vector<Feature> features;
+  for (size_t place = 0; place < count; ++place) {
+    Column column = read_column(*batch.schema->children[place], *batch.array->children[place], names[place], batch.array->offset,
+                                batch.array->length);
+    features.emplace_back(names[place], std::move(column), is_list[place] != 0);
+  }
+  std::sort(features.begin(), features.end(), [](const Feature& one, const Feature& other) { return one.name < other.name; });
+  for (size_t place = 1; place < count; ++place) {
+    if (features[place].name == features[place - 1].name) {
+      throw InvalidData("found two columns '" + features[place].name + "', expected names that differ");
+    }
+  }
+  return features;
+}
+
+PyObject* py_serialize(PyObject*, PyObject* arguments) {
+  PyObject *batch_pair, *name_list, *rows_pair;
+  const char* list_flags;
+  Py_ssize_t num_flags;
+  int is_sequence, framed;
+  if (!PyArg_ParseTuple(arguments, "O!O!y#Opp", &PyTuple_Type, &batch_pair, &PyList_Type, &name_list, &list_flags, &num_flags,
+                        &rows_pair, &is_sequence, &framed)) {
+    return nullptr;
+  }
+  Imported batch, rows;
+  std::vector<std::string> names;
+  if (!import_pair(batch_pair, &batch) || !read_names(name_list, &names)) return nullptr;
+  if (rows_pair != Py_None && !import_pair(rows_pair, &rows)) return nullptr;
+  Records records{};
+  int64_t count = 0;
+  const bool done = run([&] {
+    const std::vector<Feature> features = read_features(batch, names, std::string(list_flags, static_cast<size_t>(num_flags)));
+    std::vector<int64_t> selected;
+    if (rows.array) selected = read_rows(rows);
+    count = rows.array ? static_cast<int64_t>(selected.size()) : batch.array->length;
+    records = serialize(features, batch.array->length, {rows.array ? selected.data() : nullptr, count}, is_sequence, framed);
+  });
+  return done ? export_array("Z", count, records.offsets, records.data) : nullptr;
+}
+
+PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
+  PyObject* list;
+  unsigned long long seed;
+  int one_column;
+  if (!PyArg_ParseTuple(arguments, "O!Kp", &PyList_Type, &list, &seed, &one_column)) return nullptr;
+  std::vector<Imported> arrays(static_cast<size_t>(PyList_Size(list)));
+  for (size_t place = 0; place < arrays.size(); ++place) {
+    if (!import_pair(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), &arrays[place])) return nullptr;
+  }
+  Memory hashes;
+  int64_t count = 0;
+  const bool done = run([&] {
+    if (arrays.empty()) throw InvalidData("found no columns, expected one or more");
+    count = arrays[0].array->length;
+    std::vector<Column> columns;
+    for (size_t place = 0; place < arrays.size(); ++place) {
+      columns.push_back(read_column(*arrays[place].schema, *arrays[place].array, std::to_string(place), 0, arrays[place].array->length));
+      if (columns.back().length != count) {
+        throw InvalidData("found columns of " + std::to_string(count) + " and " + std::to_string(columns.back().length) +
+                          " values, expected one length");
+      }
+    }
+    Buffer out(static_cast<size_t>(count) * sizeof(uint64_t));
+    uint64_t* values = reinterpret_cast<uint64_t*>(out.data());
+    if (one_column) {
+      hash_column(columns[0], seed, values);
+    } else {
+      hash_rows(columns, count, seed, values);
+    }
+    hashes = out.release(static_cast<size_t>(count) * sizeof(uint64_t));
+  });
+  return done ? export_array("L", count, hashes) : nullptr;
+}
+
+PyObject* py_frame(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported texts;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &texts)) return nullptr;
+  Records records;
+  const bool done = run([&] { records = frame(read_column(*texts.schema, *texts.array, "records", 0, texts.array->length)); });
+  return done ? export_array("Z", texts.array->length, records.offsets, records.data) : nullptr;
+}
+
+// Takes an array of one text, the framed records.
+PyObject* py_unframe(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported framed;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &framed)) return nullptr;
+  Memory starts;
+  int64_t count = 0;
+  Damage damage = Damage::kNone;
+  const bool done = run([&] {
+    const Column text = read_column(*framed.schema, *framed.array, "framed", 0, 1);
+    const Range range = text.bytes_range(0);
+    const Unframed found = unframe(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+    damage = found.damage;
+    count = static_cast<int64_t>(found.starts.size());
+    Buffer out(found.starts.size() * sizeof(int64_t));
+    std::memcpy(out.data(), found.starts.data(), found.starts.size() * sizeof(int64_t));
+    starts = out.release(found.starts.size() * sizeof(int64_t));
+  });
+  PyObject* array = done ? export_array("l", count, starts) : nullptr;
+  if (!array) return nullptr;
+  PyObject* result = PyTuple_New(2);
+  if (!result) {
+    Py_DECREF(array);
+    return nullptr;
+  }
+  PyTuple_SetItem(result, 0, array);
+  PyTuple_SetItem(result, 1, PyLong_FromLong(static_cast<long>(damage)));
+  return result;
+}
+
+// The CRC-32C of an array of one text, by the processor's instructions and by tables.
+PyObject* py_crc32c(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported array;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &array)) return nullptr;
+  uint32_t by_instructions = 0, by_tables = 0;
+  const bool done = run([&] {
+    const Column text = read_column(*array.schema, *array.array, "data", 0, 1);
+    const Range range = text.bytes_range(0);
+    by_instructions = crc32c(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+    by_tables = crc32c_portable(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+  });
+  return done ? Py_BuildValue("(II)", by_instructions, by_tables) : nullptr;
+}
+
+PyMethodDef methods[] = {
+    {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines._native."},
+    {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines._native."},
+    {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines._native."},
+    {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
+    {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_kernels", "Kernels over Arrow arrays; see beam_pipelines._native.", 0, methods, nullptr, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+}  // namespace native
+
+PyMODINIT_FUNC PyInit__kernels() {
+  PyObject* module = PyModule_Create(&native::definition);
+  if (module && PyModule_AddStringConstant(module, "crc32c_implementation", native::crc32c_implementation()) < 0) {
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

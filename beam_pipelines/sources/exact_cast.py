@@ -1,0 +1,64 @@
+"""Casts to declared types that lose nothing, where Arrow's own would: to bool, to date, to floats too small for a value."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.plan import SourcePlan
+from beam_pipelines.sources import nested, shapes
+
+
+def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Casts scalars, or lists of them, to a declared type.
+
+    To floats of 16 or 32 bits the nearest is taken, because that is what such a type asks for; likewise of a decimal to any float.
+    Everything else is exact.
+
+    Raises:
+      pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool, a timestamp with a time of day as
+        a date, a finite number beyond the range of a float.
+      pa.ArrowNotImplementedError: there is no such cast.
+    """
+    if nested.is_list(array.type) and nested.is_list(type_):
+        # Not ``values``: of a slice they are those of its neighbours as well.
+        values = exact_cast(array.flatten(), type_.value_type)
+        ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32()))
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        return pa.ListArray.from_arrays(offsets, values, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_timestamp(array.type) and pa.types.is_time(type_):
+        raise pa.ArrowNotImplementedError("a timestamp has a date too")
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
+        # Arrow's own way from decimals to float32 does not end at the nearest one.
+        array = pc.cast(array, pa.float64(), safe=False)
+    result = pc.cast(array, type_)
+    if pa.types.is_boolean(type_) and _is_number(array.type):
+        _need(pc.equal(result.cast(pa.int8()), array), "a number other than 0 and 1")
+    elif pa.types.is_date(type_) and pa.types.is_timestamp(array.type):
+        local = array.cast(pa.timestamp(array.type.unit))
+        _need(pc.equal(pc.cast(result, local.type), local), "a timestamp with a time of day")
+    elif pa.types.is_floating(type_) and pa.types.is_floating(array.type):
+        _need(pc.equal(pc.is_inf(array), pc.is_inf(result)), f"a number beyond the range of {type_}")
+    return result
+
+
+def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
+    """Returns the columns whose files hold decimals with places behind the point, and that are read as float64 undeclared."""
+    return frozenset(
+        field.name
+        for field in nested.flatten_fields(plan.file_schema)
+        if pa.types.is_decimal(leaf := shapes.leaf(field.type))
+        and leaf.scale > 0
+        and field.name in plan.read_schema.names
+        and field.name not in plan.source.types
+    )
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def _need(holds: pa.BooleanArray, message: str) -> None:
+    """Raises ``pa.ArrowInvalid`` unless a condition holds for each value that is not null."""
+    if not pc.all(holds, min_count=0).as_py():
+        raise pa.ArrowInvalid(message)

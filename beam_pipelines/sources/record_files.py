@@ -1,0 +1,53 @@
+"""What the formats share whose files are TFRecord files, whatever the records are: compression, blocks, and the read of a file, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+from beam_pipelines import files, tfrecord
+from beam_pipelines.errors import Problem
+from beam_pipelines.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources.compression import ChecksummedFile
+from beam_pipelines.sources.format import Rows, empty_batch, problem
+
+# Takes the records of a block, and the number of the first one in its file.
+BlockReader = Callable[[list[bytes], int], Iterator[Rows]]
+
+
+def check_compression(source: Source) -> list[Problem]:
+    """Returns a problem if the recipe names a compression that TFRecord files do not have."""
+    if source.compression in (None, "gzip", "zlib", "none"):
+        return []
+    return [problem(source, "compression", "TFRecord files are compressed with gzip or zlib.")]
+
+
+def first_block(source: Source, paths: tuple[FileInfo, ...]) -> list[bytes]:
+    """Returns the first records that there are in files, empty if there are none."""
+    for file in paths:
+        with files.open_read(file.path) as opened:
+            for block in _blocks(source, file, opened):
+                if block:
+                    return block
+    return []
+
+
+def read_file(plan: SourcePlan, range_: Range, read_block: BlockReader) -> Iterator[Rows]:
+    """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the file's bytes.
+
+    Raises:
+      DataError: the file is damaged.
+    """
+    number = 0
+    with files.open_read(range_.file.path) as opened:
+        file = ChecksummedFile(opened)
+        for block in _blocks(plan.source, range_.file, cast("BinaryIO", file)):
+            yield from read_block(block, number)
+            number += len(block)
+        yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+
+
+def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[list[bytes]]:
+    compression = source.compression or tfrecord.compression_of(file.path)
+    yield from tfrecord.read_record_blocks(opened, file.path, compression)

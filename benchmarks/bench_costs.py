@@ -1,0 +1,221 @@
+"""Measures what a row costs, whatever is in it: the constants of ``beam_pipelines/costs.py``.
+
+Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in one process and one thread, with the CPU seconds of both: their difference,
+divided by the rows between them, is free of what it costs to start. Differences between lines give the price of each stage. CPU time, not wall time, so
+that a busy machine says the same.
+
+With ``--sizes`` it prints the bytes that grow with ranges, pieces and shards instead.
+
+  python benchmarks/bench_costs.py --rows 100000
+  python benchmarks/bench_costs.py --sizes
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+
+import apache_beam as beam
+import pyarrow.csv as pa_csv
+
+import criteo_like
+from beam_pipelines.first_read import Folders
+from beam_pipelines.pieces import Receipt
+from beam_pipelines.pipeline import Conversion
+from beam_pipelines.plan import RANGE_BYTES, FileInfo, cut_ranges
+from beam_pipelines.planning import make_plan
+from beam_pipelines.recipe import MIB
+from beam_pipelines.recipe_file import bare_recipe
+from beam_pipelines.shards import ShardPlan, SplitShards, shard_path
+from beam_pipelines.shuffle import pack_block, unpack_blocks
+
+ENCODE = "\n".join(
+    [f"  I{number}: z_score" for number in range(1, 14)] + [f"  C{number}: vocabulary" for number in range(1, 27)]
+)
+USERS = criteo_like.LARGEST_VOCABULARY
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A command on a recipe.
+
+    Attributes:
+      name: of its line.
+      command: ``convert`` or ``describe``.
+      more: lines of the recipe.
+    """
+
+    name: str
+    command: str = "convert"
+    more: str = ""
+
+
+CASES = (
+    Case("describe: read, split, statistics", "describe"),
+    Case("convert, no compression", more="output: {compression: none}"),
+    Case("convert, gzip"),
+    Case("convert, gzip, z_score and vocabulary of 39 columns", more=f"encode:\n{ENCODE}"),
+    Case("convert, gzip, broadcast join", more="join: [{source: users, on: C26, strategy: broadcast}]"),
+    Case("convert, gzip, hash join", more="join: [{source: users, on: C26, strategy: hash}]"),
+)
+
+
+def main() -> None:
+    """Prints a line for each case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--rows", type=int, default=100_000, help="of the smaller table; the larger has four times as many"
+    )
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of lines, from 0")
+    parser.add_argument("--sizes", action="store_true", help="measure bytes, not seconds")
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    sizes = (arguments.rows, 4 * arguments.rows)
+    for rows in sizes:
+        path = folder / f"clicks-{rows}.csv"
+        if not path.exists():
+            criteo_like.write(path, rows, seed=7)
+    if arguments.sizes:
+        print_sizes(folder / f"clicks-{arguments.rows}.csv")
+        return
+    write_users(folder / "users.csv")
+    print("| case | CPU s | CPU s | CPU µs/row | ns/value | peak MB |\n|---|---:|---:|---:|---:|---:|")
+    for number, case in enumerate(CASES):
+        if not arguments.only or number in arguments.only:
+            print_case(case, folder, sizes)
+
+
+def write_users(path: pathlib.Path) -> None:
+    """Writes the right side of the joins: every value of one column, and a number for each."""
+    values = criteo_like.make_vocabulary(criteo_like.CATEGORICALS - 1, USERS).values
+    lines = [f"{value},{number}" for number, value in enumerate(values)]
+    path.write_text("\n".join(["C26,weight", *lines]) + "\n")
+
+
+def print_case(case: Case, folder: pathlib.Path, sizes: Sequence[int]) -> None:
+    """Measures a case at both sizes and prints its line."""
+    (small, _), (large, peak) = (measured(case, folder, rows) for rows in sizes)
+    row = (large - small) / (sizes[1] - sizes[0])
+    print(
+        f"| {case.name} | {small:.2f} | {large:.2f} | {row * 1e6:.2f} | {row * 1e9 / 40:.0f} | {peak:.0f} |", flush=True
+    )
+
+
+def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]:
+    """Runs a case in a process of its own and returns its CPU seconds, those of its children too, and the peak of its memory in MB."""
+    recipe, output = folder / "costs.yaml", folder / "out-costs"
+    sources = f"sources:\n  clicks: {{path: clicks-{rows}.csv}}\n  users: {{path: users.csv, key: C26}}\nfrom: clicks\n"
+    recipe.write_text(f"name: clicks\n{sources}split: {{train: 0.9, eval: 0.1}}\n{case.more}\n")
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, __file__, "--run", case.command, str(recipe), str(output)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    cpu, peak = run.stdout.split()[-2:]
+    shutil.rmtree(output, ignore_errors=True)
+    return float(cpu), float(peak)
+
+
+def print_sizes(path: pathlib.Path) -> None:
+    """Prints bytes for each range of the job graph, for each receipt, each entry of the shard plan, each shard of the manifest, of an idle process; and the CPU of a block."""
+    graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
+    print(
+        f"GRAPH_BYTES_PER_RANGE     {(graphs[10_000] - graphs[1_000]) / 9_000:.0f}  ({graphs[1_000]:,} bytes with 1,000 ranges)"
+    )
+    print(f"RECEIPT_BYTES             {held_bytes(receipts):.0f}")
+    print(f"OFFSET_BYTES              {held_bytes(offsets):.0f}")
+    entry = {
+        "path": shard_path("clicks", "train", 123_456, 600_000, "gzip"),
+        "rows": 633_000,
+        "bytes": 134_217_728,
+        "crc32c": "0badc0de",
+    }
+    print(f"MANIFEST_BYTES_PER_SHARD  {len(json.dumps([entry] * 1000, indent=1)) / 1000 + 20:.0f}")
+    print(f"BLOCK                     {block_secs(path) * 1e6:.0f} µs")
+    print(f"PROCESS_BYTES             {idle_bytes() / MIB:.0f} MiB")
+
+
+def graph_bytes(path: pathlib.Path, count: int) -> int:
+    """Returns the bytes of the job's graph with that many ranges, of files of 64 ranges each."""
+    plan = make_plan(bare_recipe(str(path)))
+    parts = tuple(
+        FileInfo(f"gs://bucket/some/folder/part-{number:05d}.csv", 64 * RANGE_BYTES)
+        for number in range(-(-count // 64))
+    )
+    base = dataclasses.replace(plan.base, files=parts, ranges=cut_ranges(parts, splittable=True)[:count])
+    plan = dataclasses.replace(plan, sources={plan.recipe.base: base})
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    _ = pipeline | Conversion(plan, Folders("out", None, ""), 0.0)
+    return len(pipeline.to_runner_api().SerializeToString())
+
+
+def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:
+    """Returns the bytes of memory that each of so many things holds, as a worker gets them: unpickled."""
+    data = pickle.dumps(make(count))
+    tracemalloc.start()
+    held = pickle.loads(data)  # noqa: S301 - our own
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    del held
+    return size / count
+
+
+def receipts(count: int) -> list[Receipt]:
+    """Returns receipts of two splits."""
+    path = "gs://bucket/some/folder/part-00000.csv"
+    counts = {"read": 64_000, "rejected": 0, "filtered": 17}
+    return [
+        pickle.loads(pickle.dumps(Receipt(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)))  # noqa: S301
+        for number in range(count)
+    ]
+
+
+def offsets(count: int) -> ShardPlan:
+    """Returns a shard plan of one split."""
+    entries = {(number, 0): number * 64_000 for number in range(count)}
+    return ShardPlan({"train": SplitShards("train", 0, 1, 1, 0, entries)})
+
+
+def block_secs(path: pathlib.Path, count: int = 500) -> float:
+    """Returns the CPU seconds that a block of one row takes to be packed and unpacked; best of five."""
+    rows = pa_csv.read_csv(path).to_batches(max_chunksize=count)[0]
+    best = math.inf
+    for _ in range(5):
+        start = time.process_time()
+        unpack_blocks([pack_block(rows.slice(number, 1)) for number in range(count)])
+        best = min(best, time.process_time() - start)
+    return best / count
+
+
+def idle_bytes() -> int:
+    """Returns the resident bytes of a process that has imported what a worker does."""
+    code = "import beam_pipelines.pipeline, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    return 1024 * int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+def run_one(command: str, recipe: str, output: str) -> None:
+    """Runs one command in this process, and prints what it has used."""
+    from beam_pipelines.cli import run
+
+    status = run([command, recipe, "--output", output, "--quiet", "--direct_num_workers=1"])
+    if status:
+        sys.exit(status)
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, own.ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--run"]:
+        run_one(*sys.argv[2:5])
+    else:
+        main()

@@ -1,0 +1,68 @@
+"""Measures what the kernels of a conversion cost alone: each in one thread, on all rows of one table, with nothing else around it.
+
+  python benchmarks/ideal.py --rows 1000000
+
+Prints as JSON the seconds of typed CSV parsing, of statistics, of the native serializer, and of gzip at our default level and at zlib's level 6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from beam_pipelines import _native
+from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.recipe import MIB
+from beam_pipelines.statistics import TableStatistics
+from beam_pipelines.tfrecord import compressor
+from clicks import Clicks
+from measuring import Work, best_of
+
+
+def compressed(framed: list[pa.LargeBinaryArray], level: int) -> int:
+    """Compresses everything as one stream; returns its length."""
+    stream = compressor("gzip", level)
+    return sum(len(stream.compress(data_of(records))) for records in framed) + len(stream.flush())
+
+
+def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:
+    """Returns what is measured, by name; what a kernel starts from is made here."""
+    types = {field.name: field.type for field in clicks.plan.read_schema}
+    read = pa_csv.ReadOptions(use_threads=False, block_size=16 * MIB)
+    convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+    batches, features = [piece.batch for piece in clicks.pieces], clicks.features
+    framed = [_native.serialize(batch) for batch in features]
+    return {
+        "parse": lambda: pa_csv.read_csv(clicks.plan.files[0].path, read_options=read, convert_options=convert),
+        "statistics": lambda: TableStatistics.merged([TableStatistics.of(batch) for batch in batches]),
+        "serialize": lambda: [_native.serialize(batch) for batch in features],
+        "gzip": lambda: compressed(framed, 1),
+        "gzip 6": lambda: compressed(framed, 6),
+    }
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data")
+    arguments = parser.parse_args()
+    if not _native.KERNELS_AVAILABLE:
+        sys.exit("found no native kernels, expected them: pip install --editable . with a C++ compiler")
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    clicks = Clicks(arguments.folder.resolve(), arguments.rows)
+    found = {name: best_of(arguments.repeats, Work(run, arguments.rows, 0)) for name, run in kernels(clicks).items()}
+    print(json.dumps({name: {"wall": timed.wall, "cpu": timed.cpu} for name, timed in found.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones; to be built with AddressSanitizer and UBSan.
+//
+// Every buffer is a piece of memory of exactly its size, so that one byte read beyond is seen. Arrow's own check, which Python runs before the
+// kernels, holds buffers against the first and the last offset: so these two are kept sound here, and everything else may be anything.
+//
+// With clang's -fsanitize=fuzzer -DLIBFUZZER it is a libFuzzer target; without, it has a main that takes seconds and a seed.
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../beam_pipelines/_native/example.h"
+#include "../../beam_pipelines/_native/hash.h"
+#include "../../beam_pipelines/_native/tfrecord.h"
+
+namespace {
+
+using native::Column;
+
+// Decisions, taken from bytes; zeros when there are no more.
+struct Decisions {
+  const uint8_t* data;
+  size_t size;
+
+  uint64_t next(uint64_t below) {
+    uint64_t value = 0;
+    for (int byte = 0; byte < (below > 256 ? 8 : 1) && size; ++byte, ++data, --size) value = value << 8 | *data;
+    return value % below;
+  }
+  uint64_t any() { return next(UINT64_MAX); }
+};
+
+// An array of the C data interface, with all that it owns.
+struct Array {
+  std::string format;
+  ArrowSchema schema{};
+  ArrowArray array{};
+  std::vector<std::unique_ptr<uint8_t[]>> memory;
+  std::vector<const void*> buffers;
+  std::unique_ptr<Array> child;
+  ArrowSchema* schemas[1];
+  ArrowArray* arrays[1];
+
+  // Adds a buffer of so many bytes, of which each comes from the decisions or is zero.
+  uint8_t* add(size_t size, Decisions& decisions) {
+    memory.emplace_back(new uint8_t[size]());
+    for (size_t at = 0; at < size && decisions.size; ++at) memory.back()[at] = static_cast<uint8_t>(decisions.next(256));
+    buffers.push_back(memory.back().get());
+    return memory.back().get();
+  }
+};
+
+template <typename Offset>
+void add_offsets(Array& made, int64_t slots, int64_t values, Decisions& decisions) {
+  Offset* offsets = reinterpret_cast<Offset*>(made.add(static_cast<size_t>(slots + 1) * sizeof(Offset), decisions));
+  const bool hostile = decisions.next(4) == 0;
+  for (int64_t slot = 0; slot <= slots && !hostile; ++slot) offsets[slot] = static_cast<Offset>(values * slot / (slots ? slots : 1));
+  if (!hostile) return;
+  for (int64_t slot = 0; slot <= slots; ++slot) {
+    if (slot == made.array.offset) offsets[slot] = 0;
+    if (slot == made.array.offset + made.array.length) offsets[slot] = static_cast<Offset>(values);
+  }
+}
+
+std::unique_ptr<Array> make(Decisions& decisions, int64_t length, int depth) {
+  static const char* const kFormats[] = {"l", "f", "u", "Z", "b", "g", "tdD", "ttu", "tsu:", "c", "+l", "+L", "+w:2", "dictionary", "+s", ""};
+  static const char* const kIndices[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
+  static const size_t kWidths[] = {1, 1, 2, 2, 4, 4, 8, 8};
+  auto made = std::make_unique<Array>();
+  made->format = kFormats[decisions.next(depth < 3 ? 16 : 10)];
+  made->array.length = length;
+  made->array.offset = static_cast<int64_t>(decisions.next(4));
+  made->array.null_count = static_cast<int64_t>(decisions.next(2)) - 1;
+  const int64_t slots = made->array.offset + length;
+  const size_t index = decisions.next(8);
+  if (made->array.null_count) {
+    made->add(static_cast<size_t>(slots + 7) / 8, decisions);
+  } else {
+    made->buffers.push_back(nullptr);
+  }
+  if (made->format == "dictionary") {
+    made->format = kIndices[index];
+    uint8_t* indices = made->add(static_cast<size_t>(slots) * kWidths[index], decisions);
+    if (decisions.next(4)) std::memset(indices, 0, static_cast<size_t>(slots) * kWidths[index]);
+    made->child = make(decisions, static_cast<int64_t>(decisions.next(4)), depth + 1);
+    made->schema.dictionary = &made->child->schema;
+    made->array.dictionary = &made->child->array;
+  } else if (made->format[0] == '+') {
+    const bool fixed = made->format == "+w:2";
+    const int64_t values = fixed ? 2 * slots : static_cast<int64_t>(decisions.next(9));
+    if (made->format == "+l") add_offsets<int32_t>(*made, slots, values, decisions);
+    if (made->format == "+L") add_offsets<int64_t>(*made, slots, values, decisions);
+    made->child = make(decisions, values, depth + 1);
+    made->schemas[0] = &made->child->schema;
+    made->arrays[0] = &made->child->array;
+    made->schema.children = made->schemas;
+    made->array.children = made->arrays;
+    made->schema.n_children = made->array.n_children = 1;
+  } else if (made->format == "u" || made->format == "Z") {
+    const int64_t values = static_cast<int64_t>(decisions.next(200));
+    if (made->format == "u") add_offsets<int32_t>(*made, slots, values, decisions);
+    if (made->format == "Z") add_offsets<int64_t>(*made, slots, values, decisions);
+    made->add(static_cast<size_t>(values), decisions);
+  } else {
+    made->add(static_cast<size_t>(slots) * 8, decisions);
+  }
+  made->schema.format = made->format.c_str();
+  made->array.buffers = made->buffers.data();
+  made->array.n_buffers = static_cast<int64_t>(made->buffers.size());
+  return made;
+}
+
+void check(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+// Serializes, and finds each record again.
+void serialize(const std::vector<native::Feature>& features, int64_t rows, const native::Selection& selection, bool is_sequence) {
+  native::Records records = native::serialize(features, rows, selection, is_sequence, true);
+  const int64_t* offsets = reinterpret_cast<const int64_t*>(records.offsets.data);
+  const native::Unframed found = native::unframe(records.data.data, static_cast<size_t>(offsets[selection.count]));
+  check(found.damage == native::Damage::kNone, "records are framed");
+  check(found.starts == std::vector<int64_t>(offsets, offsets + selection.count + 1), "offsets are those of the frames");
+  native::give_back(records.data);
+  native::give_back(records.offsets);
+}
+
+void run(Decisions decisions) {
+  const int64_t rows = static_cast<int64_t>(decisions.next(12));
+  const int64_t unused = static_cast<int64_t>(decisions.next(3));
+  std::vector<int64_t> selected(decisions.next(8));
+  for (int64_t& row : selected) row = decisions.next(16) ? static_cast<int64_t>(decisions.next(12)) : static_cast<int64_t>(decisions.any());
+  const bool is_sequence = decisions.next(2);
+  std::vector<std::unique_ptr<Array>> arrays;
+  std::vector<native::Feature> features;
+  const size_t columns = decisions.next(4);
+  for (size_t number = 0; number < columns; ++number) {
+    arrays.push_back(make(decisions, rows + unused, 0));
+    const std::string name(decisions.next(8) ? number + 1 : 120 + decisions.next(20), static_cast<char>('a' + number));
+    try {
+      Column column = native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows);
+      std::vector<uint64_t> hashes(static_cast<size_t>(rows));
+      native::hash_column(column, decisions.any(), hashes.data());
+      features.emplace_back(name, std::move(column), is_sequence && features.size() % 2);
+      if (features.back().is_feature_list && !features.back().column.is_list()) features.back().is_feature_list = false;
+    } catch (const native::UnknownType&) {
+    } catch (const native::InvalidData&) {
+    }
+  }
+  for (const int64_t* chosen : {static_cast<const int64_t*>(nullptr), static_cast<const int64_t*>(selected.data())}) {
+    try {
+      serialize(features, rows, {chosen, chosen ? static_cast<int64_t>(selected.size()) : rows}, is_sequence);
+    } catch (const native::InvalidData&) {
+    }
+  }
+  const std::unique_ptr<uint8_t[]> rest(new uint8_t[decisions.size]);
+  std::copy(decisions.data, decisions.data + decisions.size, rest.get());
+  native::unframe(rest.get(), decisions.size);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  run({data, size});
+  return 0;
+}
+
+#ifndef LIBFUZZER
+int main(int count, char** arguments) {
+  const double seconds = count > 1 ? std::atof(arguments[1]) : 10;
+  std::mt19937_64 random(count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 0);
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  unsigned long inputs = 0;
+  for (; std::clock() < end; ++inputs) {
+    std::vector<uint8_t> input(random() % 600);
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(random() % 3 ? random() : random() % 4);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
+  }
+  std::printf("%lu inputs\n", inputs);
+}
+#endif

@@ -1,0 +1,103 @@
+"""Object stores on this machine for tests: moto speaks S3's interface, gcp-storage-emulator that of Google's storage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import boto3
+from dry_run import emulated_cloud
+from moto.s3.models import s3_backends
+from moto.server import ThreadedMotoServer
+
+KEY, SECRET = "AKIAEXAMPLEKEY000000", "sEcReT/eXaMpLe/0000000000000000000000000"
+
+
+class Store(NamedTuple):
+    """A bucket of an object store.
+
+    Attributes:
+      url: of the bucket, such as ``s3://store``.
+      options: flags with which our command line finds it.
+      objects: reads, writes and lists behind our back.
+    """
+
+    url: str
+    options: list[str]
+    objects: Any
+
+
+class S3Objects(NamedTuple):
+    """Objects of a bucket, through boto3."""
+
+    client: Any
+
+    def put(self, name: str, data: bytes) -> None:
+        """Writes an object."""
+        self.client.put_object(Bucket="store", Key=name, Body=data)
+
+    def get(self, name: str) -> bytes:
+        """Reads an object."""
+        return bytes(self.client.get_object(Bucket="store", Key=name)["Body"].read())
+
+    def names(self, prefix: str) -> list[str]:
+        """Lists the names that begin with a prefix."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="store", Prefix=prefix)
+        return [item["Key"] for page in pages for item in page.get("Contents", [])]
+
+    def by_time(self, prefix: str) -> list[str]:
+        """Lists them in the order in which they were written, of which the interface tells the second only."""
+        keys = s3_backends["123456789012"]["aws"].buckets["store"].keys
+        return sorted(self.names(prefix), key=lambda name: keys[name].last_modified)
+
+
+class GoogleObjects(NamedTuple):
+    """Objects of a bucket, through Google's own client."""
+
+    client: Any
+
+    def put(self, name: str, data: bytes) -> None:
+        """Writes an object."""
+        self.client.bucket("store").blob(name).upload_from_string(data)
+
+    def get(self, name: str) -> bytes:
+        """Reads an object."""
+        return bytes(self.client.bucket("store").blob(name).download_as_bytes())
+
+    def names(self, prefix: str) -> list[str]:
+        """Lists the names that begin with a prefix."""
+        return [blob.name for blob in self.client.list_blobs("store", prefix=prefix)]
+
+    def by_time(self, prefix: str) -> list[str]:
+        """Lists them in the order in which they were written."""
+        return [
+            blob.name for blob in sorted(self.client.list_blobs("store", prefix=prefix), key=lambda blob: blob.updated)
+        ]
+
+
+@contextlib.contextmanager
+def s3_store() -> Iterator[Store]:
+    """Starts moto's S3, with credentials in the environment, as users have them there."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    variables = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
+    try:
+        with mock.patch.dict(os.environ, variables):
+            client = boto3.client("s3", endpoint_url=url)
+            client.create_bucket(Bucket="store")
+            yield Store("s3://store", [f"--s3_endpoint_url={url}"], S3Objects(client))
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def google_store() -> Iterator[Store]:
+    """Starts an emulator of Google's storage, with credentials that it takes."""
+    with emulated_cloud() as cloud, mock.patch.dict(os.environ, cloud.environment):
+        cloud.storage.create_bucket("store")
+        yield Store("gs://store", [], GoogleObjects(cloud.storage))

@@ -1,0 +1,349 @@
+"""Starts real engines on this machine and ends them: Prism, Flink's and Spark's job servers, a Flink cluster, pools of workers.
+
+``make prism flink-jars spark-jars`` puts what they need under ``.engines``. As a program this module starts a Flink cluster and
+keeps it until it is interrupted: ``make flink``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+ENGINES = REPOSITORY / ".engines"
+PRISM = ENGINES / "prism"
+FLINK_JOB_SERVER = ENGINES / "flink-job-server" / "flink-job-server.jar"
+FLINK_CLUSTER = ENGINES / "flink-cluster" / "lib"
+SPARK_JOB_SERVER = ENGINES / "spark-job-server" / "spark-job-server.jar"
+
+START_WORKER = Path(__file__).resolve().parent / "start_worker.py"
+START_SECS = 120
+
+# What Spark, and Flink's serializers, look into that Java 17 keeps closed.
+OPENED = (
+    "lang",
+    "lang.invoke",
+    "lang.reflect",
+    "net",
+    "io",
+    "nio",
+    "util",
+    "util.concurrent",
+    "util.concurrent.atomic",
+)
+JAVA = (
+    "java",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+
+# Memory is given part by part: the scripts of Flink's distribution, which work it out, are not here. The pipeline has many
+# shuffles, and each keeps buffers for itself, however little it moves.
+FLINK_CONFIGURATION = """
+jobmanager.rpc.address: 127.0.0.1
+jobmanager.rpc.port: {rpc}
+jobmanager.bind-host: 127.0.0.1
+rest.address: 127.0.0.1
+rest.bind-address: 127.0.0.1
+rest.port: {rest}
+taskmanager.host: 127.0.0.1
+taskmanager.bind-host: 127.0.0.1
+taskmanager.numberOfTaskSlots: 2
+taskmanager.cpu.cores: 1
+taskmanager.memory.framework.heap.size: 128m
+taskmanager.memory.framework.off-heap.size: 128m
+taskmanager.memory.task.heap.size: 512m
+taskmanager.memory.task.off-heap.size: 0m
+taskmanager.memory.network.min: 512m
+taskmanager.memory.network.max: 512m
+taskmanager.memory.managed.size: 128m
+taskmanager.memory.jvm-metaspace.size: 512m
+taskmanager.memory.jvm-overhead.min: 128m
+taskmanager.memory.jvm-overhead.max: 128m
+taskmanager.network.sort-shuffle.min-buffers: 64
+cluster.evenly-spread-out-slots: true
+heartbeat.interval: 1000
+heartbeat.timeout: 15000
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 3
+restart-strategy.fixed-delay.delay: 1 s
+io.tmp.dirs: {folder}
+"""
+
+
+class Missing(Exception):  # noqa: N818 - a reason to skip, no error
+    """Something that an engine needs is not installed. The text says what, and what to do."""
+
+
+class Engine(NamedTuple):
+    """A running engine.
+
+    Attributes:
+      name: as the tests' markers name it.
+      options: what sends a conversion to it, and only the engine is in them: no path, no recipe.
+      folder: where its logs are.
+      cluster: what else a test can do with it, if it is a cluster.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    folder: Path
+    cluster: FlinkCluster | None = None
+
+    def log_tails(self, lines: int = 60) -> str:
+        """Returns the ends of its logs."""
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"== {log.name}\n" + "\n".join(_lines(log)[-lines:]) for log in logs)
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text(errors="replace").splitlines()
+
+
+def _need(path: Path, program: str, target: str) -> None:
+    if not shutil.which(program):
+        raise Missing(f"{program} is not installed.")
+    if not path.exists():
+        raise Missing(f"{path.relative_to(REPOSITORY)} is not there: 'make {target}' makes it.")
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports of the loopback interface that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+
+
+class _Server:
+    """A process of ours, with all that it starts in a group of its own."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path, path_first: Path | None = None) -> None:
+        environment = dict(os.environ)
+        if path_first:
+            environment["PATH"] = f"{path_first}{os.pathsep}{environment['PATH']}"
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                list(map(str, command)),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd=log.parent,  # Python looks for modules where it is started, and ours must not be found by accident
+                env=environment,
+            )
+
+    def kill(self) -> None:
+        """Ends it as a machine ends that loses its power."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Ends it, first in peace."""
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.kill()
+
+    def wait_for(self, is_ready: Callable[[], bool], what: str) -> None:
+        """Waits until it is ready.
+
+        Raises:
+          RuntimeError: it has ended, or is not ready in time; its log is in the message.
+        """
+        end = time.monotonic() + START_SECS
+        while not is_ready():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{what} did not start.\n" + "\n".join(_lines(self.log)[-40:]))
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def _serving(command: Sequence[str | Path], log: Path, port: int, path_first: Path | None = None) -> Iterator[None]:
+    """Runs a server until the block ends, which begins when the port answers."""
+    server = _Server(command, log, path_first)
+    try:
+        server.wait_for(lambda: _answers(port), log.stem)
+        yield
+    finally:
+        server.stop()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as opened:
+        return opened.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _job_server(jar: Path, master: Sequence[str], folder: Path, ports: Sequence[int]) -> list[str | Path]:
+    job, artifact, expansion = map(str, ports)
+    ports_of = ["--job-port", job, "--artifact-port", artifact, "--expansion-port", expansion]
+    return [*JAVA, "-Xmx1g", "-jar", jar, *master, *ports_of, "--artifacts-dir", folder / "artifacts"]
+
+
+@contextlib.contextmanager
+def prism(folder: Path) -> Iterator[Engine]:
+    """Prism, with workers that are threads of ours."""
+    if not PRISM.exists():
+        _need(PRISM, "go", "prism")
+    port, web = free_ports(2)
+    command = [PRISM, f"--job_port={port}", f"--web_port={web}", "--log_kind=text"]
+    with _serving(command, folder / "prism.log", port):
+        options = ("--runner=PrismRunner", f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK")
+        yield Engine("prism", options, folder)
+
+
+@contextlib.contextmanager
+def flink(folder: Path) -> Iterator[Engine]:
+    """The Flink that Beam's job server has in itself, with workers that are threads of ours."""
+    _need(FLINK_JOB_SERVER, "java", "flink-jars")
+    ports = free_ports(3)
+    command = _job_server(FLINK_JOB_SERVER, ["--flink-master", "[local]"], folder, ports)
+    with _serving(command, folder / "flink-job-server.log", ports[0]):
+        endpoint = f"--job_endpoint=localhost:{ports[0]}"
+        yield Engine(
+            "flink", ("--runner=FlinkRunner", endpoint, "--environment_type=LOOPBACK", "--parallelism=2"), folder
+        )
+
+
+@contextlib.contextmanager
+def spark(folder: Path) -> Iterator[Engine]:
+    """The Spark that Beam's job server has in itself, with workers that are threads of ours."""
+    _need(SPARK_JOB_SERVER, "java", "spark-jars")
+    ports = free_ports(3)
+    command = _job_server(SPARK_JOB_SERVER, ["--spark-master-url", "local[2]"], folder, ports)
+    with _serving(command, folder / "spark-job-server.log", ports[0]):
+        endpoint = f"--job_endpoint=localhost:{ports[0]}"
+        yield Engine("spark", ("--runner=SparkRunner", endpoint, "--environment_type=LOOPBACK"), folder)
+
+
+@contextlib.contextmanager
+def fnapi(folder: Path) -> Iterator[Engine]:
+    """Beam's local runner, with two worker processes."""
+    options = ("--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    yield Engine("fnapi", options, folder)
+
+
+@contextlib.contextmanager
+def worker_pool(folder: Path, environment: Path = Path(sys.executable).parent) -> Iterator[tuple[str, ...]]:
+    """A pool that starts worker processes; yields the options that name it.
+
+    Args:
+      folder: for its log.
+      environment: folder with the ``python`` that runs the workers: the pool takes the one that it finds first.
+    """
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+    with _serving(command, folder / "worker-pool.log", port, environment):
+        yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
+
+
+class FlinkCluster:
+    """One JobManager, TaskManagers in processes of their own, and where to ask them."""
+
+    def __init__(self, folder: Path) -> None:
+        rpc, self.rest = free_ports(2)
+        self.folder = folder
+        self.configuration = folder / "conf"
+        self.configuration.mkdir()
+        text = FLINK_CONFIGURATION.format(rpc=rpc, rest=self.rest, folder=folder)
+        (self.configuration / "config.yaml").write_text(text)
+        self.job_manager = self._start("entrypoint.StandaloneSessionClusterEntrypoint", "job-manager", "512m")
+        self.task_managers: dict[str, _Server] = {}
+
+    def _start(self, main: str, name: str, memory: str, *options: str) -> _Server:
+        command = [*JAVA, f"-Xmx{memory}", "-cp", f"{FLINK_CLUSTER}/*", f"org.apache.flink.runtime.{main}"]
+        return _Server([*command, "--configDir", self.configuration, *options], self.folder / f"{name}.log")
+
+    def add_task_manager(self) -> None:
+        """Starts one more TaskManager, and waits until the JobManager knows it."""
+        name = f"task-manager-{len(self.task_managers) + 1}"
+        server = self._start("taskexecutor.TaskManagerRunner", name, "640m", f"-Dtaskmanager.resource-id={name}")
+        self.task_managers[name] = server
+        server.wait_for(lambda: name in self._known(), name)
+
+    def _known(self) -> list[str]:
+        try:
+            return [known["id"] for known in self.ask("/taskmanagers")["taskmanagers"]]
+        except OSError:
+            return []
+
+    def ask(self, path: str) -> Any:
+        """Returns an answer of the JobManager's REST interface."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.rest}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def wait(self) -> None:
+        """Waits until the JobManager answers."""
+        self.job_manager.wait_for(lambda: _answers(self.rest), "job-manager")
+
+    def stop(self) -> None:
+        """Ends all of its processes."""
+        for server in (*self.task_managers.values(), self.job_manager):
+            server.stop()
+
+
+@contextlib.contextmanager
+def flink_cluster(folder: Path) -> Iterator[Engine]:
+    """A Flink cluster of one JobManager and two TaskManagers, a job server for it, and worker processes that they start."""
+    _need(FLINK_JOB_SERVER, "java", "flink-jars")
+    _need(FLINK_CLUSTER, "java", "flink-jars")
+    job, artifact, expansion = free_ports(3)
+    cluster = FlinkCluster(folder)
+    try:
+        cluster.wait()
+        for _ in range(2):
+            cluster.add_task_manager()
+        master = ["--flink-master", f"127.0.0.1:{cluster.rest}"]
+        server = _job_server(FLINK_JOB_SERVER, master, folder, (job, artifact, expansion))
+        # One pool for both TaskManagers will not do: they number their workers alike, and the first that is done stops the other's.
+        starter = folder / "start_worker.sh"
+        worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
+        starter.write_text(f"#!/bin/sh\n{worker}\n")
+        starter.chmod(0o755)
+        environment = ("--environment_type=PROCESS", f"--environment_config={json.dumps({'command': str(starter)})}")
+        with _serving(server, folder / "flink-job-server.log", job):
+            options = ("--runner=FlinkRunner", f"--job_endpoint=localhost:{job}", *environment, "--parallelism=2")
+            yield Engine("flink_cluster", options, folder, cluster)
+    finally:
+        cluster.stop()
+
+
+STARTERS = {"fnapi": fnapi, "prism": prism, "flink": flink, "flink_cluster": flink_cluster, "spark": spark}
+
+
+def main() -> None:
+    """Starts a Flink cluster, prints what to convert with, and ends it when interrupted."""
+    folder = Path(tempfile.mkdtemp(prefix="flink-cluster-"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with flink_cluster(folder) as engine, contextlib.suppress(KeyboardInterrupt):
+            assert engine.cluster
+            where = f"http://127.0.0.1:{engine.cluster.rest}, logs in {folder}"
+            sys.stdout.write(f"Flink is up: {where}. Ctrl-C ends it. Convert with\n")
+            sys.stdout.write(f"  beam-pipelines convert RECIPE --output DIR {shlex.join(engine.options)}\n")
+            sys.stdout.flush()
+            signal.pause()
+    except Missing as missing:
+        sys.exit(f"error: {missing}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

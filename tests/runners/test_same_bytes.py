@@ -1,0 +1,43 @@
+"""Every runner writes the same bytes: examples, statistics, schema, anomalies, transform graph, report and manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines import pipeline
+from beam_pipelines.errors import DataError
+from beam_pipelines.verify import verify_dataset
+from tests.runners import conversions
+from tests.runners.engines import Engine
+
+Reference = Callable[[str], Path]
+
+pytestmark = pytest.mark.runners
+
+
+@pytest.mark.parametrize("name", conversions.CONVERSIONS)
+def test_conversions(name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """Joins, shuffles, sink options, statistics and encodings give what Beam's local runner gives, and it can be verified."""
+    conversions.convert(name, data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference(name))
+    assert verify_dataset(str(tmp_path / "out")).rows > 0
+
+
+def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """New data by the encodings of a dataset are the same on every runner."""
+    conversions.transform(reference("everything"), data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference("transform"))
+
+
+def test_errors(engine: Engine, tmp_path: Path) -> None:
+    """A bad row is reported in the same words on every runner, and nothing is left behind."""
+    rows = [f"{number},x" for number in range(5_000)]
+    rows[4_321] = "4321,x,y"
+    (tmp_path / "d.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
+    plan = conversions.plan_of("name: d\nsources: {d: d.csv}\n", tmp_path)
+    with pytest.raises(DataError, match=r"^\S*d\.csv, line 4323: .*3 .*2"):
+        pipeline.convert(plan, str(tmp_path / "out"), beam_options=engine.options, quiet=True)
+    assert not any(path.is_file() for path in (tmp_path / "out").rglob("*"))
