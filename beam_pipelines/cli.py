@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -43,7 +44,12 @@ def main() -> None:
     # Being told to end is like Ctrl-C: temporary files are removed first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     claim_process()
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    with contextlib.suppress(OSError):  # nobody reads any more
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
+    os._exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:

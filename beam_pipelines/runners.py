@@ -31,9 +31,10 @@ from beam_pipelines.preprocessing import explain_failure
 from beam_pipelines.recipe import MIB
 
 # One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and most of numpy release the
-# interpreter's lock. Worker processes take 2 to 3 seconds to start and gain a third of a second for each 100 MB of CSV after that:
-# worth it beyond the second bound. Measured on 2 cores: benchmarks/bench_stages.py, docs/decisions.md.
+# interpreter's lock. Worker processes do not share one: worth it beyond the second bound where they are forks, and where they are
+# interpreters of their own, which take 2 to 3 seconds to start, beyond the third. Measured on 2 cores: docs/decisions.md.
 ONE_THREAD_BYTES = 16 * MIB
+THREADS_BYTES_BEFORE_FORKS = 32 * MIB
 THREADS_BYTES = 512 * MIB
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.errors\.(DataError|RecipeError): ")
@@ -62,7 +63,8 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
     elif "--direct_num_workers" not in given or direct.direct_num_workers == 0:
         direct.direct_num_workers = available_cores()
     if "--direct_running_mode" not in given:
-        many = "multi_threading" if size_bytes < THREADS_BYTES else "multi_processing"
+        bound = THREADS_BYTES_BEFORE_FORKS if forked_workers.command() else THREADS_BYTES
+        many = "multi_threading" if size_bytes < bound else "multi_processing"
         direct.direct_running_mode = "in_memory" if direct.direct_num_workers == 1 else many
     # The stages' own annotations are checked by mypy; Beam's inference costs a third of a second a pipeline.
     options.view_as(TypeOptions).pipeline_type_check = False

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.deflate import compress_part
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import MIB, Output
 from beam_pipelines.records import framed_records
 from beam_pipelines.shuffle import permutation
-from beam_pipelines.tfrecord import compressor
 
 # Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes measured on 4 MiB of shuffled
 # rows is within a few per cent of the whole's: see benchmarks/bench_stages.py.
@@ -60,9 +60,8 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
         return 0.0, 0.0
     rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
     records = framed_records(batch, rows, output.record, lists)
-    stream = compressor(output.compression, output.level)
     data = data_of(records)
-    compressed = len(stream.compress(data)) + len(stream.flush())
+    compressed = len(compress_part(output.compression, output.level, data))
     return compressed / len(records), data.size / len(records)
 
 

@@ -1,4 +1,4 @@
-"""The TFRecord format: framing, compressing, reading and checking.
+"""The TFRecord format: framing, reading and checking.
 
 A record is ``length (uint64) · masked CRC-32C of the length (uint32) · data · masked CRC-32C of the data (uint32)``, all
 little-endian. Source: tensorflow/core/lib/io/record_writer.h; the mask is ``rotate_right(crc, 15) + 0xa282ead8``.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import itertools
 import struct
-import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import google_crc32c
 import numpy as np
@@ -31,37 +30,6 @@ SUFFIX_FOR_COMPRESSION: dict[str, str] = {"gzip": ".tfrecord.gz", "zlib": ".tfre
 READ_BYTES = 4 << 20
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 _GZIP_BITS, _ZLIB_BITS = 31, 15
-# isal's levels end at 3; above, zlib itself.
-MAX_ISAL_LEVEL = 3
-
-
-class Compressor(Protocol):
-    """What zlib, isal and ``_Plain`` have in common."""
-
-    def compress(self, data: bytes | pa.Buffer, /) -> bytes: ...
-
-    def flush(self) -> bytes: ...
-
-
-class _Plain:
-    def compress(self, data: bytes | pa.Buffer, /) -> bytes:
-        return bytes(data)
-
-    def flush(self) -> bytes:
-        return b""
-
-
-def compressor(compression: Compression, level: int) -> Compressor:
-    """Returns a new compressor for one file.
-
-    gzip takes isal at levels 0 to 3 and zlib at 4 to 9; zlib streams take zlib at any. Both write a header without a time, so
-    the same data give the same bytes.
-    """
-    if compression == "none":
-        return _Plain()
-    if compression == "gzip" and level <= MAX_ISAL_LEVEL:
-        return isal_zlib.compressobj(level, isal_zlib.DEFLATED, _GZIP_BITS)  # type: ignore[no-any-return]
-    return zlib.compressobj(level, zlib.DEFLATED, _GZIP_BITS if compression == "gzip" else _ZLIB_BITS)
 
 
 def frame(examples: pa.BinaryArray | pa.LargeBinaryArray) -> pa.LargeBinaryArray:

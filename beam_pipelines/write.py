@@ -15,15 +15,18 @@ import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.deflate import Stream, compress_part
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Address, Delivery, load_payload
 from beam_pipelines.recipe import Output
 from beam_pipelines.records import framed_records
 from beam_pipelines.shards import ShardPlan, shard_path
 from beam_pipelines.shuffle import unpack_blocks, written_order
-from beam_pipelines.tfrecord import compressor
 
 T = TypeVar("T")
+
+# Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more would be more memory.
+_THREADS = 2
 
 
 class ShardInfo(NamedTuple):
@@ -59,52 +62,60 @@ def write_shard(
     """
     split, number = plan.locate(delivery.partition)
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
-    stream = compressor(output.compression, output.level)
-    rows = size = framed = crc = 0
+    stream = Stream(output.compression)
+    rows = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
-        for records in _one_ahead(_partitions(delivery, output, lists)):
-            data = data_of(records)
-            rows, framed = rows + len(records), framed + data.size
-            size, crc = _append(file, stream.compress(data), size, crc)
-        size, crc = _append(file, stream.flush(), size, crc)
+        size, crc = _append(file, stream.start(), 0, 0)
+        for part in _ahead(_partitions(delivery, output, lists)):
+            rows += part.rows
+            stream.add(part.data)
+            size, crc = _append(file, part.compressed, size, crc)
+        size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
-    return ShardInfo(split.name, path, rows, size, framed, crc)
+    return ShardInfo(split.name, path, rows, size, stream.size, crc)
 
 
-def _partitions(
-    delivery: Delivery, output: Output, lists: tuple[str, ...]
-) -> Iterator[Callable[[], pa.LargeBinaryArray]]:
-    """Yields for each partition, in order, what makes its framed records, as they are to be written."""
+class _Part(NamedTuple):
+    """A partition as it is to be written: its rows, its framed records, and these compressed."""
+
+    rows: int
+    data: pa.Buffer
+    compressed: bytes | pa.Buffer
+
+
+def _partitions(delivery: Delivery, output: Output, lists: tuple[str, ...]) -> Iterator[Callable[[], _Part]]:
+    """Yields for each partition, in order, what makes it."""
     contents = zip(delivery.orders, delivery.contents, strict=True)
     for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
-        yield partial(_frame_partition, [content for _, content in group], output, delivery.partition, partition, lists)
+        yield partial(_make_part, [content for _, content in group], output, delivery.partition, partition, lists)
 
 
-def _frame_partition(
+def _make_part(
     contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> pa.LargeBinaryArray:
+) -> _Part:
     batch = unpack_blocks([load_payload(content) for content in contents])
     if batch is None:
-        return pa.array([], pa.large_binary())
+        return _Part(0, pa.py_buffer(b""), b"")
     rows = written_order(output, shard, partition, batch.num_rows)
-    return framed_records(batch, rows, output.record, lists)
+    data = data_of(framed_records(batch, rows, output.record, lists))
+    return _Part(batch.num_rows, data, compress_part(output.compression, output.level, data))
 
 
-def _one_ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yields the results of steps in order, each computed by a thread while the one before it is used."""
-    with ThreadPoolExecutor(max_workers=1) as executor:
+def _ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of steps in order, computed by threads while earlier ones are used."""
+    with ThreadPoolExecutor(_THREADS) as executor:
         waiting: list[Future[T]] = []
         for step in steps:
             waiting.append(executor.submit(step))
-            if len(waiting) == 2:
+            if len(waiting) > _THREADS:
                 yield waiting.pop(0).result()
         for future in waiting:
             yield future.result()
 
 
-def _append(file: BinaryIO, data: bytes, size: int, crc: int) -> tuple[int, int]:
+def _append(file: BinaryIO, data: bytes | pa.Buffer, size: int, crc: int) -> tuple[int, int]:
     file.write(data)
-    return size + len(data), google_crc32c.extend(crc, data)
+    return size + len(data), google_crc32c.extend(crc, bytes(data))
 
 
 def _read_back(path: str, size: int, crc: int) -> None:

@@ -30,6 +30,7 @@ import criteo_like
 import processes
 from beam_pipelines import hashing, join_index, read, sample, select, shuffle, split
 from beam_pipelines.binary_arrays import byte_lengths, data_of
+from beam_pipelines.deflate import Stream, compress_part
 from beam_pipelines.encode import encode_batch
 from beam_pipelines.pieces import Piece
 from beam_pipelines.plan import SourcePlan, cut_ranges
@@ -37,7 +38,7 @@ from beam_pipelines.recipe import MIB, Compression, Recipe, Split
 from beam_pipelines.serialize import serialize_batch
 from beam_pipelines.statistics import TableStatistics
 from beam_pipelines.statistics.table import is_text
-from beam_pipelines.tfrecord import compressor, frame, read_record_blocks
+from beam_pipelines.tfrecord import frame, read_record_blocks
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
 
@@ -313,8 +314,10 @@ def compress(clicks: Clicks, compression: Compression, level: int) -> Work:
 
 def compressed(contents: Sequence[pa.Buffer], compression: Compression, level: int) -> list[bytes]:
     """Compresses each content as one stream."""
-    streams = [(compressor(compression, level), data) for data in contents]
-    return [stream.compress(data) + stream.flush() for stream, data in streams]
+    streams = [(Stream(compression), data) for data in contents]
+    for stream, data in streams:
+        stream.add(data)
+    return [stream.start() + bytes(compress_part(compression, level, data)) + stream.end() for stream, data in streams]
 
 
 @stages.add(("verify: decompress, check CRCs",))

@@ -19,17 +19,16 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines import _native
 from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.deflate import compress_part
 from beam_pipelines.recipe import MIB
 from beam_pipelines.statistics import TableStatistics
-from beam_pipelines.tfrecord import compressor
 from clicks import Clicks
 from measuring import Work, best_of
 
 
 def compressed(framed: list[pa.LargeBinaryArray], level: int) -> int:
     """Compresses everything as one stream; returns its length."""
-    stream = compressor("gzip", level)
-    return sum(len(stream.compress(data_of(records))) for records in framed) + len(stream.flush())
+    return sum(len(compress_part("gzip", level, data_of(records))) for records in framed)
 
 
 def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:

@@ -1,0 +1,67 @@
+"""One compressed stream made of parts that are compressed apart, so that several threads share the work.
+
+Each part is a raw deflate stream that ends in a flush, at a whole byte and without the mark of the last block; one after the other, behind one
+header and before one last block and one checksum, they are one stream of one member, as pigz writes it. A part refers to nothing before
+it, which costs a part of some MiB nothing.
+
+Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pyarrow as pa
+from isal import isal_zlib
+
+from beam_pipelines.recipe import Compression
+
+# isal's levels end at 3; above, zlib itself.
+MAX_ISAL_LEVEL = 3
+_RAW_BITS = -15
+# gzip: magic, deflate, no flags, no time, nothing about the compressor, no system. zlib: deflate with a window of 32 KiB, and a check.
+_HEADER = {"gzip": b"\x1f\x8b\x08\x00" + bytes(5) + b"\xff", "zlib": b"\x78\x01", "none": b""}
+# A last block, of fixed codes, with nothing in it.
+_LAST_BLOCK = b"\x03\x00"
+
+
+class Stream:
+    """What is known of a stream so far: the checksum and the size of the data in it."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._compression = compression
+        self._checksum = 1 if compression == "zlib" else 0
+        self.size = 0
+
+    def start(self) -> bytes:
+        """Returns what stands before the first part."""
+        return _HEADER[self._compression]
+
+    def add(self, data: pa.Buffer) -> None:
+        """Takes note of a part's data, in the order of the parts."""
+        self.size += data.size
+        if self._compression == "gzip":
+            self._checksum = isal_zlib.crc32(data, self._checksum)
+        elif self._compression == "zlib":
+            self._checksum = isal_zlib.adler32(data, self._checksum)
+
+    def end(self) -> bytes:
+        """Returns what stands behind the last part."""
+        if self._compression == "gzip":
+            return _LAST_BLOCK + struct.pack("<II", self._checksum, self.size & 0xFFFFFFFF)
+        return _LAST_BLOCK + struct.pack(">I", self._checksum) if self._compression == "zlib" else b""
+
+
+def compress_part(compression: Compression, level: int, data: pa.Buffer) -> bytes | pa.Buffer:
+    """Compresses one part of a stream; where nothing is compressed, returns the data.
+
+    gzip takes isal at levels 0 to 3 and zlib at 4 to 9; zlib streams take zlib at any. The same data give the same bytes.
+    """
+    if compression == "none":
+        return data
+    if compression == "gzip" and level <= MAX_ISAL_LEVEL:
+        fast = isal_zlib.compressobj(level, isal_zlib.DEFLATED, _RAW_BITS)
+        return bytes(fast.compress(data) + fast.flush(isal_zlib.Z_SYNC_FLUSH))
+    thorough = zlib.compressobj(level, zlib.DEFLATED, _RAW_BITS)
+    return thorough.compress(data) + thorough.flush(zlib.Z_SYNC_FLUSH)
