@@ -20,13 +20,12 @@ from beam_pipelines.planning import Plan
 from beam_pipelines.preview import Preview
 from beam_pipelines.recipe import MIB
 from beam_pipelines.shards import PARTITION_BYTES, count_shards
+from beam_pipelines.shuffle import pack_rows
 from beam_pipelines.sources import FORMATS
 
 GIB = 1024 * MIB
 # What Dataflow takes: https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
 GRAPH_BYTES = 20 * MIB
-# A block of less costs several times its rows, in bytes and in CPU: it is an Arrow stream of its own, with a schema.
-BLOCK_ROWS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +72,6 @@ class Scale:
       shuffle_bytes: of rows on their way to their shards.
       blocks: in which they travel.
       block_rows: rows of one.
-      crowding: partitions of shards for each row that a piece has of the largest split.
       shard_bytes: of all shards.
       graph_bytes: of the job as it is submitted.
       offsets_bytes: of the shard plan, which every worker process holds.
@@ -95,7 +93,6 @@ class Scale:
     shuffle_bytes: float
     blocks: float
     block_rows: float
-    crowding: float
     shard_bytes: float
     graph_bytes: float
     offsets_bytes: float
@@ -154,7 +151,6 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         shuffle_bytes=written * preview.packed_bytes + blocks * preview.block_bytes,
         blocks=blocks,
         block_rows=block_rows,
-        crowding=_crowding(plan, preview, pieces, written),
         shard_bytes=written * preview.shard_bytes,
         graph_bytes=ranges * costs.GRAPH_BYTES_PER_RANGE,
         offsets_bytes=offsets,
@@ -188,20 +184,13 @@ def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
     return SplitScale(rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES)))
 
 
-def _crowding(plan: Plan, preview: Preview, pieces: float, written: float) -> float:
-    """Returns for how many places, partitions of shards, a piece has a row: above 1 there are more places than rows."""
-    largest = max(preview.splits.values()) * written
-    shards = plan.recipe.output.num_shards or largest * preview.shard_bytes / plan.recipe.output.shard_size
-    return max(shards, largest * preview.framed_bytes / PARTITION_BYTES) / (largest / pieces)
-
-
 def _blocks(plan: Plan, splits: Mapping[str, SplitScale], pieces: float, written: float) -> tuple[float, float]:
-    """Returns in how many blocks rows travel, and the rows of one: a piece has at most one block for each partition of each shard."""
+    """Returns in how many blocks rows travel, and the rows of one: a piece has a block for each partition of a shard that it gives rows to."""
     blocks = 0.0
     for split in splits.values():
         places = split.shards * split.partitions
-        own = split.rows / pieces
-        blocks += pieces * min(own, places) if plan.recipe.output.shuffle else max(pieces, float(places))
+        packs = split.rows / pieces / pack_rows(round(split.rows), places, pieces)
+        blocks += pieces * min(packs, places) if plan.recipe.output.shuffle else max(pieces, float(places))
     return max(1.0, blocks), written / max(1.0, blocks)
 
 
@@ -218,7 +207,7 @@ def _cpu(plan: Plan, preview: Preview, rows: float, written: float, blocks: floa
     return secs
 
 
-def limits(plan: Plan, scale: Scale) -> list[Limit]:
+def limits(scale: Scale) -> list[Limit]:
     """Returns what grows with the data, in the order in which it becomes too much; what does not grow, only if it is too much."""
     parts = "or convert parts of the source into datasets of their own"
     larger = "raise 'shard_size' in 'output'"
@@ -235,12 +224,6 @@ def limits(plan: Plan, scale: Scale) -> list[Limit]:
         Limit("dataset.json passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
     ]
-    if plan.recipe.output.shuffle:
-        name = (
-            f"a piece meets so many partitions of shards, 64 MiB each, that its blocks have less than {BLOCK_ROWS} rows"
-        )
-        remedy = "set 'shuffle: false' if the source is in random order, "
-        known.append(Limit(name, scale.crowding, 1 / BLOCK_ROWS, remedy + parts))
     if scale.join_partition_bytes:
         name = "a partition of a hash join gets 2 GiB of the base source, if its keys are even, and an engine hands it to one worker"
         known.append(Limit(name, scale.join_partition_bytes, 2 * GIB, f"filter before the join elsewhere, {parts}"))

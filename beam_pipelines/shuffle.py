@@ -27,9 +27,11 @@ from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import Output
 from beam_pipelines.shards import ShardPlan, SplitShards
 
-# A block costs a tenth of a millisecond, whatever its size. So a piece is cut into no more than some such number of blocks: where there are more
-# places, consecutive cards of the shuffled piece go to one place together.
+# A block costs a tenth of a millisecond, whatever its size. So where there are more places than this, a piece is cut into about so many blocks:
+# some consecutive cards of the shuffled piece go to one place together,
 MAX_BLOCKS = 256
+# but not so many that a place gets fewer packs than this, as shards are to be even.
+_MIN_PACKS = 32
 # lz4 halves rows at 0.6 GB/s a core: as much as it costs to write them to the page cache three times. So it is for what leaves the machine.
 _CODEC = "lz4"
 # Before a block stands its length before compression; 0: it is not compressed.
@@ -76,11 +78,24 @@ def _places(shards: SplitShards, output: Output, address: tuple[int, int], rows:
     positions = shards.offsets[address] + np.arange(rows, dtype=np.int64)
     count = shards.num_shards * shards.partitions_per_shard
     if output.shuffle:
-        return positions // -(-count // MAX_BLOCKS) % count
+        return positions // pack_rows(shards.rows, count, len(shards.offsets)) % count
     # The k-th of `count` intervals of equal size is partition k % partitions_per_shard of shard k // partitions_per_shard.
     interval = ((positions + 1) * count - 1) // max(shards.rows, 1)
     shard, partition = np.divmod(interval, shards.partitions_per_shard)
     return partition * shards.num_shards + shard
+
+
+def pack_rows(rows: int, places: int, pieces: float) -> int:
+    """Returns how many consecutive rows of a shuffled piece are dealt to one place together.
+
+    Args:
+      rows: of the split.
+      places: partitions of all its shards.
+      pieces: that the split has rows of, or more.
+    """
+    if places <= MAX_BLOCKS:
+        return 1
+    return max(1, min(round(rows / pieces / MAX_BLOCKS), rows // (places * _MIN_PACKS)))
 
 
 def written_order(output: Output, shard: int, partition: int, count: int) -> npt.NDArray[np.int64] | None:

@@ -83,7 +83,6 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
         "offsets_bytes",
         "receipts_bytes",
         "worker_bytes",
-        "crowding",
         "blocks",
         "block_rows",
     }
@@ -135,12 +134,12 @@ def test_limits_are_met_where_they_say(plan):
     """At the size that a limit names, planned anew, its value is its bound; and they come in order."""
     preview = make_preview(plan)
     scale = make_scale(plan, preview, 10**14)
-    found = limits(plan, scale)
+    found = limits(scale)
     sizes = [limit.size_bytes(scale) for limit in found]
     assert sizes == sorted(sizes)
-    assert len(found) >= 6
+    assert len(found) >= 5
     for limit, size in zip(found, sizes, strict=True):
-        again = {other.name: other for other in limits(plan, make_scale(plan, preview, round(size)))}[limit.name]
+        again = {other.name: other for other in limits(make_scale(plan, preview, round(size)))}[limit.name]
         assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
 
 
@@ -150,7 +149,7 @@ def test_source_order_needs_few_blocks(plan):
     plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
     scale = make_scale(plan, make_preview(plan), 10**14)
     assert scale.blocks <= 2 * (scale.pieces + sum(split.shards * split.partitions for split in scale.splits.values()))
-    assert not any("blocks" in limit.name for limit in limits(plan, scale))
+    assert not any("blocks" in limit.name for limit in limits(scale))
 
 
 def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
@@ -160,7 +159,7 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
     plan = planned(tmp_path / "recipe.yaml")
     scale = make_scale(plan, make_preview(plan), 10**11)
     assert scale.join_partition_bytes == pytest.approx(10**11 / plan.joins.steps[0].partitions)
-    assert any("hash join" in limit.name for limit in limits(plan, scale))
+    assert any("hash join" in limit.name for limit in limits(scale))
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,23 @@ def test_every_row_once_and_evenly(
 
 def test_many_shards_get_few_blocks_of_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are more places than blocks, rows are dealt in packs, and shards are still even."""
-    monkeypatch.setattr(shuffle, "MAX_BLOCKS", 8)
-    shards = deal([400, 1000, 200], 20, 3, Output())
-    assert sorted(int(record) for shard in shards for record in shard) == list(range(1600))
-    assert max(map(len, shards)) - min(map(len, shards)) <= 8  # a pack of each partition
-    plan = ShardPlan({"train": SplitShards("train", 1000, 20, 3, 0, {(0, 0): 0})})
-    batch = pa.RecordBatch.from_pydict({"row": [b""] * 1000}, SCHEMA)
-    parcels = list(shuffle.scatter(plan, Output(), "train", (0, 0), batch.slice(0, 64)))
-    assert sum(len(parcel.payloads) for parcel in parcels) == 8
+    monkeypatch.setattr(shuffle, "MAX_BLOCKS", 16)
+    shards = deal([640] * 100, 20, 2, Output())
+    assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
+    assert [len(shard) for shard in shards] == pytest.approx([3200] * 20, rel=0.03)
+    plan = ShardPlan(
+        {"train": SplitShards("train", 64_000, 20, 2, 0, {(piece, 0): 640 * piece for piece in range(100)})}
+    )
+    batch = pa.RecordBatch.from_pydict({"row": [b""] * 640}, SCHEMA)
+    parcels = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
+    assert 16 <= sum(len(parcel.payloads) for parcel in parcels) <= 17
+
+
+@pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
+def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
+    """Shards that were asked for by number get a row more or less each, however few rows there are."""
+    lengths = [len(shard) for shard in deal([rows], num_shards, 1, Output())]
+    assert max(lengths) - min(lengths) <= 1
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3))

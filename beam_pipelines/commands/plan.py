@@ -111,7 +111,7 @@ def _limits(plan: Plan, scale: Scale) -> Iterator[str]:
     from beam_pipelines.scale import limits
 
     yield f"limits, by the size of {plan.recipe.base} at which they are met"
-    for limit in limits(plan, scale):
+    for limit in limits(scale):
         met = "  met: " if limit.value > limit.most else "       "
         yield f"{met}{show_bytes(limit.size_bytes(scale)):>10}  {limit.name}: {limit.remedy}"
 
