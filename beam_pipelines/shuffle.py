@@ -1,10 +1,9 @@
 """The global shuffle: which row goes to which shard, and in which order a shard holds its rows.
 
 Every row of a split has a position: rows of earlier pieces, plus its place in its own piece. Dealing positions out like cards,
-one to each shard in turn, makes shards of equal size (give or take one row; of very large splits, where they are dealt a few at a time,
-give or take a few); the deck is shuffled twice, a piece's rows before
-they are dealt and a partition's rows before they are written. Both permutations come from a seeded hash of addresses
-(hashing.py), so that the order depends on the inputs, the recipe and the seed alone.
+one to each shard in turn, makes shards of equal size, give or take one row; of very large splits they are dealt a few at a time. The
+deck is shuffled twice, a piece's rows before they are dealt and a partition's rows before they are written. Both permutations come from
+a seeded hash of addresses (hashing.py), so that the order depends on the inputs, the recipe and the seed alone.
 
 Without a shuffle the positions are cut into consecutive intervals, and every row stays in source order.
 """
