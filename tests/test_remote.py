@@ -116,6 +116,14 @@ def test_bytes_are_those_of_a_conversion_on_this_machine(converted, tmp_path):
         assert store.objects.get(f"out/clicks/{shard.relative_to(tmp_path / 'out').as_posix()}") == shard.read_bytes()
 
 
+def test_worker_processes_reach_the_store_as_we_do(store):
+    """Processes of their own are told where the store is and how to get in."""
+    many = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--quiet"]
+    output = f"{store.url}/out/processes"
+    assert beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", output, *many) == 0
+    assert beam_pipelines(store, "verify", output) == 0
+
+
 def test_commands_read_a_dataset_in_a_store(converted, capsys):
     """Verify, inspect and schema infer take its URL."""
     store, dataset = converted
@@ -321,7 +329,7 @@ def test_a_function_of_tensorflow_needs_an_output_that_tensorflow_knows(tmp_path
         assert (
             beam_pipelines(store, "convert", str(tmp_path / "r.yaml"), "--output", "s3://store/out/f", "--quiet") == 2
         )
-        assert store.objects.names("out/") == []
+        assert store.objects.names("out/f/") == []
     assert "cannot write to s3://" in capsys.readouterr().err
 
 
