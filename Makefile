@@ -103,7 +103,7 @@ bench: .venv/installed-dev ## Measure a whole conversion next to the loop people
 	$(BIN)/python benchmarks/bench_convert.py
 
 .PHONY: check
-check: lint types imports test ## Everything CI runs, in its order
+check: lint types imports test ## Style, types, imports, tests: what CI runs but for engines and object stores
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
