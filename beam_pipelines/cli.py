@@ -6,6 +6,7 @@ Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command l
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import datetime
@@ -48,6 +49,7 @@ def main() -> None:
     with contextlib.suppress(OSError):  # nobody reads any more
         sys.stdout.flush()
         sys.stderr.flush()
+    atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
     # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
     os._exit(status)
 
