@@ -11,6 +11,7 @@ DATA := .demo/flights-data
 # A command that enters a system with glibc 2.39 or later, with this folder and Python in it; empty: this system has it.
 TFX_ENTER ?=
 OUT := out/flights
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 
@@ -29,11 +30,19 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
 	$(BIN)/python -m pytest tests/test_remote.py tests/test_remote_dataflow.py -m remote -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: test-faults
+test-faults: .venv/installed-dev ## Break conversions on purpose, at 100 moments of each kind; FAULT_MOMENTS=4 is quick
+	$(BIN)/python -m pytest tests/faults -m faults $(PYTEST_OPTIONS)
+
+.PHONY: test-faults-quick
+test-faults-quick: .venv/installed-dev ## Break some conversions on purpose
+	FAULT_MOMENTS=4 $(BIN)/python -m pytest tests/faults -m faults -k "moment or fills_up or at_once or operation_that_fails" $(PYTEST_OPTIONS)
 
 .PHONY: test-slow
 test-slow: .venv/installed-dev ## Run the tests that take long
@@ -43,13 +52,17 @@ test-slow: .venv/installed-dev ## Run the tests that take long
 test-native: .venv/installed-dev ## Build the C++ kernels with sanitizers, test and fuzz them (needs a C++ compiler)
 	$(BIN)/python -m pytest tests/test_native_sanitized.py -m native $(PYTEST_OPTIONS)
 
+.PHONY: fuzz
+fuzz: .venv/installed-fuzz ## Fuzz what reads the files of strangers, one reader after the other, SECONDS each (default: 60)
+	nice -n 19 $(BIN)/python -m tests.fuzz all --seconds $(SECONDS)
+
 .PHONY: test-tfx
 test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of its own (glibc 2.39 or later)
 	$(TFX_ENTER) .venv-tfx/bin/python -m pytest tests/tfx -m tfx $(PYTEST_OPTIONS)
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -107,7 +120,7 @@ check: lint types imports test ## Style, types, imports, tests: what CI runs but
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/_native/*.so
+	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -144,6 +157,9 @@ NATIVE := setup.py $(wildcard beam_pipelines/_native/*.cc beam_pipelines/_native
 
 .venv/installed-dev: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo$(comma)dev$(comma)test)
+
+.venv/installed-fuzz: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits.
 .venv-tfx/installed: pyproject.toml constraints-tfx.txt

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import fractions
+import itertools
+import math
 import struct
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +16,10 @@ from beam_pipelines.errors import DataError
 from beam_pipelines.pieces import Receipt, Rejected, add_counts
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import Recipe
+from beam_pipelines.rejected_rows import StoredRows, first_stored
 
+# Rejected rows of a source that its account shows, of which an error shows the first few.
+_KEPT_ROWS = 10
 _SHOWN_ROWS = 5
 
 
@@ -24,13 +31,15 @@ class SourceAccount:
       read: rows that were read and kept.
       rejected: rows that were not.
       fingerprints: file path -> fingerprint of what was read of it.
-      rejected_rows: the rejected rows, in order of the source.
+      stored: files of the rejected rows.
+      rejected_rows: the first of them, in order of the source.
     """
 
     read: int
     rejected: int
     fingerprints: Mapping[str, str]
-    rejected_rows: tuple[Rejected, ...]
+    stored: StoredRows = ()
+    rejected_rows: tuple[Rejected, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +62,7 @@ class Account:
       filtered: rows that the filter left out.
       rows: split -> rows in it.
       merged: rows that became steps of another row's sequence.
+      undone: of the rows that joins added, those of rejected rows.
     """
 
     sources: Mapping[str, SourceAccount]
@@ -60,6 +70,12 @@ class Account:
     filtered: int
     rows: Mapping[str, int]
     merged: int = 0
+    undone: int = 0
+
+    @property
+    def added(self) -> int:
+        """Rows that joins added, to rows that were kept."""
+        return sum(join.added for join in self.joins) - self.undone
 
     def check(self, recipe: Recipe) -> None:
         """Checks that no row was lost or made up, and that no source has more bad rows than the recipe allows.
@@ -69,7 +85,7 @@ class Account:
         """
         for name, source in self.sources.items():
             _check_rejected(name, source, recipe.on_error.reject)
-        gained = self.sources[recipe.base].read + sum(join.added for join in self.joins)
+        gained = self.sources[recipe.base].read + self.added
         spent = sum(self.rows.values()) + self.filtered + self.merged + sum(join.dropped for join in self.joins)
         if gained != spent:
             raise DataError(
@@ -101,23 +117,33 @@ def base_account(
     for receipt in ordered:
         counts = add_counts(counts, receipt.counts)
         rows = add_counts(rows, receipt.rows)
-    source = SourceAccount(
-        counts.get("read", 0), counts.get("rejected", 0), fingerprints(ordered), _rejected_rows(ordered)
-    )
     join_accounts = tuple(
         JoinAccount(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
         for number in range(joins)
     )
     filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
-    return Account({plan.source.name: source}, join_accounts, filtered, rows, merged)
+    return Account(
+        {plan.source.name: source_account(plan, ordered)},
+        join_accounts,
+        filtered,
+        rows,
+        merged,
+        counts.get("undone", 0),
+    )
 
 
-def source_account(receipts: Sequence[Receipt]) -> SourceAccount:
-    """Sums up the receipts of a right source."""
+def source_account(plan: SourcePlan, receipts: Sequence[Receipt]) -> SourceAccount:
+    """Sums up the receipts of one source's pieces, in any order."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
     read = sum(receipt.counts.get("read", 0) for receipt in ordered)
     rejected = sum(receipt.counts.get("rejected", 0) for receipt in ordered)
-    return SourceAccount(read, rejected, fingerprints(ordered), _rejected_rows(ordered))
+    stored = tuple(
+        tuple(receipt.rejected for receipt in of_range if receipt.rejected)
+        for _, of_range in itertools.groupby(ordered, lambda receipt: receipt.range_number)
+    )
+    stored = tuple(filter(None, stored))
+    shown = first_stored(stored, plan.places, _KEPT_ROWS) if stored else ()
+    return SourceAccount(read, rejected, fingerprints(ordered), stored, shown)
 
 
 def fingerprints(receipts: Sequence[Receipt]) -> dict[str, str]:
@@ -128,10 +154,6 @@ def fingerprints(receipts: Sequence[Receipt]) -> dict[str, str]:
             crc = found.get(receipt.path, 0)
             found[receipt.path] = google_crc32c.extend(crc, struct.pack("<I", receipt.crc32c))
     return {path: f"crc32c:{crc:08x}" for path, crc in found.items()}
-
-
-def _rejected_rows(receipts: Sequence[Receipt]) -> tuple[Rejected, ...]:
-    return tuple(rejected for receipt in receipts for rejected in receipt.rejected)
 
 
 def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: int) -> None:
@@ -150,12 +172,18 @@ def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: in
     )
 
 
-def _check_rejected(name: str, source: SourceAccount, allowed: float) -> None:
+def _check_rejected(name: str, source: SourceAccount, budget: float) -> None:
     total = source.read + source.rejected
-    if source.rejected <= allowed * total:
+    if source.rejected <= allowed_rows(budget, total):
         return
     shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
+    written = str(budget) if isinstance(budget, int) else f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"
     raise DataError(
         f"source '{name}': {source.rejected:,} of {total:,} rows are bad ({source.rejected / total:.2%}), more than "
-        f"'on_error: {{reject: {100 * allowed:.6g}%}}' allows. The first ones:{shown}"
+        f"'on_error: {{reject: {written}}}' allows. The first ones:{shown}"
     )
+
+
+def allowed_rows(budget: float, total: int) -> int:
+    """Returns how many of ``total`` rows may be rejected: of a share exactly what its decimals say, rounded down."""
+    return budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)

@@ -26,11 +26,12 @@ import click
 from beam_pipelines import __version__
 from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated
-from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
+from beam_pipelines.commands.input_root import input_root_option
+from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, resume_option, verbose
 from beam_pipelines.commands.plan import make_plan_command
 from beam_pipelines.commands.schema import make_validate, schema
 from beam_pipelines.commands.statistics import statistics
-from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems
+from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems, mask
 from beam_pipelines.forked_workers import claim_process, was_interrupted
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _explain(error: Exception, is_verbose: bool) -> int:
         _complain(error.format_message(), f"See '{command} --help'.")
         return error.exit_code
     if is_verbose:
-        traceback.print_exception(error)
+        click.echo(mask("".join(traceback.format_exception(error))), err=True, nl=False)
     if isinstance(error, PipelineError):
         # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
@@ -109,13 +110,23 @@ def _last_line(error: Exception) -> str:
 
 def _complain(*messages: str) -> None:
     for message in messages:
-        click.echo(f"error: {message}" if not message.startswith("See '") else message, err=True)
+        click.echo(mask(f"error: {message}" if not message.startswith("See '") else message), err=True)
+
+
+class _Masked(logging.Formatter):
+    """Writes no line of the log, and no traceback in it, with a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the text of a record."""
+        return mask(super().format(record))
 
 
 def _set_up_logging(is_verbose: bool) -> None:
     """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user as an error of ours."""
     if is_verbose:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Masked(logging.BASIC_FORMAT))
         return
     warnings.simplefilter("ignore")
     logging.getLogger().setLevel(logging.CRITICAL)
@@ -123,13 +134,21 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-def _plan(recipe_or_data: str, schema: str | None = None, date: datetime.date | None = None) -> Plan:
+def _plan(
+    recipe_or_data: str,
+    schema: str | None = None,
+    date: datetime.date | None = None,
+    input_roots: Sequence[str] = (),
+    into: str | None = None,
+) -> Plan:
     """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
 
     Args:
       recipe_or_data: path.
       schema: path of a schema in place of the recipe's.
       date: the day that ``{date}`` in paths stands for.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
+      into: folder of a dataset, to which is added if it is there and the recipe says so.
     """
     from beam_pipelines.planning import make_plan
     from beam_pipelines.recipe_file import explain, load
@@ -137,7 +156,12 @@ def _plan(recipe_or_data: str, schema: str | None = None, date: datetime.date | 
     recipe, lines = load(recipe_or_data)
     recipe = dataclasses.replace(recipe, schema=schema or recipe.schema, date=date)
     try:
-        return make_plan(recipe)
+        if into is not None and recipe.append:
+            from beam_pipelines.append import appends, plan_append
+
+            if appends(recipe, into):
+                return plan_append(recipe, into, input_roots)
+        return make_plan(recipe, input_roots=input_roots)
     except RecipeProblems as error:
         raise explain(error.problems, lines) from error
 
@@ -152,8 +176,10 @@ def cli() -> None:
 @click.argument("recipe_or_data")
 @click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@resume_option
 @click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
 @date_option
+@input_root_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @gate_options
 @verbose
@@ -163,8 +189,10 @@ def convert(
     recipe_or_data: str,
     output: str | None,
     overwrite: bool,
+    resume: bool,
     dry_run: bool,
     date: datetime.date | None,
+    input_root: tuple[str, ...],
     quiet: bool,
 ) -> None:
     """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
@@ -173,7 +201,11 @@ def convert(
             "found no --output, expected the folder of the dataset, for example --output out/flights."
         )
     output = output and output_of_day(output, date)
-    plan = gated(_plan(recipe_or_data, date=date), context)
+    into = None if overwrite else output
+    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
+    if plan.append is not None and not plan.base.files:
+        click.echo(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
+        return
     if dry_run or output is None:
         click.echo(plan.describe())
         return
@@ -182,10 +214,10 @@ def convert(
 
     options = context.meta[BEAM_OPTIONS]
     if not runners.waits(runners.pipeline_options(options, plan.size_bytes)):
-        where = pipeline.submit(plan, output, overwrite, options)
+        where = pipeline.submit(plan, output, overwrite, options, resume)
         click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
         return
-    manifest = pipeline.convert(plan, output, overwrite, options, quiet)
+    manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
     if not quiet:
         print_summary(manifest, output)
 
@@ -196,16 +228,22 @@ def convert(
     "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
 )
 @date_option
+@input_root_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @gate_options
 @verbose
 @click.pass_context
 def describe(
-    context: click.Context, recipe_or_data: str, output: str | None, date: datetime.date | None, quiet: bool
+    context: click.Context,
+    recipe_or_data: str,
+    output: str | None,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+    quiet: bool,
 ) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
     output = output and output_of_day(output, date)
-    plan = gated(_plan(recipe_or_data, date=date), context)
+    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root), context)
     from beam_pipelines import pipeline
     from beam_pipelines.summary import print_description
 
@@ -223,7 +261,9 @@ def describe(
 )
 @click.option("--split", metavar="NAME", default="test", show_default=True, help="The one split that all rows go to.")
 @date_option
+@input_root_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@resume_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @gate_options
 @verbose
@@ -236,7 +276,9 @@ def transform(
     sources: tuple[str, ...],
     split: str,
     date: datetime.date | None,
+    input_root: tuple[str, ...],
     overwrite: bool,
+    resume: bool,
     quiet: bool,
 ) -> None:
     """Convert new data by the encodings of a DATASET, as they were fitted there.
@@ -253,13 +295,17 @@ def transform(
         raise click.UsageError("found no NEW_DATA, expected new files, or the --date of others in the recipe's paths.")
     output = output_of_day(output, date)
     try:
-        plan = plan_transform(dataset, new_data, dict(source.split("=", 1) for source in sources), split, date)
+        plan = plan_transform(
+            dataset, new_data, dict(source.split("=", 1) for source in sources), split, date, input_root
+        )
     except RecipeProblems as error:
         raise explain(error.problems, Lines(dataset)) from error
     from beam_pipelines import pipeline
     from beam_pipelines.summary import print_summary
 
-    manifest = pipeline.convert(gated(plan, context), output, overwrite, context.meta[BEAM_OPTIONS], quiet)
+    manifest = pipeline.convert(
+        gated(plan, context), output, overwrite, context.meta[BEAM_OPTIONS], quiet, resume=resume
+    )
     if not quiet:
         print_summary(manifest, output)
 
@@ -270,20 +316,30 @@ def transform(
     "-n", "number", type=click.IntRange(min=1), help="How many examples to show; default: 5, with --images 64."
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
+@click.option(
+    "--generation", type=int, metavar="N", help="Generation to take them from, of a dataset that was appended to."
+)
 @click.option("--images", metavar="FILE", help="Draw their pictures, with class names, on one sheet: a .png file.")
 @click.option("--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded.")
 @verbose
-def inspect(path: str, number: int | None, split: str | None, images: str | None, feature: str | None) -> None:
+def inspect(
+    path: str,
+    number: int | None,
+    split: str | None,
+    generation: int | None,
+    images: str | None,
+    feature: str | None,
+) -> None:
     """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
     from beam_pipelines.inspect import inspect_examples, write_contact_sheet
 
     if images is not None:
-        count = write_contact_sheet(path, images, number or 64, split, feature)
+        count = write_contact_sheet(path, images, number or 64, split, feature, generation)
         click.echo(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
         return
     if feature is not None:
         raise click.UsageError("found --feature without --images FILE, expected both or neither.")
-    for text in inspect_examples(path, number or 5, split):
+    for text in inspect_examples(path, number or 5, split, generation):
         click.echo(text)
 
 
@@ -297,9 +353,16 @@ def verify(path: str) -> None:
 
     found = verify_dataset(path)
     click.echo(
-        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)} are as the manifest says"
+        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
+        + (f" in {found.generations:,} generations" if found.generations > 1 else "")
+        + " are as the manifest says"
         + (", and every record parses by the schema." if found.is_parsed else "; raw records are not parsed.")
     )
+    if found.left_behind:
+        click.echo(
+            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, which are not part of the dataset. Readers that "
+            f"take every file in examples/ read them; the next run of the recipe removes them: {found.left_behind[0]}"
+        )
 
 
 @cli.command(cls=StorageCommand)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import time
 from collections.abc import Sequence
-
-from tensorflow_metadata.proto.v0 import schema_pb2
+from functools import partial
 
 from beam_pipelines import files
 from beam_pipelines.account import Account
-from beam_pipelines.anomalies import anomalies_to_proto, describe
-from beam_pipelines.class_names import LABELS, LABELS_FOLDER, label_files, label_names
-from beam_pipelines.encode_plan import with_fitted
-from beam_pipelines.encodings.store import load_encodings
+from beam_pipelines.class_names import LABELS, LABELS_FOLDER
+from beam_pipelines.dataset_files import TRANSFORM_GRAPH, Earlier, write_files
 from beam_pipelines.errors import DataError
+from beam_pipelines.generations import REJECTED, count_generations
 from beam_pipelines.learn import Learned
-from beam_pipelines.manifest import FILE_NAME, Manifest, make_manifest, write_manifest
+from beam_pipelines.manifest import FILE_NAME, INPUTS, read_manifest
 from beam_pipelines.planning import Plan
-from beam_pipelines.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
-from beam_pipelines.schema import schema_to_text
-from beam_pipelines.statistics.datasets import ACCUMULATORS, has_accumulators, read_accumulators, statistics_to_files
-from beam_pipelines.validation import OFFENDERS, anomalies_error, has_errors, write_offenders
+from beam_pipelines.statistics.datasets import ACCUMULATORS, read_accumulators
+from beam_pipelines.validation import OFFENDERS, OFFENDERS_OF_STOPPED_RUN, anomalies_error, has_errors, write_offenders
 from beam_pipelines.write import ShardInfo
 
 TEMPORARY = "_temporary"
@@ -33,18 +27,18 @@ PARTS = (
     "statistics",
     ACCUMULATORS,
     "anomalies",
-    "transform_graph",
-    "rejected",
+    TRANSFORM_GRAPH,
+    REJECTED,
+    INPUTS,
     "report.html",
     LABELS,
     LABELS_FOLDER,
 )
-TRANSFORM_GRAPH = "transform_graph"
-ENCODINGS = "transform_graph/encodings"  # what was fitted, as encodings.store keeps it
-RAW_SCHEMA = "schema/schema.pbtxt"
-ENCODED_SCHEMA = "transform_graph/transformed_metadata/schema.pbtxt"
-# Beside it: tensorflow-transform knows no feature lists, and reads the one without them.
-SEQUENCE_SCHEMA = "transform_graph/transformed_metadata/sequence_schema.pbtxt"
+# In the temporary folder: what is to be moved, but for what stages have written; the list of all of it; and what it takes the place of.
+STAGED = "staged"
+_PATHS = "paths.json"
+_REPLACED = "replaced"
+_STAGES_WRITE = ("examples", TRANSFORM_GRAPH)
 
 
 def commit(
@@ -54,27 +48,112 @@ def commit(
     folder: str,
     started: float,
 ) -> None:
-    """Checks that nothing was lost, moves the shards into place and writes everything else, the manifest last.
+    """Checks that nothing was lost, writes everything beside the shards, and then moves all of it into place, the manifest last.
 
-    It can be repeated: what an earlier attempt has moved stays where it is.
+    A dataset that is there stays as it is until everything is written. One that is appended to stays readable throughout; another is
+    replaced, for which a local disk takes a rename or two for each of ``PARTS``. It can be repeated: what was written and moved is left alone.
 
     Args:
       plan: of the conversion.
       learned: from the first read.
-      shards: all shards, as they were written under ``folder/_temporary``.
+      shards: all shards of the run, as they were written under ``folder/_temporary``.
       folder: the dataset.
       started: when the run started, in seconds since 1970.
 
     Raises:
-      DataError: rows were lost, or the input changed during the run.
+      DataError: rows were lost, or the input or the dataset that is appended to changed during the run.
     """
+    temporary = files.join(folder, TEMPORARY)
     check_unchanged(plan)
     check_written(learned.account, learned.shards.num_shards, shards)
-    _remove_earlier(folder, shards)
-    temporary = files.join(folder, TEMPORARY)
-    files.rename([(_under(temporary, path), _under(folder, path)) for path in _written(temporary, shards)])
-    _write_learned(plan, learned, shards, folder, FILE_NAME, started)
+    paths = _staged(temporary)
+    if not paths:
+        if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
+            return  # by an earlier attempt of this step, which has cleaned up
+        paths = _write_staged(plan, learned, shards, folder, started)
+    if plan.append is None:
+        _replace(folder, temporary, paths)
+    else:
+        _add(folder, temporary, paths)
     files.delete(temporary)
+
+
+def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float) -> list[str]:
+    """Writes everything beside the shards to the temporary folder, and returns the paths of all files to move, in order."""
+    temporary = files.join(folder, TEMPORARY)
+    earlier = None if plan.append is None else _earlier(plan, folder)
+    written = write_files(plan, learned, shards, partial(_stage, temporary), FILE_NAME, started, earlier)
+    graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    moved = [*(shard.path for shard in shards), *(files.relative(file.path, temporary) for file in graph), *written]
+    paths = list(dict.fromkeys(moved))
+    # What a worker that was killed has left must not be moved with a folder.
+    own = {shard.path for shard in shards}
+    for listed in files.list_files(files.join(temporary, "examples", "**")):
+        if files.relative(listed.path, temporary) not in own:
+            files.delete(listed.path)
+    with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
+        file.write(json.dumps(paths).encode())
+    return paths
+
+
+def _staged(temporary: str) -> list[str]:
+    """Returns the paths of files to move if an earlier attempt has written them all."""
+    path = files.join(temporary, STAGED, _PATHS)
+    return list(json.loads(files.read_bytes(path))) if files.exists(path) else []
+
+
+def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
+    """Removes an earlier dataset, its manifest first, and moves the new one into its place, its manifest last."""
+    if not files.exists(_stage(temporary, paths[-1])):
+        return  # an earlier attempt has moved all
+    files.delete(files.join(folder, FILE_NAME))
+    files.delete(files.join(folder, DESCRIPTION))
+    parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
+    if files.is_local(folder):
+        for part in PARTS:
+            if part not in parts or files.exists(_stage(temporary, part)):
+                _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
+        moved: Sequence[str] = tuple(parts)
+    else:
+        listed = {files.relative(file.path, temporary) for file in files.list_files(files.join(temporary, "**"))}
+        waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
+        if waiting <= listed:  # none was moved by an earlier attempt
+            for part in PARTS:
+                files.delete(files.join(folder, part))
+        moved = paths[:-1]
+    for some in (moved, paths[-1:]):
+        files.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+
+
+def _set_aside(path: str, target: str) -> None:
+    """Moves an old file or folder away, which is quicker than to delete it."""
+    try:
+        files.rename([(path, target)])
+    except DataError:  # such as a folder in a lower layer of a container's filesystem
+        files.delete(path)
+
+
+def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
+    """Moves a generation into the dataset: its shards, what else is new, what takes the place of something, and the manifest."""
+    files.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
+    for some in (paths[:-1], paths[-1:]):
+        files.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+
+
+def _earlier(plan: Plan, folder: str) -> Earlier:
+    """Returns the dataset that is appended to.
+
+    Raises:
+      DataError: it is not the one that the run was planned for.
+    """
+    manifest = read_manifest(folder)
+    if count_generations(manifest) != plan.generation - 1:
+        raise DataError(
+            f"{folder}: found {count_generations(manifest)} generations, expected {plan.generation - 1} as when the run began. Another "
+            "run has written to it; this one added nothing. Run again."
+        )
+    statistics = read_accumulators(folder)
+    return Earlier(manifest, statistics)
 
 
 def write_description(
@@ -90,11 +169,20 @@ def write_description(
     Raises:
       DataError: there are such anomalies, and they are to fail the run.
     """
-    _write_learned(plan, learned, (), folder, DESCRIPTION, started)
+    write_files(plan, learned, (), partial(_under, folder), DESCRIPTION, started)
     offenders, path = write_offenders(plan, learned.anomalies, learned.schema, folder, OFFENDERS)
     if stops and has_errors(learned.anomalies):
         outcome = "the data do not pass"
         raise anomalies_error(learned.anomalies, plan.contract_path, outcome, offenders, path if stays else "")
+
+
+def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
+    """Whether these shards are a part of the dataset that is there."""
+    if not files.exists(files.join(folder, FILE_NAME)):
+        return False
+    splits = read_manifest(folder)["splits"].values()
+    found = {(shard["path"], shard["crc32c"]) for split in splits for shard in split["shards"]}
+    return found >= {(shard.path, f"{shard.crc32c:08x}") for shard in shards}
 
 
 def check_unchanged(plan: Plan) -> None:
@@ -132,119 +220,11 @@ def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]
         )
 
 
-def _write_learned(
-    plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, manifest_name: str, started: float
-) -> None:
-    """Writes schema, statistics, anomalies, rejected rows and report to their places, and then the manifest."""
-    _write(folder, RAW_SCHEMA, schema_to_text(learned.schema))
-    for path, content in statistics_to_files(learned.statistics, plan.statistics):
-        _write(folder, path, content)
-    expected = learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
-    for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
-        _write(folder, f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True))
-    for name, source in learned.account.sources.items():
-        if source.rejected_rows:
-            lines = [json.dumps(rejected._asdict(), ensure_ascii=False) for rejected in source.rejected_rows]
-            _write(folder, f"rejected/{name}.jsonl", "\n".join(lines) + "\n")
-    schema = ENCODED_SCHEMA if learned.encoded is not None else RAW_SCHEMA
-    if learned.encoded is not None and plan.encode.lists:
-        schema = SEQUENCE_SCHEMA
-        _write(folder, SEQUENCE_SCHEMA, schema_to_text(learned.encoded))
-    timings = {"total_secs": round(time.time() - started, 3)}
-    columns, labels = plan.encode.columns, plan.labels | _vocabulary_of_label(plan, learned, folder)
-    for path, text in label_files(labels, plan.recipe.label).items():
-        _write(folder, path, text)
-    encodings = None if learned.encoded is None else _fingerprint_of_encodings(plan, folder)
-    manifest = make_manifest(
-        plan.recipe, plan.sources, learned.account, shards, schema, columns, labels, encodings, timings
-    )
-    _write(folder, "report.html", render_report(_report(plan, learned, manifest)))
-    write_manifest(folder, manifest, manifest_name)
-
-
-def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str, tuple[str, ...]]:
-    """Returns label -> its class names, by id, if a vocabulary has learned them."""
-    if not learned.fitted or plan.preprocessing is not None:
-        return {}
-    fitted = with_fitted(plan.encode, load_encodings(files.join(folder, *ENCODINGS.split("/"))))
-    return label_names(fitted, plan.recipe.label)
-
-
-def _fingerprint_of_encodings(plan: Plan, folder: str) -> str:
-    """Returns what two datasets have in common if the same value is the same number in both."""
-    # What a preprocessing_fn has learned lies in the graph alone.
-    learned = files.join(folder, *(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH).split("/"))
-    digest = hashlib.sha256()
-    for file in files.list_files(files.join(learned, "**")):
-        size, crc = files.size_and_crc32c(file.path)
-        digest.update(f"{files.relative(file.path, learned)}:{size}:{crc:08x}\n".encode())
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _written(temporary: str, shards: Sequence[ShardInfo]) -> list[str]:
-    """Returns what is to be moved, relative to the dataset: the shards, and all files of the transform graph."""
-    graph = files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
-    return [*(shard.path for shard in shards), *(files.relative(file.path, temporary) for file in graph)]
-
-
-def _report(plan: Plan, learned: Learned, manifest: Manifest) -> Report:
-    account, recipe, baseline = learned.account, plan.recipe, plan.gate.baseline_path
-    splits = {
-        name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
-        for name, split in manifest["splits"].items()
-    }
-    sources = [
-        SourceSummary(
-            name, len(source.files), source.size_bytes, account.sources[name].read, account.sources[name].rejected
-        )
-        for name, source in plan.sources.items()
-    ]
-    joins = [
-        JoinSummary(
-            step.join.source,
-            step.join.how,
-            step.strategy,
-            ", ".join(left if left == right else f"{left} = {right}" for left, right in step.join.on),
-            counts.matched,
-            counts.unmatched + counts.dropped,
-            counts.dropped,
-            counts.added,
-        )
-        for step, counts in zip(plan.joins.steps, account.joins, strict=True)
-    ]
-    return Report(
-        recipe.name,
-        recipe.base,
-        splits,
-        sources,
-        joins,
-        describe(learned.anomalies),
-        learned.statistics,
-        filter=recipe.filter or "",
-        filtered=account.filtered,
-        label=recipe.label,
-        rejected=[row for source in account.sources.values() for row in source.rejected_rows],
-        images=learned.images,
-        baseline=read_accumulators(baseline).splits if baseline and has_accumulators(baseline) else {},
-    )
-
-
-def _remove_earlier(folder: str, shards: Sequence[ShardInfo]) -> None:
-    """Removes an earlier dataset, its manifest first; but not shards of this run, which an earlier attempt has moved."""
-    files.delete(files.join(folder, FILE_NAME))
-    files.delete(files.join(folder, DESCRIPTION))
-    temporary = files.join(folder, TEMPORARY)
-    written = {
-        files.relative(file.path, temporary) for file in files.list_files(files.join(temporary, "examples", "**"))
-    }
-    if written.issuperset(shard.path for shard in shards):
-        for part in PARTS:
-            files.delete(files.join(folder, part))
+def _stage(temporary: str, path: str) -> str:
+    """Returns where a file, or a part, of a dataset waits to be moved: what stages write in their place, anything else beside it."""
+    names = path.split("/")
+    return files.join(temporary, *(() if names[0] in _STAGES_WRITE else (STAGED,)), *names)
 
 
 def _under(folder: str, path: str) -> str:
     return files.join(folder, *path.split("/"))
-
-
-def _write(folder: str, path: str, content: str | bytes) -> None:
-    files.write_bytes(_under(folder, path), content.encode() if isinstance(content, str) else content)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beam_pipelines import decode, parse_sequences
-from beam_pipelines.dataset_info import FILE_NAME, Folders, Info, Shard, Split, info, steps_of
+from beam_pipelines.dataset_info import FILE_NAME, Folders, Generations, Info, Shard, Split, info, steps_of
 from beam_pipelines.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def load(
     seed: int | None = None,
     drop_remainder: bool = False,
     shard: tuple[int, int] = (0, 1),
+    generations: Generations = None,
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
@@ -73,6 +74,7 @@ def load(
       drop_remainder: leaves out a last batch that is not full, so that the shape of all is known.
       shard: ``(index, count)`` takes every count-th file from number ``index``, for the input pipelines of several machines. TensorFlow
         is told not to divide the dataset once more.
+      generations: of a dataset that was appended to, the number of the generation whose rows to load, from 1, or several; ``None`` loads all.
 
     Returns:
       A dataset of dictionaries, feature -> tensor as ``Info.feature_spec`` says, or decoded, of which the first dimension is the batch; or of pairs of
@@ -85,7 +87,7 @@ def load(
     """
     import tensorflow as tf
 
-    dataset = info(folder)
+    dataset = info(folder, generations)
     whole = dataset.split(split)
     shards = _own_shards(whole.shards, shard)
     rows = sum(shard.rows for shard in shards)
@@ -214,6 +216,10 @@ def _wanted(dataset: Info, features: Iterable[str] | None, label: bool | str) ->
     """Returns the feature spec of what is asked for, the label included, and the label's name or ``None``."""
     spec = dataset.feature_spec() | dataset.sequence_spec()
     label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
+    if label is True and dataset.label is not None and dataset.label not in spec:
+        raise DataError(
+            f"{dataset.folder}: {FILE_NAME} names the label '{dataset.label}', which is no feature of the schema. Convert again with --overwrite."
+        )
     names = list(spec) if features is None else list(features)
     for name in [*names, *([] if label_name is None else [label_name])]:
         if name not in spec:

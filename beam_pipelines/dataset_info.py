@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from beam_pipelines import parse_sequences
 from beam_pipelines.errors import DataError, nearest
+from beam_pipelines.manifest_form import FormError, check_form
 from beam_pipelines.schema_features import SEQUENCE, feature_lists_of
 
 if TYPE_CHECKING:
@@ -21,17 +22,25 @@ if TYPE_CHECKING:
 # One dataset, or several that are read as one: paths or URLs.
 Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
+# Numbers of generations; ``None``: all.
+Generations: TypeAlias = "int | Iterable[int] | None"
+
 FILE_NAME = "dataset.json"
 FORMAT_VERSION = 1
 
 
+class NoGenerationError(ValueError):
+    """A dataset has no such generation."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A file of records: its path or URL, rows, and size in bytes."""
+    """A file of records: its path or URL, rows, size in bytes, and the generation that wrote it."""
 
     path: str
     rows: int
     bytes: int
+    generation: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Info:
       record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no examples.
       encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same one have the same ids.
       others: folders of more datasets that are read as one with it. Splits are those that all of them have.
+      generations: numbers of the generations whose rows the splits have, in order; all, if no others were asked for.
     """
 
     folder: str
@@ -68,6 +78,7 @@ class Info:
     record: str = "example"
     encodings: str | None = None
     others: tuple[str, ...] = ()
+    generations: tuple[int, ...] = (1,)
 
     def split(self, name: str | None = None) -> Split:
         """Returns a split; without a name, the first.
@@ -96,7 +107,12 @@ class Info:
         from google.protobuf import text_format
         from tensorflow_metadata.proto.v0 import schema_pb2
 
-        return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
+        try:
+            return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or convert again with --overwrite."
+            ) from error
 
     def feature_spec(self) -> dict[str, Any]:
         """Returns what ``tf.io.parse_example`` needs to parse the records: feature -> ``tf.io.FixedLenFeature`` and others.
@@ -149,17 +165,25 @@ class Info:
         )
 
 
-def info(folder: Folders) -> Info:
+def info(folder: Folders, generations: Generations = None) -> Info:
     """Reads what a dataset is, or several that are one, such as those of several days.
+
+    Args:
+      folder: of the dataset, or several.
+      generations: of a dataset that was appended to, the number of the generation to take, or several; ``None`` takes all.
 
     Raises:
       DataError: there is no dataset in the folder, or this version cannot read it.
-      ValueError: several datasets that do not go together.
+      ValueError: several datasets that do not go together, or of which generations are asked for; or there is no such generation.
     """
     folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
     if not folders:
         raise ValueError("folder: found an empty list, expected the folder of a dataset, or several.")
-    first, *others = [_info(os.fspath(one)) for one in folders]
+    if generations is not None and len(folders) > 1:
+        raise ValueError(
+            f"generations: found {generations} for {len(folders)} datasets, expected one dataset, or no generations."
+        )
+    first, *others = [_info(os.fspath(one), generations) for one in folders]
     return _together(first, others) if others else first
 
 
@@ -192,7 +216,7 @@ def _together(first: Info, others: Sequence[Info]) -> Info:
     return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
 
 
-def _info(folder: str) -> Info:
+def _info(folder: str, wanted: Generations) -> Info:
     import tensorflow as tf
 
     path = os.path.join(folder, FILE_NAME)
@@ -209,18 +233,53 @@ def _info(folder: str) -> Info:
             raise DataError(
                 f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the version that wrote it."
             )
-        splits = {name: _split(folder, split) for name, split in manifest["splits"].items()}
+        check_form(manifest, is_whole=False)
+        chosen = _choose(folder, [entry["number"] for entry in manifest.get("generations", [{"number": 1}])], wanted)
+        splits = {name: _split(folder, name, manifest, chosen) for name in manifest["splits"]}
         schema_path = os.path.join(folder, manifest["schema"])
         labels = {name: tuple(names) for name, names in manifest["labels"].items()}
         record, encodings = manifest.get("record", "example"), manifest.get("encodings")
-        return Info(folder, splits, manifest["label"], manifest["compression"], schema_path, labels, record, encodings)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        known = (manifest["label"], manifest["compression"], schema_path, labels, record, encodings)
+        return Info(folder, splits, *known, generations=chosen)
+    except NoGenerationError:
+        raise
+    except FormError as error:
+        raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
 
 
-def _split(folder: str, split: Mapping[str, Any]) -> Split:
-    shards = [Shard(os.path.join(folder, shard["path"]), shard["rows"], shard["bytes"]) for shard in split["shards"]]
-    return Split(split["rows"], split["framed_bytes"], tuple(shards))
+def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
+    """Returns the numbers of the generations that are asked for, each once, in their order.
+
+    Raises:
+      NoGenerationError: none is asked for, or one that there is not.
+    """
+    if wanted is None:
+        return tuple(there)
+    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
+    if not numbers or not numbers <= set(there):
+        shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
+        raise NoGenerationError(
+            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are numbered from 1."
+        )
+    return tuple(sorted(numbers))
+
+
+def _split(folder: str, name: str, manifest: Mapping[str, Any], generations: Sequence[int]) -> Split:
+    """Returns what a split has of some generations."""
+    split = manifest["splits"][name]
+    shards = tuple(
+        Shard(os.path.join(folder, shard["path"]), shard["rows"], shard["bytes"], shard.get("generation", 1))
+        for shard in split["shards"]
+    )
+    if len(generations) == len(manifest.get("generations", generations)):
+        return Split(split["rows"], split["framed_bytes"], shards)
+    own = tuple(shard for shard in shards if shard.generation in generations)
+    framed = [
+        entry["splits"][name]["framed_bytes"] for entry in manifest["generations"] if entry["number"] in generations
+    ]
+    return Split(sum(shard.rows for shard in own), sum(framed), own)
 
 
 def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
@@ -252,5 +311,10 @@ def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
 def _read(path: str) -> str:
     import tensorflow as tf
 
-    with tf.io.gfile.GFile(path) as file:
-        return str(file.read())
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return str(file.read())
+    except tf.errors.OpError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again with --overwrite."
+        ) from error

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.columns import type_name
-from beam_pipelines.encode_plan import Chain, EncodePlan, Step, load_fitted
+from beam_pipelines.encode_plan import Chain, EncodePlan, Step, is_learning, load_fitted
 from beam_pipelines.errors import DataError
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
@@ -46,21 +46,68 @@ def encode_batch(
     Raises:
       DataError: a value that its encoding, or float32, cannot hold.
     """
-    convert = to_feature if plan.floats == "round" else to_exact_feature
-    encoded = {name for chain in plan.chains for name in chain.inputs}
-    used = encoded.union(plan.written)
-    unchanged = set(plan.lists) - encoded
     features = {
-        name: apply_to(
-            partial(to_steps, convert) if name in unchanged else convert, (column,), f"{where}, column '{name}'"
-        )
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if name in used
+        name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'")
+        for name, convert in _conversions(plan).items()
     }
     for chain in plan.chains:
         arrays = tuple(features[name] for name in chain.inputs)
         features[chain.name] = run_chain(chain, arrays, where, fitted_on)
     return pa.RecordBatch.from_arrays([features[name] for name in plan.written], list(plan.written))
+
+
+def _conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
+    """Returns for each column that is encoded or written what makes a feature of it."""
+    convert = to_feature if plan.floats == "round" else to_exact_feature
+    encoded = {name for chain in plan.chains for name in chain.inputs}
+    unchanged = set(plan.lists) - encoded
+    used = encoded.union(plan.written)
+    return {
+        name: partial(to_steps, convert) if name in unchanged else convert
+        for name in plan.columns.names
+        if name in used
+    }
+
+
+class UnencodableError(ValueError):
+    """A value that its encoding cannot take; the message says what was found.
+
+    Attributes:
+      feature: the feature, or column, that could not be made.
+    """
+
+    def __init__(self, feature: str, arrays: Sequence[pa.Array], error: Exception) -> None:
+        found = ", ".join(f"{_shown(array[0].as_py())} of type {type_name(array.type)}" for array in arrays)
+        super().__init__(f"found {found}, which cannot be encoded: {error}")
+        self.feature = feature
+
+
+def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
+    """Tries to encode a batch, as far as nothing has to be learned for it.
+
+    Raises:
+      UnencodableError: a value that cannot be encoded; of a batch of one row, the message shows it.
+    """
+    features = {name: _tried(name, convert, (batch.column(name),)) for name, convert in _conversions(plan).items()}
+    for chain in plan.chains:
+        arrays: tuple[pa.Array, ...] | None = None
+        if features.keys() >= set(chain.inputs):
+            arrays = tuple(features[name] for name in chain.inputs)
+        features.pop(chain.name, None)
+        for step in chain.steps:
+            if arrays is None or step.read or is_learning(step):
+                break
+            arrays = (_tried(chain.name, step.fitted.apply, arrays),)
+        else:
+            if arrays is not None:
+                features[chain.name] = arrays[0]
+
+
+def _tried(feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]) -> pa.Array:
+    try:
+        return convert(*arrays)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnencodableError(feature, arrays, error) from error
 
 
 def run_chain(chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:

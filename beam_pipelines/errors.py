@@ -1,4 +1,4 @@
-"""The two kinds of failure a user can cause, and how they are worded.
+"""The two kinds of failure a user can cause, and how they are worded; what must not be shown in them or anywhere else.
 
 A message reads *where - what was found - what was expected - what to do*. Both exceptions take one argument, so that
 they survive pickling between Beam's processes.
@@ -7,14 +7,49 @@ they survive pickling between Beam's processes.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+HIDDEN = "***"
+# Lengths are bounded, so that no text takes time that grows with its square.
+# What stands before the host of a URL: all up to the last @ before a slash, and behind a colon that begins no port beyond slashes.
+_USER = re.compile(r"(?<=://)(?:[^\s/'\"]{0,512}|[^\s/@:'\"]{1,512}:(?!\d{1,5}/)[^\s'\"]{0,512})@")
+_NAME = r"[\w.-]{0,64}(?:secret|token(?!s|iz)|password|passwd|pwd|credential|signature|api_?key|access_?key|account_?key|private_?key)[\w.-]{0,64}"
+# ?token=… and &X-Amz-Signature=… of URLs; --s3_secret_access_key=… and --s3_secret_access_key … of command lines; 'api_key': '…' of mappings.
+_PARAMETER = re.compile(rf"([?&;](?:{_NAME}|sig|auth)=|(?<!-)--(?=\w){_NAME}(?:=|\s+(?!--)))[^\s&;'\"]+", re.IGNORECASE)
+_ENTRY = re.compile(rf"((?:['\"]{_NAME}['\"]\s*[:=]|['\"]--{_NAME}['\"],)\s*['\"])[^'\"]+", re.IGNORECASE)
+_known: set[str] = set()
+
+
+def keep_secret(value: str) -> None:
+    """Has ``mask`` hide a value wherever it stands, such as a key that was given on the command line."""
+    if len(value) >= len("password"):
+        _known.add(value)
+
+
+def mask(text: str) -> str:
+    """Returns a text as it may leave us: without users and passwords in URLs, secrets among parameters, and values of ``keep_secret``.
+
+    Nothing is opened by what this returns.
+    """
+    for secret in sorted(_known):
+        text = text.replace(secret, HIDDEN)
+    if "@" in text and "://" in text:
+        text = _USER.sub(f"{HIDDEN}@", text)
+    # Most texts are paths of files, of which there may be millions.
+    if any(sign in text for sign in ("?", "&", ";", "--", "'", '"')):
+        text = _ENTRY.sub(rf"\g<1>{HIDDEN}", _PARAMETER.sub(rf"\g<1>{HIDDEN}", text))
+    return text
+
 
 class PipelineError(Exception):
-    """A failure that is explained to the user without a traceback."""
+    """A failure that is explained to the user without a traceback. Its message is masked."""
 
     exit_code = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(mask(message))
 
 
 class DataError(PipelineError):

@@ -25,8 +25,14 @@ _TABLE = "batch"
 _LOCAL = threading.local()
 # Scalar functions that make several rows of one.
 _ROW_MAKERS = frozenset({"unnest", "unlist", "generate_subscripts", "regexp_split_to_table"})
+# Scalar functions that parse, plan or run whole statements, which may name files.
+_STATEMENTS = frozenset(
+    {"json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "json_execute_serialized_sql"}
+)
 # Keywords that the catalogue does not list.
 _CLOCKS = frozenset({"current_timestamp", "current_time", "localtime", "localtimestamp"})
+# Clocks that the catalogue calls consistent.
+_CLOCKS |= {"current_localtime", "current_localtimestamp"}
 _REFUSED_CLASSES = {
     "SUBQUERY": "a subquery, which would see one batch only",
     "WINDOW": "a window function, which would see one batch only",
@@ -138,10 +144,11 @@ def quote(name: str) -> str:
 def _connection() -> duckdb.DuckDBPyConnection:
     """Returns this thread's own database: in memory, one thread, no files, no extensions, UTC, settings locked."""
     if not hasattr(_LOCAL, "connection"):
-        made = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
+        made = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""})
         for setting in (
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
+            "python_enable_replacements = false",
             "preserve_insertion_order = true",
             "TimeZone = 'UTC'",
             "lock_configuration = true",
@@ -242,12 +249,21 @@ def _function_kinds() -> dict[str, str]:
         .fetchall()
     )
     kinds = dict.fromkeys(_ROW_MAKERS, "which makes several rows of one")
+    kinds |= dict.fromkeys(_STATEMENTS, "which is about whole statements")
     kinds |= dict.fromkeys(_CLOCKS, "whose value is another one in every run")
+    tables: set[str] = set()
+    scalars: set[str] = set()
     for name, function_type, stability, _ in rows:
         if function_type == "aggregate":
             kinds.setdefault(name, "which would see one batch only")
-        elif stability not in (None, "CONSISTENT"):
-            kinds.setdefault(name, "whose value is another one in every run")
+        elif function_type in ("table", "table_macro", "pragma"):
+            tables.add(name)
+        else:
+            scalars.add(name)
+            if stability not in (None, "CONSISTENT"):
+                kinds.setdefault(name, "whose value is another one in every run")
+    for name in tables - scalars:  # some names are both, such as range
+        kinds.setdefault(name, "which makes a table")
     called = {
         name: _called(definition or "") for name, function_type, _, definition in rows if function_type == "macro"
     }

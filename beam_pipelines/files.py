@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import hashlib
 import os
 import posixpath
 import re
@@ -20,8 +21,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines import s3_client
-from beam_pipelines.errors import DataError, PipelineError
+from beam_pipelines import input_roots, s3_client
+from beam_pipelines.errors import DataError, PipelineError, keep_secret
 
 T = TypeVar("T")
 
@@ -45,7 +46,10 @@ def use_options(arguments: Sequence[str]) -> None:
       RecipeError: nobody answers at the address of a storage. Beam would try for eight minutes.
     """
     options = PipelineOptions(list(arguments))
-    s3_client.check_endpoint(options.view_as(S3Options).s3_endpoint_url)
+    s3 = options.view_as(S3Options)
+    for secret in (s3.s3_secret_access_key, s3.s3_session_token):
+        keep_secret(secret or "")
+    s3_client.check_endpoint(s3.s3_endpoint_url)
     FileSystems.set_options(options)
 
 
@@ -67,7 +71,19 @@ def list_files(pattern: str) -> list[Listed]:
 
     A local file, or a folder before the last component, that is called just as the pattern is written is meant itself,
     whatever brackets and stars are in its name.
+
+    Raises:
+      DataError: the files cannot be listed, or one of them lies outside of ``--input_root``.
     """
+    fixed = _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
+    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
+    found = _list_files(pattern)
+    for listed in found:
+        input_roots.check(listed.path)
+    return found
+
+
+def _list_files(pattern: str) -> list[Listed]:
     if is_local(pattern) and os.path.isfile(pattern):
         return [Listed(pattern, os.path.getsize(pattern), os.path.getmtime(pattern))]
     here, matched = _matched(pattern)
@@ -102,12 +118,23 @@ def _matched(pattern: str) -> tuple[str, str]:
 
 def open_read(path: str) -> BinaryIO:
     """Opens a file for reading, seekable, without decompressing it."""
+    input_roots.check(path)
     try:
         return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[no-any-return]
     except Exception as error:
         if is_local(path) and not isinstance(error, (OSError, ValueError)):
             raise
         raise DataError(f"{path}: cannot be opened: {_reason(error)}") from error
+
+
+def make_folder(path: str) -> None:
+    """Makes a local folder, and those above it; nothing happens if it is there.
+
+    Raises:
+      DataError: it cannot be made.
+    """
+    with _explained(path):
+        os.makedirs(path, exist_ok=True)
 
 
 @contextlib.contextmanager
@@ -137,27 +164,48 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turns what an operating system says of a file that cannot be written into an error that helps."""
+def _explained(path: str, done: str = "written") -> Iterator[None]:
+    """Turns what a system says of a file that cannot be written, or whatever is to be done with it, into an error that helps."""
     try:
         yield
     except OSError as error:
         is_full = error.errno in _FULL
         cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
         raise DataError(
-            f"{path}: cannot be written: {error.strerror or error}. {cure}, or choose another --output."
+            f"{path}: cannot be {done}: {error.strerror or _reason(error)}{_free_space(path, error)}. {cure}, or choose another --output."
         ) from error
     except Exception as error:
         if is_local(path) or isinstance(error, PipelineError):
             raise
         raise DataError(
-            f"{path}: cannot be written: {_reason(error)}. Check the bucket and your permissions, or choose another --output."
+            f"{path}: cannot be {done}: {_reason(error)}. Check the bucket and your permissions, or choose another --output."
+        ) from error
+
+
+def _free_space(path: str, error: OSError) -> str:
+    """Returns how much room there is on a disk that is called full: little, or none for a file of this size."""
+    if error.errno != errno.ENOSPC or not is_local(path):
+        return ""
+    folder = os.path.dirname(os.path.abspath(path))
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return f", with {shutil.disk_usage(folder).free:,} bytes free"
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Names the file in what a system says when it gives no more of it."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error.strerror or error}. Check the storage, and run again."
         ) from error
 
 
 def read_bytes(path: str) -> bytes:
     """Returns a whole file."""
-    with open_read(path) as file:
+    with open_read(path) as file, reading(path):
         return file.read()
 
 
@@ -169,36 +217,42 @@ def write_bytes(path: str, data: bytes) -> None:
 
 def exists(path: str) -> bool:
     """Whether a file, or a local folder, is there."""
+    input_roots.check(path)
     try:
         return bool(FileSystems.exists(path))
     except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{path}: cannot be looked for: {_reason(error)}") from error
 
 
-def check_writable(folder: str) -> None:
-    """Checks that a storage lets us write to a folder, by writing there, so that a run does not learn it when it has read everything.
+def delete(path: str) -> None:
+    """Deletes a file or a folder with all that is in it; nothing happens if it is not there.
 
     Raises:
-      DataError: it does not: there is no such bucket, or no permission. A local folder is not tried.
+      DataError: it cannot be deleted.
     """
-    if not is_local(folder):
-        path = join(folder, "writable")
-        write_bytes(path, b"yes")
-        delete(path)
-
-
-def delete(path: str) -> None:
-    """Deletes a file or a folder with all that is in it; nothing happens if it is not there."""
     if is_object(path):
         _delete_objects(path)
     elif not is_local(path):
         if exists(path):
-            FileSystems.delete([path])
-    elif os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)  # Beam would take the name as a pattern, and delete its namesakes too
+            with _explained(path, "deleted"):
+                FileSystems.delete([path])
     else:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(path)
+        _delete_local(path)
+
+
+def _delete_local(path: str) -> None:
+    """Deletes as ``delete``. Beam would take the name as a pattern, and delete its namesakes too."""
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(path)
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or path}: cannot be deleted: {error.strerror or error}. Check the folder and its permissions, "
+            "or choose another --output."
+        ) from error
 
 
 def is_object(path: str) -> bool:
@@ -317,7 +371,8 @@ def rename(pairs: list[tuple[str, str]]) -> None:
             delete(target)
     remote = [pair for pair in todo if not is_local(pair[1])]
     if remote:
-        FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
+        with _explained(remote[0][1]):
+            FileSystems.rename([source for source, _ in remote], [target for _, target in remote])
 
 
 def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
@@ -362,10 +417,19 @@ def _modified_secs(path: str) -> float:
 def size_and_crc32c(path: str) -> tuple[int, int]:
     """Reads a whole file and returns its size in bytes and its CRC-32C."""
     size = crc = 0
-    with open_read(path) as file:
+    with open_read(path) as file, reading(path):
         while data := file.read(_READ_BYTES):
             size, crc = size + len(data), google_crc32c.extend(crc, data)
     return size, crc
+
+
+def folder_fingerprint(folder: str) -> str:
+    """Reads all files in a folder and below, and returns a fingerprint of their names and contents."""
+    digest = hashlib.sha256()
+    for file in list_files(join(folder, "**")):
+        size, crc = size_and_crc32c(file.path)
+        digest.update(f"{relative(file.path, folder)}:{size}:{crc:08x}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def content_checksum(path: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipelines import files
-from beam_pipelines.commit import ENCODINGS, TEMPORARY
+from beam_pipelines.commit import TEMPORARY
+from beam_pipelines.dataset_files import ENCODINGS
 from beam_pipelines.encode import EncodeFeatures
 from beam_pipelines.fit import FitEncodings
 from beam_pipelines.group_rows import GroupRows
@@ -27,6 +28,7 @@ from beam_pipelines.preprocessing import (
 )
 from beam_pipelines.progress import ProgressLog
 from beam_pipelines.read import ReadBatches
+from beam_pipelines.reject import SelectOrReject
 from beam_pipelines.sample import SampleRows, sample_share
 from beam_pipelines.select import SelectBatches
 from beam_pipelines.split import RECEIPTS, AssignSplit
@@ -45,6 +47,7 @@ class Folders:
       graph: where the serving graph is requested from the launcher, or an empty text if it is built where it is due.
       scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
         storage elsewhere. An empty text: with the others.
+      run: what the run is known by, while others must not write to the same output.
     """
 
     output: str
@@ -52,6 +55,7 @@ class Folders:
     progress: str
     graph: str = ""
     scratch: str = ""
+    run: str = ""
 
     def temporary_of(self, *names: str) -> str:
         """Returns a path in the temporary folder of the run."""
@@ -71,6 +75,10 @@ class Folders:
         """Where tensorflow-transform puts what it needs during the run."""
         return self.scratch_of("preprocessing")
 
+    def rejected_of(self, side: str) -> str:
+        """Where rejected rows of the base source, or of the right ones, wait for the commit."""
+        return self.scratch_of("rejected", side)
+
     def exchange_of(self, step: str) -> str | None:
         """Returns the exchange folder of one step, or ``None``."""
         return None if self.exchange is None else files.join(self.exchange, step)
@@ -89,25 +97,25 @@ class ReadSplits(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
+        reject = plan.recipe.on_error.reject > 0
         sizes = [piece.end - piece.start for piece in plan.base.ranges]
         pieces = (
             begin
-            | "Read" >> ReadBatches(plan.base, plan.recipe.on_error.reject > 0)
+            | "Read" >> ReadBatches(plan.base, reject, numbered=reject)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = begin | "NoKeys" >> beam.Create([])
         if plan.base.source.key:
             keys = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
         if plan.joins.steps:
-            pieces = pieces | "Join" >> JoinBatches(
-                plan.joins, self.folders.exchange_of("join"), plan.recipe.on_error.reject > 0
-            )
-        pieces = pieces | "Select" >> SelectBatches(plan.select)
+            pieces = pieces | "Join" >> JoinBatches(plan.joins, self.folders.exchange_of("join"), reject)
+        select = SelectOrReject(plan.checks, plan.base) if reject else SelectBatches(plan.select)
+        pieces = pieces | "Select" >> select
         if plan.groups is not None:
             pieces = pieces | "Group" >> GroupRows(
                 plan.groups, plan.select.schema, len(plan.base.ranges), self.folders.exchange_of("group")
             )
-        splits = pieces | "Split" >> AssignSplit(plan.split)
+        splits = pieces | "Split" >> AssignSplit(plan.split, self.folders.rejected_of("base"), plan.recipe.output)
         return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], "keys": keys}
 
 
@@ -183,7 +191,7 @@ class FirstRead(beam.PTransform):
         names = plan.recipe.split.names
         share = sample_share(plan.base.size_bytes)
         statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
-            plan.num_ranges, names, plan.split.schema, plan.statistics
+            plan.num_ranges, names, plan.split.schema, plan.statistics, self.folders.exchange_of("statistics")
         )
         samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
         kept = begin | "NotKept" >> beam.Create([])
@@ -193,7 +201,10 @@ class FirstRead(beam.PTransform):
         encoder = self._analyze(begin, fitted, kept)
         encoded = samples | "EncodeSamples" >> EncodePieces(plan, self.folders, encoder)
         rights = begin | "RightSources" >> CountRightSources(
-            plan.joins, self.folders.exchange_of("keys"), plan.recipe.on_error.reject > 0
+            plan.joins,
+            self.folders.exchange_of("keys"),
+            plan.recipe.on_error.reject > 0,
+            self.folders.rejected_of("right"),
         )
         learned = statistics | "Learn" >> beam.Map(
             lambda statistics, receipts, samples, encoded, rights, _, fitted, analyzed: learn(
@@ -217,7 +228,8 @@ class FirstRead(beam.PTransform):
         Output: the folder of the fitted encodings, one element.
         """
         plan, folders = self.plan, self.folders
-        before = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if plan.transform_graph else ""
+        has_fitted = plan.transform_graph and plan.encode.reads
+        before = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if has_fitted else ""
         fitted = begin | "FittedBefore" >> beam.Create([before])
         for read in range(0 if before else plan.encode.reads):
             if read:

@@ -15,6 +15,7 @@ import os
 import random
 import selectors
 import shlex
+import shutil
 import signal
 import socket
 import struct
@@ -45,11 +46,12 @@ _LONGEST_FOLDER = 70
 
 
 class _Here:
-    """What is known of this process: whether it is the command line's own, and interrupted, and the address of its server."""
+    """What is known of this process: whether it is the command line's own, and interrupted, the address of its server, and what ends it."""
 
     is_ours = False
     is_interrupted = False
     address = ""
+    end: Callable[[], None] | None = None
 
 
 def claim_process() -> None:
@@ -75,19 +77,35 @@ def prepared() -> Iterator[None]:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
         _Here.address = address
-        end = _Once(lambda: os.close(alive))
+        end = _Here.end = _Once(lambda: os.close(alive))
         try:
-            with _at_interruption(end):
+            with _at_interruption(end), _temporary_files_in(folder):
                 yield
         finally:
-            _Here.address = ""
+            _Here.address, _Here.end = "", None
             end()
             os.waitpid(server, 0)
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Puts this process's temporary files, and Beam's, into a folder that the server removes when this process was killed."""
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def was_interrupted() -> bool:
     """Whether this process was, while a server was ready: what failed then failed because its workers were gone."""
     return _Here.is_interrupted
+
+
+def end_workers() -> None:
+    """Ends all workers that are forks, whatever they are doing, and their server."""
+    if _Here.end is not None:
+        _Here.end()
 
 
 def command() -> str | None:
@@ -141,6 +159,7 @@ def _start_server(address: str) -> tuple[int, int]:
     os.close(alive)
     try:
         _serve(listener, orphaned)
+        shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # which a process that was killed has left
     finally:
         os._exit(0)
 

@@ -18,6 +18,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines import files
 from beam_pipelines.contact_sheet import Picture, draw_contact_sheet
 from beam_pipelines.errors import DataError, RecipeError, nearest
+from beam_pipelines.generations import count_generations, shards_of
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.record_decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.schema import read_schema
@@ -56,23 +57,24 @@ class Found(NamedTuple):
         return self.manifest.get("record") == "raw"
 
 
-def inspect_examples(path: str, number: int, split: str | None = None) -> Iterator[str]:
+def inspect_examples(path: str, number: int, split: str | None = None, generation: int | None = None) -> Iterator[str]:
     """Yields the first examples, each as some lines of text.
 
     Args:
       path: a dataset's folder, or a TFRecord file: gzip, zlib or neither, by its first bytes.
       number: how many examples.
       split: of a dataset, the split to read; default: the first.
+      generation: of a dataset that was appended to, the generation to read; default: all, from the first.
 
     Raises:
-      RecipeError: there is nothing at the path, or no such split.
+      RecipeError: there is nothing at the path, or no such split or generation.
       DataError: the file is damaged or holds no tf.Examples.
     """
-    found = _find(path, split)
+    found = _find(path, split, generation)
     return _show_shards(found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found))
 
 
-def _find(path: str, split: str | None) -> Found:
+def _find(path: str, split: str | None, generation: int | None = None) -> Found:
     if files.exists(files.join(path, FILE_NAME)):
         manifest = read_manifest(path)
         split = next(iter(manifest["splits"])) if split is None else split
@@ -82,12 +84,17 @@ def _find(path: str, split: str | None) -> Found:
                 f"{path}: found no split '{split}', expected one of {known}.{nearest(split, manifest['splits'])}"
             )
         schema = read_schema(files.join(path, *manifest["schema"].split("/")))
-        shards = [files.join(path, *shard["path"].split("/")) for shard in manifest["splits"][split]["shards"]]
-        return Found(shards, schema, manifest)
-    if split is not None:
-        raise RecipeError(
-            f"{path}: found --split '{split}', but no dataset (no {FILE_NAME}). Leave out --split for a single file."
-        )
+        entries = shards_of(manifest["splits"][split]["shards"], generation)
+        if generation is not None and not entries:
+            raise RecipeError(
+                f"{path}: found --generation {generation}, expected one of the {count_generations(manifest)} there are, from 1."
+            )
+        return Found([files.join(path, *shard["path"].split("/")) for shard in entries], schema, manifest)
+    for option, value in (("split", split), ("generation", generation)):
+        if value is not None:
+            raise RecipeError(
+                f"{path}: found --{option} '{value}', but no dataset (no {FILE_NAME}). Leave out --{option} for a single file."
+            )
     if not files.is_file(path) and files.is_local(path):
         raise RecipeError(f"{path}: found neither a dataset (no {FILE_NAME} in it) nor a file, expected one of them.")
     return Found([path], None, {})
@@ -246,12 +253,17 @@ def _decoded(value: bytes) -> str | None:
 
 
 def write_contact_sheet(
-    path: str, output: str, number: int, split: str | None = None, feature: str | None = None
+    path: str,
+    output: str,
+    number: int,
+    split: str | None = None,
+    feature: str | None = None,
+    generation: int | None = None,
 ) -> int:
     """Draws the pictures of the first examples on one sheet, each with the name of its class.
 
     Args:
-      path, split: as of ``inspect_examples``. Raw records are taken for pictures themselves.
+      path, split, generation: as of ``inspect_examples``. Raw records are taken for pictures themselves.
       output: the PNG file to write.
       number: how many pictures at most.
       feature: the one that holds compressed images; default: the one that the schema gives an ``image_domain``, or ``image/encoded``.
@@ -267,7 +279,7 @@ def write_contact_sheet(
         raise RecipeError(f"--images {output}: found another suffix, expected the name of a .png file to write.")
     if number > MOST_PICTURES:
         raise RecipeError(f"-n {number}: found more pictures than fit on a sheet, expected at most {MOST_PICTURES:,}.")
-    found = _find(path, split)
+    found = _find(path, split, generation)
     pictures = []
     for shard, records in _first_records(found.paths, number):
         pictures += _raw_pictures(records) if found.is_raw else _pictures(shard, records, found, feature)

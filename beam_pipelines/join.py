@@ -18,6 +18,7 @@ from beam_pipelines.exchange import Exchange
 from beam_pipelines.join_index import JoinIndex, build_index, check_unique, index_keys, join_batch, table_batch
 from beam_pipelines.join_plan import JoinPlan, JoinStep
 from beam_pipelines.pieces import Piece, Receipt, add_counts
+from beam_pipelines.rejected_rows import store_rejected
 from beam_pipelines.unique_key import CheckUniqueKey
 
 
@@ -163,16 +164,19 @@ class CountRightSources(beam.PTransform):
       plan: what ``plan_join`` returned.
       folder: where keys wait, used by nobody else; ``None`` sends them through the engine.
       reject: as ``read.ReadBatches`` takes it.
+      rejected: folder for rejected rows, used by nobody else.
     """
 
     plan: JoinPlan
     folder: str | None
     reject: bool
+    rejected: str = ""
 
     def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
         steps = {step.join.source: step for step in self.plan.steps}
         counted = [
-            start.pipeline | name >> _CountSource(step, self.folder, self.reject) for name, step in steps.items()
+            start.pipeline | name >> _CountSource(step, self.folder, self.reject, files.join(self.rejected, name))
+            for name, step in steps.items()
         ]
         return counted | beam.Flatten(pipeline=start.pipeline)
 
@@ -184,11 +188,12 @@ class _CountSource(beam.PTransform):
     step: JoinStep
     folder: str | None
     reject: bool
+    rejected: str
 
     def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
         plan = self.step.source_plan
         pieces = start.pipeline | "Read" >> read.ReadBatches(plan, self.reject)
-        branches = [pieces | "Receipt" >> beam.Map(_keyed_receipt, plan.source.name)]
+        branches = [pieces | "Receipt" >> beam.Map(_keyed_receipt, plan.source.name, self.rejected)]
         if plan.source.key:
             folder = _subfolder(self.folder, f"key-{plan.source.name}")
             checked = pieces | CheckUniqueKey(plan, folder)
@@ -196,8 +201,9 @@ class _CountSource(beam.PTransform):
         return branches | beam.Flatten() | "Gather" >> beam.GroupByKey() | "InOrder" >> beam.MapTuple(_right_receipts)
 
 
-def _keyed_receipt(piece: Piece, source: str) -> tuple[str, Receipt | None]:
-    receipt = Receipt(piece.range_number, piece.part, piece.counts, {}, piece.rejected, piece.crc32c, piece.path)
+def _keyed_receipt(piece: Piece, source: str, folder: str) -> tuple[str, Receipt | None]:
+    rejected = store_rejected(piece, folder)
+    receipt = Receipt(piece.range_number, piece.part, piece.counts, {}, rejected, piece.crc32c, piece.path)
     return source, receipt
 
 

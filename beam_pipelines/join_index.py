@@ -59,7 +59,7 @@ class JoinIndex:
 def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
     """Indexes n rows, given as their key columns."""
     values = tuple(_comparable(array) for array in arrays)
-    keyed = np.flatnonzero(_all_valid(arrays))
+    keyed = np.flatnonzero(all_valid(arrays))
     for seed in itertools.count():
         hashes = hashing.hash_rows(arrays, seed)[keyed]
         order = np.argsort(hashes, kind="stable")
@@ -83,7 +83,7 @@ def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
     hashes = hashes[order]
     candidates = np.searchsorted(index.hashes, hashes)
     candidates[candidates == len(index.hashes)] = 0
-    found = (index.hashes[candidates] == hashes) & _all_valid(arrays)[order]
+    found = (index.hashes[candidates] == hashes) & all_valid(arrays)[order]
     rows, candidates = order[found], candidates[found]
     equal = _are_equal(
         tuple(_comparable(array) for array in arrays), rows, index.values, index.rows[index.starts[candidates]]
@@ -92,7 +92,8 @@ def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
     return keys
 
 
-def _all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+def all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Returns bool[n]: whether a row, given as its key columns, has no null in them."""
     valid = np.ones(len(arrays[0]), np.bool_)
     for array in arrays:
         if array.null_count:
@@ -159,14 +160,28 @@ def join_batch(
       and the counts of ``pieces.Piece`` for this join.
     """
     keys = find_keys(index.keys, [batch.column(name) for name in on])
-    matches = np.where(keys == NO_KEY, 0, np.diff(index.keys.starts, append=0)[keys])
+    matches = _matches(index.keys, keys)
     left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
     left = batch if left_rows is None else batch.take(pa.array(left_rows))
     right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
     joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=joined_schema(left.schema, right.schema))
+    return joined, dict(zip(count_names(how, number), summed_matches(matches), strict=True))
+
+
+def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) -> Rows:
+    """Returns int64[n]: for each row of the left side how many rows of the table it matches."""
+    return _matches(index.keys, find_keys(index.keys, [batch.column(name) for name in on]))
+
+
+def summed_matches(matches: Rows) -> tuple[int, int, int]:
+    """Returns how many of n rows have a match and how many have none, and how many matches there are beyond one a row."""
     matched = int(np.count_nonzero(matches))
-    numbers = (matched, len(matches) - matched, int(matches.sum()) - matched)
-    return joined, dict(zip(count_names(how, number), numbers, strict=True))
+    return matched, len(matches) - matched, int(matches.sum()) - matched
+
+
+def _matches(index: KeyIndex, keys: Rows) -> Rows:
+    matches: Rows = np.where(keys == NO_KEY, 0, np.diff(index.starts, append=0)[keys])
+    return matches
 
 
 def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:

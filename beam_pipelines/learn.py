@@ -22,7 +22,7 @@ from beam_pipelines.sample import estimate_row_bytes
 from beam_pipelines.schema import infer_schema, read_schema, with_shapes
 from beam_pipelines.schema.sparse import add_sparse_features
 from beam_pipelines.schema.update import update_schema
-from beam_pipelines.schema_features import flattened
+from beam_pipelines.schema_features import flattened, without_values
 from beam_pipelines.shards import ShardPlan, plan_shards
 from beam_pipelines.statistics import TableStatistics
 from beam_pipelines.transform_graph.job import GraphJob
@@ -94,7 +94,10 @@ def learn(
     names = recipe.split.names
     base = base_account(plan.base, receipts, len(recipe.join), names, plan.partitions)
     account = dataclasses.replace(
-        base, sources={name: base.sources.get(name) or source_account(rights[name]) for name in plan.sources}
+        base,
+        sources={
+            name: base.sources.get(name) or source_account(plan.sources[name], rights[name]) for name in plan.sources
+        },
     )
     account.check(recipe)
     contract = plan.contract
@@ -149,6 +152,7 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
       DataError: there are anomalies that were not accepted, or the label is missing somewhere.
     """
     check_run(plan, learned.anomalies, learned.schema, folder, "nothing was written")
+    _check_encoded(plan, learned)
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(learned, label)):
         raise DataError(
@@ -159,6 +163,22 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
     if record is not None and (nulls := _count_nulls(learned, record)):
         raise DataError(missing_records(record, nulls))
     return learned
+
+
+def _check_encoded(plan: Plan, learned: Learned) -> None:
+    """Checks that what is appended parses by the schema of the dataset's features, which its serving graph gives.
+
+    Raises:
+      DataError: an anomaly was accepted that makes features of the new rows look otherwise.
+    """
+    if plan.append is None or plan.contract is None or learned.encoded is None or learned.analyzed:
+        return
+    before = _encoded_schema(plan, schema_pb2.Schema.FromString(plan.contract), Fitting(learned.fitted, ""))
+    if before is not None and without_values(before) != without_values(learned.encoded):
+        raise DataError(
+            "found accepted anomalies that change presence, shape or range of features, expected features as in the dataset that is "
+            "appended to, whose encodings stay; nothing was written. Convert everything anew with --overwrite."
+        )
 
 
 def _count_nulls(learned: Learned, column: str) -> int:

@@ -26,11 +26,11 @@ from beam_pipelines.pieces import Piece, Rejected
 from beam_pipelines.plan import Range
 from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import MIB
+from beam_pipelines.row_places import RowPlaces
 from beam_pipelines.schema_features import features_of, flattened
 from beam_pipelines.select import select_piece
 from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.csv_ranges import fold
-from beam_pipelines.sources.positions import positions_of
 from beam_pipelines.split import split_piece
 
 # Rows that are listed for each anomaly, and bytes of sources that are read to find them: some seconds.
@@ -133,28 +133,24 @@ class _Reader:
             select=dataclasses.replace(plan.select, schema=plan.select.schema.append(number)),
             split=dataclasses.replace(plan.split, schema=plan.split.schema.append(number)),
         )
-        self._to_scan = {(range_.file.path, range_.chunk): range_ for range_ in read.ranges_to_scan(plan.base)}
-        self._transitions: dict[str, list[tuple[int, int, int]]] = {}
+        self.places = RowPlaces(plan.base)
         self._indexes: dict[int, JoinIndex] = {}
 
     def offenders_of(
         self, range_: Range, wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
     ) -> list[tuple[Key, Rejected]]:
         """Returns up to ``wanted`` rows of a range for each anomaly, in the range's order."""
-        states = self._states(range_)
+        states = self.places.states(range_)
         base = self._plan.base
         self.read_bytes += range_.end - range_.start
         pieces = list(read.read_range(base, range_, states, self._reject))
         hits = self._hits(pieces, wanted, reasons, schema)
-        rejected = [bad for piece in pieces for bad in piece.rejected]
         numbers = sorted({hit.row for hit in hits})
-        places = (
-            dict(zip(numbers, positions_of(base, range_, states, rejected, numbers), strict=True)) if numbers else {}
-        )
-        name, path = base.source.name, range_.file.path
+        places = dict(zip(numbers, self.places.find(range_.number, numbers), strict=True)) if numbers else {}
+        found = [(hit, places[hit.row]) for hit in hits]
         return [
-            (hit.key, Rejected(name, path, places[hit.row].place, hit.key.feature, hit.reason, places[hit.row].text))
-            for hit in hits
+            (hit.key, Rejected(base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text))
+            for hit, row in found
         ]
 
     def _hits(
@@ -208,16 +204,6 @@ class _Reader:
                 found = find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
                 batches.append(right.batch.filter(pa.array(found)))
         return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
-
-    def _states(self, range_: Range) -> dict[str, bytes]:
-        """Returns the quote states of the range's file, scanned as far as the range's end."""
-        path = range_.file.path
-        if (path, range_.chunk) not in self._to_scan:
-            return {}
-        transitions = self._transitions.setdefault(path, [])
-        while len(transitions) <= range_.chunk:
-            transitions.append(read.scan_range(self._plan.base, self._to_scan[path, len(transitions)]))
-        return {path: fold(transitions)}
 
 
 def _free_name(plan: Plan) -> str:

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+# A row's number in its range, as a column that no source can have: carried where rows that were read may still be rejected.
+ROW = "\0row"
+
 
 class Rejected(NamedTuple):
-    """A row that could not be read, as it is written to ``rejected/``.
+    """A row that could not be read, selected or encoded, as it is written to ``rejected/``.
 
     Attributes:
       source: the source's name.
@@ -44,8 +47,8 @@ class Piece(NamedTuple):
       part: number of the piece within its range, from 0; a range always has at least one piece, if with no rows.
       batch: the rows; only column types (``columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``, and per join
-        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; and ``merged``
-        (rows that became steps of another row's sequence).
+        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; ``merged``
+        (rows that became steps of another row's sequence); and ``undone`` (rows that joins had added to rejected ones).
       rejected: the rejected rows, in order.
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.
@@ -69,14 +72,15 @@ class Receipt(NamedTuple):
       range_number, part: the piece's address.
       counts: as in ``Piece``.
       rows: split name -> rows of the piece in that split.
-      rejected, crc32c, path: as in ``Piece``.
+      rejected: file of the rejected rows (``rejected_rows.py``); ``""`` if there are none.
+      crc32c, path: as in ``Piece``.
     """
 
     range_number: int
     part: int
     counts: Mapping[str, int]
     rows: Mapping[str, int]
-    rejected: tuple[Rejected, ...] = ()
+    rejected: str = ""
     crc32c: int | None = None
     path: str = ""
 

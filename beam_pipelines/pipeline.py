@@ -19,13 +19,23 @@ from typing import Literal
 
 import apache_beam as beam
 
-from beam_pipelines import files, runners
-from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY, TRANSFORM_GRAPH, commit, write_description
+from beam_pipelines import files, run_lock, runners
+from beam_pipelines.commit import (
+    DESCRIPTION,
+    PARTS,
+    TEMPORARY,
+    check_unchanged,
+    commit,
+    is_committed,
+    write_description,
+)
 from beam_pipelines.dataflow_options import check_dataflow
+from beam_pipelines.dataset_files import TRANSFORM_GRAPH
 from beam_pipelines.engine_options import check_engine
-from beam_pipelines.errors import RecipeError
+from beam_pipelines.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.exchange import Exchange
 from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
+from beam_pipelines.generations import count_generations, remove_left_behind
 from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
 from beam_pipelines.keep import LoadPieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
@@ -33,6 +43,7 @@ from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.planning import Plan, store_lists, without_encodings
 from beam_pipelines.preprocessing import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
+from beam_pipelines.resume import check_finished, clear, find_finished, key_of, note_finished
 from beam_pipelines.shuffle import ScatterRows
 from beam_pipelines.worker_check import check_workers
 from beam_pipelines.write import ShardInfo, WriteShards
@@ -57,19 +68,25 @@ class Conversion(beam.PTransform):
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
         graph = learned | "BuildGraph" >> beam.Map(_build_graph, plan, folders)
         encoder = encoder._replace(fitted=learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted))
+        temporary = folders.temporary_of()
+        key = learned | "KeyOfRun" >> beam.Map(lambda learned: key_of(plan, learned))
+        found = key | "FindFinished" >> beam.FlatMap(find_finished, temporary) | "SpreadFound" >> beam.Reshuffle()
+        finished = found | "CheckFinished" >> beam.FlatMap(check_finished, temporary)
+        learned = learned | "TakeFinished" >> beam.Map(_with_finished, beam.pvalue.AsList(finished))
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
 
         exchange = folders.exchange_of("shards")
-        shards = (
+        written = (
             kept
             | "LoadPieces" >> LoadPieces()
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
             | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, exchange is None or not files.is_local(exchange))
             | "Exchange" >> Exchange(exchange)
-            | "WriteShards"
-            >> WriteShards(recipe.name, recipe.output, shard_plan, folders.temporary_of(), plan.encode.lists)
+            | "WriteShards" >> WriteShards(plan.shard_name, recipe.output, shard_plan, temporary, plan.encode.lists)
+            | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
+        shards = (written, finished) | "AllShards" >> beam.Flatten()
         return learned | "Commit" >> beam.Map(
             lambda learned, shards, _: _commit(plan, learned, shards, folders, started),
             beam.pvalue.AsList(shards),
@@ -103,10 +120,17 @@ class Description(beam.PTransform):
 
 
 def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
+    if plan.append is not None:
+        return  # the dataset has it
     if folders.graph:
         request_graph(learned, folders.graph)
     else:
         build_graph(plan, learned, folders.temporary_of(TRANSFORM_GRAPH))
+
+
+def _with_finished(learned: Learned, finished: Sequence[ShardInfo]) -> Learned:
+    shards = learned.shards.with_finished((shard.split, shard.path) for shard in finished)
+    return dataclasses.replace(learned, shards=shards)
 
 
 def _commit(
@@ -118,6 +142,10 @@ def _commit(
 ) -> None:
     if folders.graph:
         await_graph(folders.graph)
+    if run_lock.mark_of(folders.temporary_of()) != folders.run:
+        if is_committed(folders.output, shards):
+            return  # by an earlier attempt of this step, which has removed the mark
+        raise run_lock.other_run(folders.output, folders.temporary_of())
     commit(plan, learned, shards, folders.output, started)
 
 
@@ -133,6 +161,7 @@ def convert(
     beam_options: Sequence[str] = (),
     quiet: bool = False,
     exchange: ExchangeBy | None = None,
+    resume: bool = False,
 ) -> Manifest:
     """Converts, and returns the manifest of the new dataset.
 
@@ -143,21 +172,24 @@ def convert(
       beam_options: flags for Beam, as on the command line.
       quiet: show no progress.
       exchange: how records travel to their shards; by default through files on one machine, else through the engine.
+      resume: take over the shards that a run which broke off has finished, if it was of the same recipe, inputs and version.
 
     Raises:
       RecipeError: the output is there already, or is no place for a dataset.
       DataError: the data are not as the recipe says, or the run failed. There is no new dataset then.
     """
-    check_output(output, overwrite)
-    _run("Convert", Conversion, plan, output, beam_options, quiet, exchange)
+    check_output(output, overwrite, plan.generation)
+    _run("Convert", Conversion, plan, output, beam_options, quiet, exchange, overwrite=overwrite, resume=resume)
     return read_manifest(output)
 
 
-def submit(plan: Plan, output: str, overwrite: bool = False, beam_options: Sequence[str] = ()) -> str:
+def submit(
+    plan: Plan, output: str, overwrite: bool = False, beam_options: Sequence[str] = (), resume: bool = False
+) -> str:
     """Hands a conversion to a runner whose jobs go on without us, or makes a template of it, as ``beam_options`` say.
 
     Args:
-      plan, output, overwrite, beam_options: as of ``convert``.
+      plan, output, overwrite, beam_options, resume: as of ``convert``.
 
     Returns:
       The job's id, or the path of the template.
@@ -165,8 +197,18 @@ def submit(plan: Plan, output: str, overwrite: bool = False, beam_options: Seque
     Raises:
       RecipeError: as of ``convert``.
     """
-    check_output(output, overwrite)
-    return _run("Convert", Conversion, plan, output, beam_options, quiet=True, submits=True)
+    check_output(output, overwrite, plan.generation)
+    return _run(
+        "Convert",
+        Conversion,
+        plan,
+        output,
+        beam_options,
+        quiet=True,
+        submits=True,
+        overwrite=overwrite,
+        resume=resume,
+    )
 
 
 def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False) -> Manifest:
@@ -210,33 +252,52 @@ def _run(
     quiet: bool,
     exchange: ExchangeBy | None = None,
     submits: bool = False,
+    overwrite: bool = False,
+    resume: bool = False,
 ) -> str:
-    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then returns where to find it."""
+    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then returns where to find it.
+
+    A conversion that fails leaves the shards that are finished, for one that resumes it.
+    """
     started = time.time()
     options = runners.pipeline_options(beam_options, plan.size_bytes)
     for check in (check_dataflow, check_engine):
         check(options, _paths_of_workers(plan, output))
     if plan.preprocessing is not None:
         check_storage(output)
-    if not (submits or runners.waits(options)):
+    waits = runners.waits(options)
+    if not (submits or waits):
         raise RecipeError(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
         )
     check_workers(options)
-    temporary = files.join(output, TEMPORARY)
-    files.delete(temporary)
-    files.check_writable(temporary)
-    plan = store_lists(plan, temporary)
-    is_local = runners.is_local(options)
-    with _cleaned(temporary, runners.waits(options)), _scratch(output, is_local) as scratch:
-        folders = _folders(output, scratch, is_local, exchange)
-        log = ProgressLog(folders.progress)
-        beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if is_local and job is Conversion and plan.encode.changes and not plan.transform_graph:
-            folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
-            beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
-        with beside, show_progress(log, plan.base.size_bytes, quiet or not folders.progress):
-            return runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
+    temporary, is_local = files.join(output, TEMPORARY), runners.is_local(options)
+    with run_lock.locked(output, temporary):
+        check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
+        if plan.append is not None:
+            remove_left_behind(output)
+        clear(temporary, keeps=resume)
+        with _cleaned(output, temporary, waits, resume) as run, _scratch(output, is_local) as scratch:
+            plan = store_lists(plan, temporary)
+            folders = _folders(output, scratch, is_local, exchange, run)
+            log = ProgressLog(folders.progress)
+            beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):
+                folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
+                beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
+            progress = show_progress(log, plan.base.size_bytes, quiet or not folders.progress)
+            with beside, progress, _changed_input_named(plan):
+                return runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
+
+
+@contextlib.contextmanager
+def _changed_input_named(plan: Plan) -> Iterator[None]:
+    """Says of a run that fails that an input changed during it, if one did: what else there is to say came of that."""
+    try:
+        yield
+    except PipelineError:
+        check_unchanged(plan)
+        raise
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
@@ -251,16 +312,24 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     return {what: path for what, path in paths.items() if path}
 
 
-def check_output(output: str, overwrite: bool) -> None:
-    """Checks that a dataset may be written to a folder.
+def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
+    """Checks that a generation of a dataset may be written to a folder.
 
     Raises:
-      RecipeError: there is one already, or something else.
+      RecipeError: there is a dataset already, or not the one that is to be appended to, or something else.
     """
+    if generation > 1:
+        there = count_generations(read_manifest(output)) if files.exists(files.join(output, FILE_NAME)) else 0
+        if there != generation - 1:
+            raise RecipeError(
+                f"{output}: found {there} generations, expected {generation - 1}: another run has written to it meanwhile. Run again."
+            )
+        return
     if files.exists(files.join(output, FILE_NAME)):
         if not overwrite:
             raise RecipeError(
-                f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output."
+                f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
+                "set 'append: true' in the recipe."
             )
         return
     # An object store lists no folders, only what would be in them.
@@ -273,9 +342,9 @@ def check_output(output: str, overwrite: bool) -> None:
         )
 
 
-def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None) -> Folders:
+def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None, run: str) -> Folders:
     by_files = exchange == "files" or (exchange is None and local)
-    folders = Folders(output, None, "", scratch=scratch)
+    folders = Folders(output, None, "", scratch=scratch, run=run)
     return dataclasses.replace(
         folders,
         exchange=folders.scratch_of("exchange") if by_files else None,
@@ -289,19 +358,40 @@ def _scratch(output: str, local: bool) -> contextlib.AbstractContextManager[str]
     return tempfile.TemporaryDirectory(prefix="beam-pipelines-") if is_needed else contextlib.nullcontext("")
 
 
+def _is_another(temporary: str, run: str) -> bool:
+    """Whether another run has begun in a temporary folder; one that cannot be looked at does not hide why the run failed."""
+    with contextlib.suppress(DataError, OSError):
+        return run_lock.mark_of(temporary) not in ("", run)
+    return False
+
+
 @contextlib.contextmanager
-def _cleaned(temporary: str, waits: bool) -> Iterator[None]:
-    """Removes the temporary folder, also when the run fails; one that cannot be removed does not hide why it failed.
+def _cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
+    """Gives the run's mark, and removes the temporary folder behind it.
+
+    A run that fails leaves what another one can resume; an interrupted one only if it was to resume itself. What cannot be removed does not hide
+    why the run failed.
 
     Args:
-      temporary: the folder.
+      output, temporary: the dataset, and its temporary folder.
       waits: whether the job is done when the body is; one that goes on needs the folder, and removes it itself.
+      resume: whether the run itself resumes.
     """
-    is_needed = False
+    run = run_lock.leave_mark(temporary)
     try:
-        yield
-        is_needed = not waits
-    finally:
-        if not is_needed:
-            with contextlib.suppress(Exception):
-                files.delete(temporary)
+        yield run
+    except BaseException as error:
+        is_interrupted, left = not isinstance(error, Exception), 0
+        if _is_another(temporary, run):
+            if is_interrupted:
+                raise
+            raise run_lock.other_run(output, temporary) from error
+        with contextlib.suppress(Exception):
+            left = clear(temporary, keeps=resume or not is_interrupted)
+        if left and isinstance(error, DataError):
+            shards = "shard is" if left == 1 else "shards are"
+            raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
+        raise
+    if waits:
+        with contextlib.suppress(Exception):
+            files.delete(temporary)

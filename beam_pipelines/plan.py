@@ -13,8 +13,10 @@ from beam_pipelines.recipe import MIB, Source
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two workers share a
 # 30 MB file: see benchmarks/bench_stages.py.
 RANGE_BYTES = 16 * MIB
-# Files in one range at most, of formats whose files are rows: opening one takes tens of microseconds, if it lies near.
+# Files in one range at most, where small ones are read together: opening one takes tens of microseconds, if it lies near.
 GATHERED_FILES = 4096
+# Of more files than this, none of which would be cut, several are read together: a range costs some milliseconds, whatever is in it.
+SEPARATE_FILES = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +110,12 @@ class SourcePlan:
     @property
     def size_bytes(self) -> int:
         """Bytes of all files, as they lie on disk."""
-        return sum(file.size_bytes for file in self.files)
+        return sum(file.size_bytes for file in self.files[:])
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Path of each file -> its place among them, from 0."""
+        return {file.path: place for place, file in enumerate(self.files[:])}
 
 
 def cut_ranges(files: tuple[FileInfo, ...], splittable: bool, range_bytes: int = RANGE_BYTES) -> tuple[Range, ...]:
@@ -120,6 +127,11 @@ def cut_ranges(files: tuple[FileInfo, ...], splittable: bool, range_bytes: int =
             end = file.size_bytes if chunk == chunks - 1 else (chunk + 1) * range_bytes
             ranges.append(Range(len(ranges), chunk, file, chunk * range_bytes, end))
     return tuple(ranges)
+
+
+def are_small(files: Sequence[FileInfo]) -> bool:
+    """Whether files are so many and so small that they are to be read together."""
+    return len(files) > SEPARATE_FILES and max(file.size_bytes for file in files) <= RANGE_BYTES
 
 
 def gather_ranges(

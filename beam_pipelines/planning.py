@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from beam_pipelines import days, files
 from beam_pipelines.anomalies.gate import NO_GATE, Gate
 from beam_pipelines.class_names import kept_names
 from beam_pipelines.columns import type_name
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
-from beam_pipelines.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.errors import DataError, Problem, RecipeProblems, mask
+from beam_pipelines.input_roots import OutsideRootError, only_below
 from beam_pipelines.join_plan import JoinPlan, plan_join
 from beam_pipelines.plan import SourcePlan, SparseColumns
 from beam_pipelines.preprocessing import Preprocessing, plan_preprocessing
 from beam_pipelines.read import plan_source
 from beam_pipelines.recipe import Recipe, Source
+from beam_pipelines.reject import Checks
 from beam_pipelines.schema import read_schema
 from beam_pipelines.select import SelectPlan, plan_select
 from beam_pipelines.sequence_plan import GroupPlan, check_contract, list_columns, plan_feature_lists, plan_groups
@@ -28,6 +30,18 @@ from beam_pipelines.split import SplitPlan, by_file, check_files, plan_split
 from beam_pipelines.statistics import StatisticsPlan, plan_statistics
 
 T = TypeVar("T")
+
+
+class Append(NamedTuple):
+    """What a run adds to a dataset that is there.
+
+    Attributes:
+      generation: number of the generation that it makes, from 2.
+      recipe: as it was written; the plan's own has types and schema of the dataset.
+    """
+
+    generation: int
+    recipe: Recipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +57,9 @@ class Plan:
       groups: how rows become sequences, or ``None``: rows stay as they are.
       gate: what is checked beside the schema, and what is accepted.
       preprocessing: the recipe's own function behind the encodings, or ``None``.
-      transform_graph: folder with encodings that are fitted already, of another dataset; empty: they are fitted.
+      transform_graph: folder with encodings that are fitted already, of another dataset or of that to append to; empty: they are fitted.
+      append: the dataset is there, and the run adds to it the rows of the base source's files, of which there may be none; ``None``: it
+        makes a dataset.
     """
 
     recipe: Recipe
@@ -58,6 +74,22 @@ class Plan:
     transform_graph: str = ""
     gate: Gate = NO_GATE
     groups: GroupPlan | None = None
+    append: Append | None = None
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation that the run makes, from 1."""
+        return 1 if self.append is None else self.append.generation
+
+    @property
+    def shard_name(self) -> str:
+        """What the names of the run's shards begin with, of which no two generations have the same."""
+        return self.recipe.name if self.append is None else f"{self.recipe.name}-g{self.append.generation}"
+
+    @property
+    def checks(self) -> Checks:
+        """What rows have to pass that may be rejected."""
+        return Checks(self.select, self.encode if self.groups is None else None)
 
     @property
     def partitions(self) -> int:
@@ -110,20 +142,26 @@ class Plan:
 
     def describe(self) -> str:
         """Returns the plan as a person wants to read it."""
-        return "\n".join(_describe(self))
+        return mask("\n".join(_describe(self)))
 
 
-def make_plan(recipe: Recipe, contract: bytes | None = None) -> Plan:
+def make_plan(recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()) -> Plan:
     """Plans a conversion: lists the files, looks at their beginnings, checks every column that the recipe names.
 
     Args:
       recipe: what was asked for.
       contract: serialized ``schema_pb2.Schema`` to take instead of the recipe's.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
 
     Raises:
       RecipeProblems: everything that is wrong with the recipe and can be known before reading.
       DataError: a file cannot be read.
     """
+    with only_below(input_roots):
+        return _make_plan(recipe, contract)
+
+
+def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     problems: list[Problem] = []
 
     def attempt(step: Callable[[], T]) -> T | None:
@@ -133,7 +171,7 @@ def make_plan(recipe: Recipe, contract: bytes | None = None) -> Plan:
             problems.extend(error.problems)
             return None
 
-    contract = contract or attempt(lambda: _read_contract(recipe))
+    contract = contract or attempt(lambda: read_contract(recipe))
     used = {recipe.base, *(join.source for join in recipe.join)}
     sources: dict[str, SourcePlan] = {}
     attempt(partial(_check_date, recipe, used))
@@ -197,7 +235,10 @@ def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]
 def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
     """Plans a source, of the recipe's day."""
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
-    return plan_source(dataclasses.replace(source, path=path), recipe.directory)
+    try:
+        return plan_source(dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory)
+    except OutsideRootError as error:
+        raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
 
 
 def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
@@ -257,7 +298,12 @@ def _check_exact_floats(plan: Plan) -> None:
         raise RecipeProblems(problems)
 
 
-def _read_contract(recipe: Recipe) -> bytes | None:
+def read_contract(recipe: Recipe) -> bytes | None:
+    """Returns the recipe's schema, serialized; ``None`` if it has none.
+
+    Raises:
+      RecipeProblems: it cannot be read.
+    """
     if recipe.schema is None:
         return None
     try:
@@ -291,7 +337,8 @@ def _describe_records(plan: Plan) -> Iterator[str]:
 def _describe(plan: Plan) -> list[str]:
     recipe, output = plan.recipe, plan.recipe.output
     of_day = f" of {recipe.date}, span {days.span_of(recipe.date)}" if recipe.date else ""
-    lines = [f"plan of '{recipe.name}'{of_day}", "sources"]
+    added = f", generation {plan.generation}: new files only" if plan.append else ""
+    lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
     for name, source in plan.sources.items():
         lines.append(
             f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "

@@ -21,6 +21,7 @@ from beam_pipelines.join_plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.pieces import Piece
 from beam_pipelines.plan import Range, SourcePlan
 from beam_pipelines.planning import Plan
+from beam_pipelines.reject import select_good
 from beam_pipelines.sample import estimate_row_bytes
 from beam_pipelines.select import select_piece
 from beam_pipelines.shuffle import pack_block
@@ -107,7 +108,7 @@ def _read(source: SourcePlan, range_: Range) -> list[Piece]:
     states: dict[str, bytes] = {}
     if FORMATS[source.format].quoting(source.source) is not None:
         states[range_.file.path] = fold([read.scan_range(source, range_)])
-    return list(read.read_range(source, range_, states, reject=True))
+    return list(read.number_rows(read.read_range(source, range_, states, reject=True)))
 
 
 def _joined(plan: Plan, pieces: Sequence[Piece], guessed: list[str]) -> list[Piece]:
@@ -133,7 +134,7 @@ def _with_nulls(batch: pa.RecordBatch, step: JoinStep) -> pa.RecordBatch:
 
 
 def _select(plan: Plan, piece: Piece, guessed: list[str]) -> Piece:
-    piece = select_piece(piece, plan.select)
+    piece = select_good(piece, plan.checks)[0] if plan.recipe.on_error.reject else select_piece(piece, plan.select)
     if plan.groups is None:
         return piece
     guessed.append("rows are grouped within a piece only, so that sequences look shorter than they will be")

@@ -13,12 +13,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_type_hints
 
+from beam_pipelines.errors import mask
+from beam_pipelines.limits import Limits
+
 Compression = Literal["gzip", "zlib", "none"]
 Floats = Literal["round", "exact"]
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 MIB = 1 << 20
+# Fields that may hold URLs.
+_PATHS = ("path", "labels", "schema", "preprocessing_fn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +52,6 @@ class ImageOptions:
       format: what images are encoded as, ``None``: JPEG stays JPEG and anything else becomes PNG, if an image has to be encoded anew.
       mode: ``rgb`` or ``grey``, without alpha; ``None`` keeps the channels (JPEG has no alpha).
       quality: of JPEG, 1 to 100.
-      max_pixels: an image of more is not decoded, but a bad row.
       classes: names of the class folders, by id; empty: those that are there, in order of their names.
     """
 
@@ -55,7 +59,6 @@ class ImageOptions:
     format: Literal["png", "jpeg"] | None = None
     mode: Literal["rgb", "grey"] | None = None
     quality: int = 90
-    max_pixels: int = 50_000_000
     classes: tuple[str, ...] = ()
 
     @property
@@ -100,6 +103,7 @@ class Source:
       libsvm: options of ``libsvm``, ``libfm`` and ``libffm`` sources.
       image: options of ``images`` sources.
       idx: options of ``idx`` sources.
+      limits: the recipe's, which planning puts here.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Source:
     libsvm: Libsvm = Libsvm()
     image: ImageOptions = ImageOptions()
     idx: IdxOptions = IdxOptions()
+    limits: Limits = dataclasses.field(default=Limits(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +188,7 @@ class Output:
       num_shards: shards of every split; overrides ``shard_size``.
       shards_multiple_of: round the number of shards up to a multiple of this.
       compression: of shard files.
-      level: compression level: gzip 0-9 (0-3 by isal, 4-9 by zlib, slower and smaller), zlib 1-9.
+      level: compression level, 0-9: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.
       shuffle: global shuffle; ``False`` keeps source order.
       shuffle_seed: seed of the shuffle and of nothing else.
       floats: what becomes of a float64 that has no equal float32: ``round`` takes the nearest one, ``exact`` makes it an error.
@@ -222,9 +227,14 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True)
 class OnError:
-    """What a bad row does: ``reject`` is the largest share (0 to 1) of a source's rows that may be rejected; 0 fails at the first."""
+    """What a bad row does.
 
-    reject: float = 0.0
+    Attributes:
+      reject: how many of a source's rows may be rejected: a whole number of rows, or a share of them between 0 and 1; 0 fails at the
+        first.
+    """
+
+    reject: int | float = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +281,9 @@ class Recipe:
       preprocessing_fn: path of a Python module with a function of that name, which runs after ``encode``; ``None``: no code.
       label: name of the label feature, if any. A null label is an error.
       schema: path of the TFMD schema that is the contract; ``None`` infers one.
-      split, statistics, on_error, output: see their classes.
+      split, statistics, on_error, limits, output: see their classes.
+      append: whether a run into a dataset of this recipe adds the files that are new (not part of the recipe's hash: it says nothing
+        about the rows).
       directory: where relative paths start: the recipe file's own folder (not part of the recipe's hash).
       date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the recipe's hash: it is one recipe for
         all days).
@@ -294,18 +306,22 @@ class Recipe:
     schema: str | None = None
     statistics: Statistics = dataclasses.field(default_factory=Statistics)
     on_error: OnError = dataclasses.field(default_factory=OnError)
+    limits: Limits = dataclasses.field(default_factory=Limits)
     output: Output = dataclasses.field(default_factory=Output)
+    append: bool = dataclasses.field(default=False, compare=False)
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON-ready data: every default filled in, the recipe's directory and date left out."""
+    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked; ``append``, directory and date left out."""
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return {
-                field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare
+                field.name: masked(field.name, plain(getattr(value, field.name)))
+                for field in dataclasses.fields(value)
+                if field.compare
             }
         if isinstance(value, Mapping):
             return {str(key): plain(item) for key, item in value.items()}
@@ -314,6 +330,11 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
         if isinstance(value, (datetime.date, datetime.datetime)):
             return value.isoformat()
         return value
+
+    def masked(name: str, value: Any) -> Any:
+        if name not in _PATHS:
+            return value
+        return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
 
     result: dict[str, Any] = plain(recipe)
     return result

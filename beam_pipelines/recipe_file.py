@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from beam_pipelines import days
 from beam_pipelines.errors import DataError, RecipeError
+from beam_pipelines.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import (
     Compression,
     Fit,
@@ -34,13 +35,13 @@ from beam_pipelines.recipe_values import (
     NAME,
     Keys,
     Value,
+    read_budget,
     read_bytes,
     read_choice,
     read_flag,
     read_integer,
     read_mapping,
     read_name,
-    read_share,
     read_text,
     read_texts,
 )
@@ -49,7 +50,6 @@ from beam_pipelines.recipe_yaml import Lines, Scalar, explain, parse_yaml, plain
 __all__ = ["Lines", "bare_recipe", "explain", "load", "load_recipe", "parse_recipe"]
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
-LEVELS_FOR_COMPRESSION = {"gzip": (0, 9), "zlib": (1, 9)}
 
 
 def load(path: str) -> tuple[Recipe, Lines]:
@@ -136,13 +136,39 @@ def _recipe(value: Value, directory: str, encodings: Mapping[str, Any] | None) -
         schema=keys.read("schema", read_text, None),
         statistics=keys.read("statistics", _statistics, Statistics()),
         on_error=keys.read("on_error", _on_error, OnError()),
+        limits=keys.read("limits", _limits, Limits()),
         output=keys.read("output", _output, Output()),
+        append=keys.read("append", read_flag, False),
         directory=directory,
     )
     keys.finish()
+    if recipe.append:
+        _check_append(value, recipe)
     if recipe.drop and recipe.keep:
         value.wrong("found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.", "keep")
     return recipe
+
+
+def _check_append(value: Value, recipe: Recipe) -> None:
+    """Notes what cannot be true of rows that are read one generation at a time."""
+    base = recipe.sources.get(recipe.base)
+    if recipe.sequence is not None and recipe.sequence.group_by:
+        value.wrong(
+            "found it with 'group_by': rows of a key that come with new files would not join its sequence. Leave one of them out.",
+            "append",
+        )
+    if base is not None and base.key:
+        value.wrong(
+            f"found it with 'key' of the source '{base.name}': that a key is unique is not known of files that are not read again. Leave "
+            "one of them out.",
+            "append",
+        )
+    if any(days.without_date(path) != path for source in recipe.sources.values() for path in source.path):
+        value.wrong(
+            "found it with a date in a source's 'path', which names the files of one day. Write a pattern that matches those of all "
+            "days, such as clicks/*.jsonl.",
+            "append",
+        )
 
 
 def _joins(value: Value, sources: Mapping[str, Source]) -> tuple[Join, ...] | None:
@@ -262,22 +288,36 @@ def _statistics(value: Value) -> Statistics:
 
 def _on_error(value: Value) -> OnError:
     keys = Keys(value, "a mapping such as {reject: 0.1%}")
-    read = read_share("a share of at least 0 and below 1, as 0.001 or 0.1%", lambda share: 0 <= share < 1)
-    reject = keys.read("reject", read, 0.0)
+    none: float = 0
+    reject = keys.read("reject", read_budget, none)
     keys.finish()
     return OnError(reject)
+
+
+def _limits(value: Value) -> Limits:
+    keys = Keys(value, "a mapping such as {line_bytes: 256 MiB}")
+    limits = Limits(
+        line_bytes=keys.read("line_bytes", read_bytes, Limits.line_bytes),
+        cell_bytes=keys.read("cell_bytes", read_bytes, Limits.cell_bytes),
+        nesting_depth=keys.read("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), Limits.nesting_depth),
+        image_pixels=keys.read("image_pixels", read_integer(1), Limits.image_pixels),
+        decompression_ratio=keys.read("decompression_ratio", read_integer(1), Limits.decompression_ratio),
+        columns=keys.read("columns", read_integer(1), Limits.columns),
+        archive_files=keys.read("archive_files", read_integer(1), Limits.archive_files),
+    )
+    keys.finish()
+    return limits
 
 
 def _output(value: Value) -> Output:
     keys = Keys(value, "a mapping such as {shard_size: 128 MiB}")
     compression: Compression = keys.read("compression", read_choice(get_args(Compression)), "gzip")
-    levels = LEVELS_FOR_COMPRESSION.get(compression, (0, 9))
     output = Output(
         shard_size=keys.read("shard_size", read_bytes, Output.shard_size),
         num_shards=keys.read("num_shards", read_integer(1), None),
         shards_multiple_of=keys.read("shards_multiple_of", read_integer(1), 1),
         compression=compression,
-        level=keys.read("level", read_integer(*levels), 1),
+        level=keys.read("level", read_integer(0, 9), 1),
         shuffle=keys.read("shuffle", read_flag, True),
         shuffle_seed=keys.read("shuffle_seed", read_integer(0, (1 << 63) - 1), 0),
         floats=keys.read("floats", read_choice(get_args(Floats)), "round"),

@@ -71,7 +71,6 @@ def _image(value: Value) -> ImageOptions:
         format=keys.read("format", read_choice(("png", "jpeg")), None),
         mode=keys.read("mode", read_choice(("rgb", "grey")), None),
         quality=keys.read("quality", read_integer(1, 100), ImageOptions.quality),
-        max_pixels=keys.read("max_pixels", read_integer(1), ImageOptions.max_pixels),
         classes=keys.read("classes", read_texts, ()),
     )
     keys.finish()

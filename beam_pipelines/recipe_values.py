@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -191,16 +192,35 @@ def read_share(expected: str, includes: Callable[[float], bool]) -> Callable[[Va
 
     def read(value: Value) -> float | None:
         text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
-        try:
-            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-        except ValueError:
-            share = math.nan
+        share = _share(text)
         if math.isfinite(share) and includes(share):
             return share
         value.expected(expected)
         return None
 
     return read
+
+
+def _share(text: str) -> float:
+    """Returns the number that is nearest to a decimal or a percentage; NaN if it is neither."""
+    try:
+        # 7 / 100 and the like would be a bit more or less than what is written.
+        return float(decimal.Decimal(text[:-1]) / 100 if text.endswith("%") else text)
+    except (ValueError, decimal.InvalidOperation):
+        return math.nan
+
+
+_read_share_of_rows = read_share(
+    "a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100", lambda share: 0 <= share < 1
+)
+
+
+def read_budget(value: Value) -> int | float | None:
+    """A whole number of rows, or a share of them."""
+    found = value.tree.value if isinstance(value.tree, Scalar) else None
+    if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+        return found
+    return _read_share_of_rows(value)
 
 
 def read_bytes(value: Value) -> int | None:

@@ -117,6 +117,19 @@ class _Loader(yaml.SafeLoader):
     """Resolves plain scalars as YAML 1.2 does; everything else stays text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own attribute; add_implicit_resolver fills it
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Reads one value, and those in it: no deeper than the limit, because PyYAML takes time that grows with the square of it."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH + 1:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(
+                None, None, f"found values nested too deeply, expected at most {MAX_DEPTH} levels", mark
+            )
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 _TAG = "tag:yaml.org,2002:"

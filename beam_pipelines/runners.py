@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,11 +22,12 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
     TypeOptions,
 )
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from beam_pipelines import forked_workers, memory
+from beam_pipelines import forked_workers, memory, quick_beam
 from beam_pipelines.errors import DataError, PipelineError, RecipeError
 from beam_pipelines.preprocessing import explain_failure
 from beam_pipelines.recipe import MIB
@@ -39,6 +41,12 @@ THREADS_BYTES = 512 * MIB
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.errors\.(DataError|RecipeError): ")
 _ERROR_END = re.compile(r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)")
+
+# As the text of an error of a worker's own, which ``find_error`` finds.
+_GONE = (
+    "beam_pipelines.errors.DataError: a worker process is gone before its work was done; nothing was committed. Systems end processes "
+    "when memory runs out: run again, and if it happens again, with fewer workers (--direct_num_workers)."
+)
 
 
 def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptions:
@@ -119,6 +127,48 @@ def late_workers_end() -> Iterator[None]:
         worker_handlers.ControlConnection.close = close
 
 
+@contextlib.contextmanager
+def dead_workers_fail() -> Iterator[None]:
+    """Lets a run fail at once when one of its worker processes is gone: Beam's local runner would wait for its answers for ever (2.77)."""
+    start, push = worker_handlers.SubprocessSdkWorkerHandler.start_worker, worker_handlers.ControlConnection.push
+    dead: set[int] = set()  # connections, by identity
+
+    def start_and_watch(handler: worker_handlers.SubprocessSdkWorkerHandler) -> None:
+        start(handler)
+        threading.Thread(target=watch, args=(handler,), daemon=True).start()
+
+    def watch(handler: worker_handlers.SubprocessSdkWorkerHandler) -> None:
+        handler.worker_thread.join()
+        dead.add(id(handler.control_conn))
+        if _answer_all(handler.control_conn):
+            forked_workers.end_workers()  # whose work is for nothing
+
+    def push_and_check(connection: worker_handlers.ControlConnection, request: Any) -> Any:
+        future = push(connection, request)
+        if id(connection) in dead:
+            _answer_all(connection)
+        return future
+
+    worker_handlers.SubprocessSdkWorkerHandler.start_worker = start_and_watch
+    worker_handlers.ControlConnection.push = push_and_check
+    try:
+        yield
+    finally:
+        worker_handlers.SubprocessSdkWorkerHandler.start_worker = start
+        worker_handlers.ControlConnection.push = push
+
+
+def _answer_all(connection: worker_handlers.ControlConnection) -> bool:
+    """Answers with an error whatever a worker that is gone was asked. Returns whether there was anything."""
+    futures = connection._futures_by_id  # noqa: SLF001
+    asked = list(futures)
+    for request in asked:
+        future = futures.pop(request, None)
+        if future is not None:
+            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=_GONE))
+    return bool(asked)
+
+
 def waits(options: PipelineOptions) -> bool:
     """Whether the end of the job is waited for: not with ``--no_wait_until_finish``, nor where a template is made of the pipeline.
 
@@ -147,7 +197,14 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     """
     if is_local(options):
         memory.keep_freed_memory()
-    with size_based_flushes(), late_workers_end(), _silent_workers(), _storage_options_for_processes(options):
+    with (
+        size_based_flushes(),
+        late_workers_end(),
+        dead_workers_fail(),
+        _silent_workers(),
+        _storage_options_for_processes(options),
+        quick_beam.options_parsed_once() if is_local(options) else contextlib.nullcontext(),
+    ):
         pipeline = beam.Pipeline(_local_processes(options), options=options)
         build(pipeline)
         try:

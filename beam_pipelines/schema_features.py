@@ -41,6 +41,17 @@ def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
     return len(counts) == 2 and counts[1].min == counts[1].max == 1
 
 
+def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
+    """Returns the schema without the lists of values that texts may have."""
+    bare = schema_pb2.Schema()
+    bare.CopyFrom(schema)
+    for feature in features_of(bare):
+        feature.ClearField("domain")
+        feature.ClearField("string_domain")
+    del bare.string_domain[:]
+    return bare
+
+
 def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
     """Returns the schema with feature lists at the top, as a tf.Example has them: steps become values."""
     flat = schema_pb2.Schema()

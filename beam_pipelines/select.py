@@ -20,6 +20,20 @@ from beam_pipelines.recipe import Recipe
 _SHOWN_CHARACTERS = 100
 
 
+class SelectError(ValueError):
+    """An expression that has no value for a row; the message says what was found.
+
+    Attributes:
+      expression: the first one that failed.
+      batch: the rows on which it did.
+    """
+
+    def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
+        super().__init__(found)
+        self.expression = expression
+        self.batch = batch
+
+
 @dataclasses.dataclass(frozen=True)
 class SelectPlan:
     """A selection that is ready to be run.
@@ -126,27 +140,41 @@ def select_batch(plan: SelectPlan, batch: pa.RecordBatch, path: str = "") -> tup
     Raises:
       DataError: an expression has no value for a row; the message shows both.
     """
-    left = batch
-    if plan.filter is not None:
-        mask = pc.fill_null(_evaluate(batch, plan.filter, path), False)
-        left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
-    for expression in plan.derive:
-        left = _append(left, expression.name, _evaluate(left, expression, path))
-    return left.select(plan.schema.names), batch.num_rows - left.num_rows
-
-
-def _evaluate(batch: pa.RecordBatch, expression: Expression, path: str) -> pa.Array:
     try:
-        return evaluate(batch, expression)
-    except ExpressionError as error:
-        row = find_row(batch, expression)
-        values = [] if row is None else [f"{name}: {batch.column(name)[row].as_py()!r}" for name in expression.columns]
+        return select_rows(plan, batch)
+    except SelectError as error:
+        expression = error.expression
+        row = find_row(error.batch, expression)
+        columns = [] if row is None else expression.columns
+        values = [f"{name}: {error.batch.column(name)[row].as_py()!r}" for name in columns]
         where = "filter" if expression.name == "filter" else f"derived column '{expression.name}'"
         raise DataError(
             f"{path}, {where} ({expression.sql}): found {error} in the row "
             f"{{{', '.join(value[:_SHOWN_CHARACTERS] for value in values)}}}, expected a value. Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
+
+
+def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """Does what ``select_batch`` does, which words the errors.
+
+    Raises:
+      SelectError: an expression has no value for a row.
+    """
+    left = batch
+    if plan.filter is not None:
+        mask = pc.fill_null(_evaluate(batch, plan.filter), False)
+        left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
+    for expression in plan.derive:
+        left = _append(left, expression.name, _evaluate(left, expression))
+    return left.select(plan.schema.names), batch.num_rows - left.num_rows
+
+
+def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
+    try:
+        return evaluate(batch, expression)
+    except ExpressionError as error:
+        raise SelectError(str(error), expression, batch) from error
 
 
 @dataclasses.dataclass

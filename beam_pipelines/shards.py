@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_pipelines.pieces import Receipt
 from beam_pipelines.recipe import Output
@@ -37,9 +37,15 @@ class SplitShards:
 
 @dataclasses.dataclass(frozen=True)
 class ShardPlan:
-    """The shards of all splits, in the recipe's order."""
+    """The shards of all splits, in the recipe's order.
+
+    Attributes:
+      splits: name -> its shards.
+      finished: numbers, among all shards, of those that an earlier run has written.
+    """
 
     splits: Mapping[str, SplitShards]
+    finished: frozenset[int] = frozenset()
 
     def locate(self, number: int) -> tuple[SplitShards, int]:
         """Returns the split of a shard and its number within the split, by its number among all shards."""
@@ -47,6 +53,11 @@ class ShardPlan:
             if number < split.first_shard + split.num_shards:
                 return split, number - split.first_shard
         raise IndexError(number)
+
+    def with_finished(self, shards: Iterable[tuple[str, str]]) -> ShardPlan:
+        """Returns the plan with some shards finished, given by split and path."""
+        numbers = (self.splits[split].first_shard + shard_number(path) for split, path in shards)
+        return dataclasses.replace(self, finished=frozenset(numbers))
 
     @property
     def num_shards(self) -> int:
@@ -104,3 +115,8 @@ def count_shards(output: Output, split_bytes: float) -> int:
 def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
     """Returns a shard's path within the dataset: ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``."""
     return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{SUFFIX_FOR_COMPRESSION[compression]}"
+
+
+def shard_number(path: str) -> int:
+    """Returns a shard's number within its split, by its path."""
+    return int(path.rpartition("-of-")[0].rpartition("-")[2])

@@ -2,7 +2,7 @@
 
 Every row of a split has a position: rows of earlier pieces, plus its place in its own piece. Dealing positions out like cards,
 one to each shard in turn, makes shards of equal size, give or take one row; of very large splits they are dealt a few at a time. The
-deck is shuffled twice, a piece's rows before they are dealt and a partition's rows before they are written. Both permutations come from
+deck is shuffled twice, a piece's rows when it gets its split and a partition's rows before they are written. Both permutations come from
 a seeded hash of addresses (hashing.py), so that the order depends on the inputs, the recipe and the seed alone.
 
 Without a shuffle the positions are cut into consecutive intervals, and every row stays in source order.
@@ -11,9 +11,11 @@ Without a shuffle the positions are cut into consecutive intervals, and every ro
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -40,48 +42,59 @@ _LENGTH = struct.Struct("<Q")
 def scatter(
     plan: ShardPlan, output: Output, split: str, address: tuple[int, int], batch: pa.RecordBatch, compress: bool = False
 ) -> Iterator[Parcel]:
-    """Cuts a piece's rows into one block for each shard and partition.
+    """Cuts a piece's rows into one block for each partition of each shard that is yet to be written.
 
     Args:
       plan: all shards.
-      output: the recipe's output; ``shuffle`` and ``shuffle_seed`` matter.
+      output: the recipe's output; ``shuffle`` matters.
       split: the piece's split.
       address: the piece's (range_number, part).
-      batch: features as columns, in source order.
+      batch: features as columns; shuffled, if rows are to be (``piece_order``), else in source order.
       compress: whether blocks are compressed.
 
     Yields:
       For each partition that gets anything, a parcel of order (partition, range_number, part, split's first shard) with a block for each shard.
     """
     shards = plan.splits[split]
-    places = _places(shards, output, address, batch.num_rows)
-    order = np.argsort(places, kind="stable")
-    bounds = np.searchsorted(places[order], np.arange(shards.num_shards * shards.partitions_per_shard + 1))
-    rows = order
-    if output.shuffle:
-        rows = permutation((output.shuffle_seed, _number(split), *address), batch.num_rows)[order]
-    dealt = batch.take(pa.array(rows))
-    for partition in range(shards.partitions_per_shard):
-        blocks: dict[int, bytes] = {}
-        for shard in range(shards.num_shards):
-            place = partition * shards.num_shards + shard
-            start, end = int(bounds[place]), int(bounds[place + 1])
-            if end > start:
-                blocks[shards.first_shard + shard] = pack_block(dealt.slice(start, end - start), compress)
+    dealt = sorted(_deal(shards, output, address, batch.num_rows))
+    for partition, group in itertools.groupby(dealt, key=lambda hand: hand.partition):
+        blocks = {
+            shards.first_shard + hand.shard: pack_block(batch.slice(hand.start, hand.rows), compress)
+            for hand in group
+            if shards.first_shard + hand.shard not in plan.finished
+        }
         if blocks:
             yield Parcel((partition, *address, shards.first_shard), blocks)
 
 
-def _places(shards: SplitShards, output: Output, address: tuple[int, int], rows: int) -> npt.NDArray[np.int64]:
-    """Returns, for each dealt row of a piece, ``partition * num_shards + shard``."""
+class _Hand(NamedTuple):
+    """Rows of a piece, one after the other, that are dealt to one partition of one shard of its split."""
+
+    partition: int
+    shard: int
+    start: int
+    rows: int
+
+
+def _deal(shards: SplitShards, output: Output, address: tuple[int, int], rows: int) -> Iterator[_Hand]:
+    """Yields the hands of a piece.
+
+    Of a shuffled piece it does not matter which rows a place gets, only how many: so it gets those that follow each other.
+    """
     positions = shards.offsets[address] + np.arange(rows, dtype=np.int64)
     count = shards.num_shards * shards.partitions_per_shard
     if output.shuffle:
-        return positions // pack_rows(shards.rows, count, len(shards.offsets)) % count
-    # The k-th of `count` intervals of equal size is partition k % partitions_per_shard of shard k // partitions_per_shard.
-    interval = ((positions + 1) * count - 1) // max(shards.rows, 1)
-    shard, partition = np.divmod(interval, shards.partitions_per_shard)
-    return partition * shards.num_shards + shard
+        places = positions // pack_rows(shards.rows, count, len(shards.offsets)) % count
+    else:  # the k-th of `count` intervals of equal size
+        places = ((positions + 1) * count - 1) // max(shards.rows, 1)
+    dealt = np.bincount(places, minlength=count)
+    ends = np.cumsum(dealt)
+    for place in np.flatnonzero(dealt).tolist():
+        if output.shuffle:
+            partition, shard = divmod(place, shards.num_shards)
+        else:
+            shard, partition = divmod(place, shards.partitions_per_shard)
+        yield _Hand(partition, shard, int(ends[place] - dealt[place]), int(dealt[place]))
 
 
 def pack_rows(rows: int, places: int, pieces: float) -> int:
@@ -95,6 +108,17 @@ def pack_rows(rows: int, places: int, pieces: float) -> int:
     if places <= MAX_BLOCKS:
         return 1
     return max(1, min(round(rows / pieces / MAX_BLOCKS), rows // (places * _MIN_PACKS)))
+
+
+def piece_order(output: Output, split: str, address: tuple[int, int], count: int) -> npt.NDArray[np.int64] | None:
+    """Returns the order in which the rows of a piece of a split are dealt, given in source order; ``None``: as they come."""
+    return permutation((output.shuffle_seed, _number(split), *address), count) if output.shuffle else None
+
+
+def shuffle_piece(piece: Piece, output: Output) -> Piece:
+    """Returns a piece of a split with its rows in the order in which they are dealt."""
+    order = piece_order(output, piece.split, piece[:2], piece.batch.num_rows)
+    return piece if order is None else piece._replace(batch=piece.batch.take(pa.array(order)))
 
 
 def written_order(output: Output, shard: int, partition: int, count: int) -> npt.NDArray[np.int64] | None:
@@ -111,7 +135,7 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
     return np.argsort(keys, kind="stable")
 
 
-def pack_block(batch: pa.RecordBatch, compress: bool = False) -> bytes:
+def pack_block(batch: pa.RecordBatch, compress: bool = False) -> bytes | pa.Buffer:
     """Packs rows as an Arrow stream, compressed as a whole if at all: blocks of few rows are mostly metadata."""
     sink = pa.BufferOutputStream()
     sink.write(_LENGTH.pack(0))
@@ -119,7 +143,7 @@ def pack_block(batch: pa.RecordBatch, compress: bool = False) -> bytes:
         stream.write_batch(batch)
     data = sink.getvalue()
     if not compress:
-        return bytes(data)
+        return data
     stream_size = data.size - _LENGTH.size
     packed: bytes = pa.compress(data.slice(_LENGTH.size), _CODEC, asbytes=True)
     return _LENGTH.pack(stream_size) + packed
@@ -144,8 +168,9 @@ def _unpack(block: bytes) -> pa.RecordBatch:
 class ScatterRows(beam.PTransform):
     """Deals the rows of pieces out to shards.
 
-    Input: ``Piece`` elements with a split and with features as columns. Output: two PCollections of ``Parcel`` elements for an
-    exchange, whose partitions are shards. Every shard is sent at least an empty block, so that it is written even if it gets no row.
+    Input: ``Piece`` elements with a split and with features as columns, in the order of ``piece_order``. Output: two PCollections of ``Parcel`` elements for an
+    exchange, whose partitions are shards. Every shard that is not finished is sent at least an empty block, so that it is written even if it
+    gets no row.
 
     Attributes:
       output: the recipe's output.
@@ -169,7 +194,7 @@ def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan, compress: bool
 
 
 def _open_shards(plan: ShardPlan) -> Iterator[Parcel]:
-    yield Parcel((0, -1, -1, -1), dict.fromkeys(range(plan.num_shards), b""))
+    yield Parcel((0, -1, -1, -1), {number: b"" for number in range(plan.num_shards) if number not in plan.finished})
 
 
 def _number(name: str) -> int:

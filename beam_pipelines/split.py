@@ -24,7 +24,9 @@ from beam_pipelines import columns, hashing
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.plan import SourcePlan, gather_ranges
-from beam_pipelines.recipe import Recipe, Split, TimeSplit
+from beam_pipelines.recipe import Output, Recipe, Split, TimeSplit
+from beam_pipelines.rejected_rows import store_rejected
+from beam_pipelines.shuffle import piece_order
 
 Assignment = npt.NDArray[np.uint8]
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
@@ -293,8 +295,17 @@ def _lies_between(column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | No
     return result
 
 
-def split_piece(plan: SplitPlan, piece: Piece) -> Iterator[Piece | Receipt]:
-    """Yields the piece's receipt, then for each split that has rows of it a piece with these rows in order, unaccounted."""
+def split_piece(
+    plan: SplitPlan, piece: Piece, rejected: str = "", output: Output | None = None
+) -> Iterator[Piece | Receipt]:
+    """Yields the piece's receipt, then for each split that has rows of it a piece with these rows, unaccounted.
+
+    Args:
+      plan: what ``plan_split`` returned.
+      piece: with its account.
+      rejected: file of its rejected rows, for the receipt.
+      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
+    """
     assignment = assign_split(plan, piece)
     rows = np.bincount(assignment, minlength=len(plan.names)).tolist()
     yield Receipt(
@@ -302,19 +313,22 @@ def split_piece(plan: SplitPlan, piece: Piece) -> Iterator[Piece | Receipt]:
         piece.part,
         piece.counts,
         {name: count for name, count in zip(plan.names, rows, strict=True) if count},
-        piece.rejected,
+        rejected,
         piece.crc32c,
         piece.path,
     )
     batch = piece.batch.select(plan.schema.names)
     for index, (name, count) in enumerate(zip(plan.names, rows, strict=True)):
         if count:
-            part = batch if count == batch.num_rows else batch.take(pa.array(np.flatnonzero(assignment == index)))
+            order = None if output is None else piece_order(output, name, piece[:2], count)
+            is_whole = count == batch.num_rows and order is None
+            picked = np.flatnonzero(assignment == index)
+            part = batch if is_whole else batch.take(pa.array(picked if order is None else picked[order]))
             yield Piece(piece.range_number, piece.part, part, {}, path=piece.path, split=name)
 
 
-def _tag_receipts(piece: Piece, plan: SplitPlan) -> Iterator[Any]:
-    for result in split_piece(plan, piece):
+def _tag_receipts(piece: Piece, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
+    for result in split_piece(plan, piece, store_rejected(piece, folder), output):
         yield beam.pvalue.TaggedOutput(RECEIPTS, result) if isinstance(result, Receipt) else result
 
 
@@ -328,9 +342,14 @@ class AssignSplit(beam.PTransform):
 
     Attributes:
       plan: what ``plan_split`` returned.
+      rejected: folder for the pieces' rejected rows, used by nobody else; they have none if it is empty.
+      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
     """
 
     plan: SplitPlan
+    rejected: str = ""
+    output: Output | None = None
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.pvalue.DoOutputsTuple:
-        return pieces | "Assign" >> beam.FlatMap(_tag_receipts, self.plan).with_outputs(RECEIPTS, main="pieces")
+        assign = beam.FlatMap(_tag_receipts, self.plan, self.rejected, self.output)
+        return pieces | "Assign" >> assign.with_outputs(RECEIPTS, main="pieces")

@@ -13,6 +13,7 @@ from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from beam_pipelines import _native, files
+from beam_pipelines.errors import mask
 from beam_pipelines.figures import show_bytes
 
 WIDTH_WHEN_PIPED = 100
@@ -36,13 +37,15 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
     # Not by rich: paths must stay in one piece, to be copied.
     print(_rows_line(manifest), file=stream)
+    if len(manifest.get("generations", ())) > 1:
+        print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
         print(f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}", file=stream)
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
-    print(f"dataset  {folder}", file=stream)
-    print(f"report   {files.join(folder, 'report.html')}", file=stream)
+    print(f"dataset  {mask(folder)}", file=stream)
+    print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
 
 
 def print_description(manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None) -> None:
@@ -62,8 +65,8 @@ def print_description(manifest: Mapping[str, Any], folder: str, is_kept: bool, s
         for line in _anomaly_lines(folder, name):
             print(line, file=stream)
     if is_kept:
-        print(f"written  {folder}", file=stream)
-        print(f"report   {files.join(folder, 'report.html')}", file=stream)
+        print(f"written  {mask(folder)}", file=stream)
+        print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
 
 
 def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
@@ -79,6 +82,14 @@ def _rows_line(manifest: Mapping[str, Any]) -> str:
     seconds = manifest.get("timings", {}).get("total_secs")
     duration = f" in {seconds:,.1f} s" if seconds is not None else ""
     return f"rows     {', '.join(parts) or 'none'}{duration}"
+
+
+def _added_line(generation: Mapping[str, Any], base: str) -> str:
+    """Returns what the last generation has added."""
+    source, splits = generation["sources"][base], generation["splits"].values()
+    rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
+    plural = "" if source["files"] == 1 else "s"
+    return f"added    {rows:,} rows in {shards:,} shards, of {source['files']:,} new file{plural}: generation {generation['number']}"
 
 
 def _rounded(manifest: Mapping[str, Any]) -> list[str]:

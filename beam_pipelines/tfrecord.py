@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
-from typing import BinaryIO
+import zlib
+from collections.abc import Generator, Iterator
+from typing import Any, BinaryIO
 
 import google_crc32c
 import numpy as np
@@ -24,10 +25,12 @@ from isal import isal_zlib
 from beam_pipelines import _native
 from beam_pipelines.binary_arrays import by_length, byte_lengths, offsets_of
 from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import Compression
 
 SUFFIX_FOR_COMPRESSION: dict[str, str] = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
 READ_BYTES = 4 << 20
+_SMALL_BYTES = 64 << 10
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 _GZIP_BITS, _ZLIB_BITS = 31, 15
 
@@ -85,20 +88,24 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file in chunks of a few MiB.
 
     Raises:
-      DataError: the compressed stream is damaged or ends early.
+      DataError: the compressed stream is damaged or ends early; what comes before the damage is yielded.
     """
     if compression == "none":
         yield from iter(lambda: file.read(READ_BYTES), b"")
         return
     bits = _GZIP_BITS if compression == "gzip" else _ZLIB_BITS
-    stream, data = None, file.read(READ_BYTES)
+    stream, data, given = None, file.read(READ_BYTES), 0
     while data or (stream and not stream.eof):
         stream = stream or isal_zlib.decompressobj(bits)
         try:
             chunk = stream.decompress(data, READ_BYTES)
         except isal_zlib.error as error:
-            raise DataError(f"{path}, before byte {file.tell()}: damaged {compression} data ({error})") from error
+            position = yield from _chunks_to_damage(file, bits, given)
+            raise DataError(
+                f"{path}: found damaged {compression} data at byte {position:,} of the file ({error}): write it again."
+            ) from error
         if chunk:
+            given += len(chunk)
             yield chunk
         if stream.eof:  # what follows is another member, by another writer
             data = stream.unused_data or file.read(READ_BYTES)
@@ -111,22 +118,72 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
                 raise DataError(f"{path}: the {compression} stream ends early. The file is truncated: write it again.")
 
 
-def read_record_blocks(file: BinaryIO, path: str, compression: str) -> Iterator[list[bytes]]:
+def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes, None, int]:
+    """Yields what a damaged file gives up to the damage, in small pieces, but for the bytes that were given before.
+
+    isal takes and gives megabytes at a time, and gives nothing of those with damage in them.
+
+    Returns:
+      The byte of the file at which it shows.
+    """
+    file.seek(0)
+    stream, position, rest, is_damaged = zlib.decompressobj(bits), 0, b"", False
+    while not is_damaged and (data := rest or file.read(_SMALL_BYTES)):
+        before = stream.copy()
+        try:
+            found, rest = stream.decompress(data), stream.unused_data
+            position += len(data) - len(rest)
+        except zlib.error:
+            found, passed = _bytes_to_damage(before, data)
+            position, is_damaged = position + passed, True
+        if stream.eof:
+            stream = zlib.decompressobj(bits)
+        if len(found) > given:
+            yield found[given:]
+        given = max(0, given - len(found))
+    return position
+
+
+def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
+    """Decompresses byte by byte. Returns what comes out until that fails, and how many bytes go in."""
+    pieces = []
+    for number in range(len(data)):
+        try:
+            pieces.append(stream.decompress(data[number : number + 1]))
+        except zlib.error:
+            return b"".join(pieces), number
+    return b"".join(pieces), len(data)
+
+
+def read_record_blocks(
+    file: BinaryIO, path: str, compression: str, limits: Limits | None = None
+) -> Iterator[list[bytes]]:
     """Yields a TFRecord file's records, some MiB at a time, each checked against both of its CRCs.
 
     Args:
       file: opened for reading in binary mode, not decompressed.
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
+      limits: of the recipe; ``None``, for files of our own, does without.
 
     Raises:
-      DataError: a CRC does not match or the file ends within a record; names the file, the record (from 0) and the offset of
-        the record in the decompressed data.
+      DataError: a record is longer than the limit, a CRC does not match or the file ends within a record; names the file, the
+        record (from 0) and the offset of the record in the decompressed data.
     """
     rest, offset, number = b"", 0, 0
-    for chunk in read_chunks(file, path, compression):
+    chunks = read_chunks(file, path, compression)
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except DataError as error:
+            where = f"{path}, record {number}, offset {offset}"
+            raise DataError(f"{where}: {str(error).removeprefix(f'{path}: ')}") from error
+        if chunk is None:
+            break
         data = rest + chunk if rest else chunk
         starts = _record_starts(data, path, number, offset)
+        if limits is not None:
+            _check_lengths([*starts, len(data)], limits, path, number, offset)
         records = list(_slices(data, starts))
         if records:
             yield records
@@ -140,6 +197,18 @@ def read_record_blocks(file: BinaryIO, path: str, compression: str) -> Iterator[
         )
 
 
+def _check_lengths(edges: list[int], limits: Limits, path: str, number: int, offset: int) -> None:
+    """Raises ``DataError`` if a record between two edges, or what is there of the last one, is longer than the limit."""
+    most = HEADER_BYTES + limits.line_bytes + FOOTER_BYTES
+    if edges[-1] <= most:
+        return
+    long = np.flatnonzero(np.diff(edges) > most)
+    if len(long):
+        first = int(long[0])
+        message = exceeded(limits, "line_bytes", f"a record of more than {limits.line_bytes:,} bytes")
+        raise DataError(f"{path}, record {number + first}, offset {offset + edges[first]}: {message}")
+
+
 def _record_starts(data: bytes, path: str, number: int, offset: int) -> list[int]:
     """Returns where each whole record begins, and where the first incomplete one does; all CRCs are checked."""
     if _native.KERNELS_AVAILABLE:
@@ -147,18 +216,20 @@ def _record_starts(data: bytes, path: str, number: int, offset: int) -> list[int
             return list(_native.unframe(data).tolist())
         except _native.DamagedRecordError as error:
             raise _damaged(path, number + error.number, offset + error.offset, error.part) from error
-    starts = _frame_starts(data, path, number, offset)
+    starts, is_whole = _frame_starts(data)
     bounds = np.array(starts, np.int64)
     found = np.frombuffer(data, np.uint8)[(bounds[1:] - FOOTER_BYTES)[:, None] + np.arange(4)].copy().view("<u4")
     actual = np.fromiter(map(google_crc32c.value, _slices(data, starts)), np.uint32, len(starts) - 1)
     if (wrong := np.flatnonzero(found[:, 0] != masked(actual))).size:
         first = int(wrong[0])
         raise _damaged(path, number + first, offset + starts[first], "data")
+    if not is_whole:
+        raise _damaged(path, number + len(starts) - 1, offset + starts[-1], "length")
     return starts
 
 
-def _frame_starts(data: bytes, path: str, number: int, offset: int) -> list[int]:
-    """Returns the same, and checks the lengths' CRCs only."""
+def _frame_starts(data: bytes) -> tuple[list[int], bool]:
+    """Returns the same up to the first length whose CRC does not match, and whether there is none; checks no other CRCs."""
     starts, position, end = [0], 0, len(data)
     unpack, crc32c = struct.Struct("<QI").unpack_from, google_crc32c.value
     known: dict[int, int] = {}  # length -> masked CRC of its header
@@ -169,12 +240,12 @@ def _frame_starts(data: bytes, path: str, number: int, offset: int) -> list[int]
             value = crc32c(data[position : position + 8])
             expected = known[length] = ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
         if crc != expected:
-            raise _damaged(path, number + len(starts) - 1, offset + position, "length")
+            return starts, False
         position += HEADER_BYTES + length + FOOTER_BYTES
         if position > end:
             break
         starts.append(position)
-    return starts
+    return starts, True
 
 
 def _slices(data: bytes, starts: list[int]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_pipelines import days, files
 from beam_pipelines.columns import type_name
-from beam_pipelines.commit import RAW_SCHEMA
+from beam_pipelines.dataset_files import RAW_SCHEMA
 from beam_pipelines.errors import DataError, RecipeError, nearest
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.planning import Plan, make_plan
@@ -26,6 +26,7 @@ def plan_transform(
     sources: Mapping[str, str],
     split: str,
     date: datetime.date | None = None,
+    input_roots: Sequence[str] = (),
 ) -> Plan:
     """Plans to convert new data as a dataset was converted: same recipe, same types, same encodings.
 
@@ -37,6 +38,7 @@ def plan_transform(
         from where the recipe has them on that day.
       split: the one split that all rows go to.
       date: the day that ``{date}`` stands for.
+      input_roots: as ``make_plan`` takes them.
 
     Raises:
       DataError: there is no dataset, or it encodes nothing.
@@ -57,14 +59,17 @@ def plan_transform(
     if date is not None and not new_data:
         _check_has_date(recipe.sources[recipe.base])
     changed = {
-        name: _changed(source, manifest["sources"].get(name), paths.get(name), recipe.date if date is None else None)
+        name: as_in_dataset(
+            source, manifest["sources"].get(name), paths.get(name), recipe.date if date is None else None
+        )
         for name, source in recipe.sources.items()
     }
     one_split = Split(fractions={split: 1.0})
     plan = make_plan(
-        dataclasses.replace(recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date)
+        dataclasses.replace(recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date),
+        input_roots=input_roots,
     )
-    _check_columns(dataset, manifest["columns"], plan.encode.columns)
+    check_columns(dataset, manifest["columns"], plan.encode.columns)
     contract = _contract(dataset, is_curated=recipe.schema is not None)
     return dataclasses.replace(plan, contract=contract, transform_graph=graph)
 
@@ -89,8 +94,8 @@ def _check_has_date(base: Source) -> None:
         )
 
 
-def _changed(
-    source: Source, entry: Manifest | None, path: tuple[str, ...] | None, date: datetime.date | None
+def as_in_dataset(
+    source: Source, entry: Manifest | None, path: tuple[str, ...] | None = None, date: datetime.date | None = None
 ) -> Source:
     """Returns the source with its new path and, where types or classes would be inferred, with those that they were inferred to be.
 
@@ -112,8 +117,12 @@ def _changed(
     return dataclasses.replace(source, types={**entry["columns"], **source.types}, infer="sample")
 
 
-def _check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:
-    """Checks that the new data has the columns, after joins and selection, that the encodings were fitted on."""
+def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:
+    """Checks that the new data has the columns, after joins and selection, that the encodings were fitted on.
+
+    Raises:
+      RecipeError: it has others; names them all.
+    """
     now = {field.name: type_name(field.type) for field in columns}
     wrong = [
         f"column '{name}': found {now.get(name, 'none')}, expected {before.get(name, 'none')} as in {dataset}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,21 +13,32 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
+from beam_pipelines.generations import count_generations, left_behind, shards_of
 from beam_pipelines.manifest import read_manifest
 from beam_pipelines.record_decoder import RecordDecoder
 from beam_pipelines.schema import read_schema
 from beam_pipelines.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.tfrecord import read_record_blocks
 
+_COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
+
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What was verified: number of shards, of rows and of bytes; and whether records were parsed, which raw ones are not."""
+    """What was verified.
+
+    Attributes:
+      shards, rows, bytes, generations: how many there are.
+      is_parsed: whether records were parsed, which raw ones are not.
+      left_behind: files of an append that was broken off while it moved them into place, which the next one removes.
+    """
 
     shards: int
     rows: int
     bytes: int
     is_parsed: bool
+    generations: int = 1
+    left_behind: tuple[str, ...] = ()
 
 
 def verify_dataset(folder: str) -> Verification:
@@ -42,7 +53,8 @@ def verify_dataset(folder: str) -> Verification:
     """
     manifest = read_manifest(folder)
     schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
-    problems = [*_unexpected_files(folder, manifest), *_wrong_sums(manifest)]
+    behind = tuple(left_behind(folder, manifest))
+    problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     rows = size = count = 0
     for split in manifest["splits"].values():
         for shard in split["shards"]:
@@ -54,14 +66,14 @@ def verify_dataset(folder: str) -> Verification:
             size, count = size + shard["bytes"], count + 1
     if problems:
         raise DataError(f"{folder}: {len(problems)} problem(s) found:\n" + "\n".join(f"  {line}" for line in problems))
-    return Verification(count, rows, size, manifest["record"] != "raw")
+    return Verification(count, rows, size, manifest["record"] != "raw", count_generations(manifest), behind)
 
 
-def _unexpected_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
+def _unexpected_files(folder: str, manifest: dict[str, Any], behind: Collection[str]) -> Iterator[str]:
     shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
     expected = {files.join(folder, *shard.split("/")) for shard in shards}
     for path, _, _ in files.list_files(files.join(folder, "examples", "**")):
-        if path not in expected:
+        if path not in expected and path not in behind:
             yield f"{path}: is not in the manifest, but readers of the examples will read it. Remove it."
 
 
@@ -72,12 +84,29 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
             total = sum(shard[key] for shard in split["shards"])
             if split[key] != total:
                 yield f"dataset.json, split '{name}': found {split[key]:,} {key}, expected {total:,}, the sum of its shards."
-    rows, counts = sum(split["rows"] for split in manifest["splits"].values()), manifest["counts"]
+    yield from _wrong_counts("dataset.json", manifest, manifest["splits"])
+    for generation in manifest.get("generations", ()):
+        number = generation["number"]
+        own = {
+            name: {"rows": sum(shard["rows"] for shard in shards_of(split["shards"], number))}
+            for name, split in manifest["splits"].items()
+        }
+        yield from _wrong_counts(f"dataset.json, generation {number}", generation, own)
+    counts = [generation["counts"] for generation in manifest.get("generations", ())]
+    for key in _COUNTS if counts else ():
+        total, parts = manifest["counts"][key], sum(count[key] for count in counts)
+        if total != parts:
+            yield f"dataset.json, counts: found {total:,} '{key}', expected {parts:,}, the sum of the generations."
+
+
+def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> Iterator[str]:
+    """Yields what counts say that neither the splits' rows nor each other add up to."""
+    rows, counts = sum(split["rows"] for split in splits.values()), entry["counts"]
     if counts["written"] != rows:
-        yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
+        yield f"{where}, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
     left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
     if counts["written"] != left:
-        yield f"dataset.json, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
+        yield f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
 
 
 def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -27,6 +28,16 @@ T = TypeVar("T")
 
 # Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more would be more memory.
 _THREADS = 2
+
+
+class _Threads(threading.local):
+    """The threads of a worker, the same for all its shards: allocators keep what a thread has freed, and a new thread would not find it."""
+
+    def __init__(self) -> None:
+        self.executor = ThreadPoolExecutor(_THREADS)
+
+
+_threads = _Threads()
 
 
 class ShardInfo(NamedTuple):
@@ -103,14 +114,13 @@ def _make_part(
 
 def _ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
     """Yields the results of steps in order, computed by threads while earlier ones are used."""
-    with ThreadPoolExecutor(_THREADS) as executor:
-        waiting: list[Future[T]] = []
-        for step in steps:
-            waiting.append(executor.submit(step))
-            if len(waiting) > _THREADS:
-                yield waiting.pop(0).result()
-        for future in waiting:
-            yield future.result()
+    waiting: list[Future[T]] = []
+    for step in steps:
+        waiting.append(_threads.executor.submit(step))
+        if len(waiting) > _THREADS:
+            yield waiting.pop(0).result()
+    for future in waiting:
+        yield future.result()
 
 
 def _append(file: BinaryIO, data: bytes | pa.Buffer, size: int, crc: int) -> tuple[int, int]:

@@ -243,7 +243,7 @@ def frame_examples(clicks: Clicks) -> Work:
 
 @stages.add(("scatter, packing included",))
 def scatter(clicks: Clicks) -> Work:
-    """Permutes, cuts into blocks, packs."""
+    """Cuts into blocks, packs."""
     return Work(clicks.scatter, clicks.rows, framed_bytes(clicks), lambda _: f"{SHARDS} shards")
 
 
@@ -300,8 +300,8 @@ CODECS: tuple[tuple[str, Compression, int], ...] = (
     ("none", "none", 0),
     ("isal 1", "gzip", 1),
     ("isal 3", "gzip", 3),
-    ("zlib 1", "zlib", 1),
-    ("zlib 6", "gzip", 6),
+    ("zlib-ng 4", "gzip", 4),
+    ("zlib-ng 6", "gzip", 6),
 )
 
 

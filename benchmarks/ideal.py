@@ -2,7 +2,7 @@
 
   python benchmarks/ideal.py --rows 1000000
 
-Prints as JSON the seconds of typed CSV parsing, of statistics, of the native serializer, and of gzip at our default level and at zlib's level 6.
+Prints as JSON the seconds of typed CSV parsing, of statistics, of the native serializer, and of gzip at our default level and at level 6.
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pyarrow as pa
 import pytest
 
 from beam_pipelines.account import base_account
 from beam_pipelines.commit import check_written
 from beam_pipelines.errors import DataError
-from beam_pipelines.pieces import Receipt, Rejected
+from beam_pipelines.pieces import Piece, Receipt, Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Join, OnError, Recipe, Source
+from beam_pipelines.rejected_rows import store_rejected
 from beam_pipelines.write import ShardInfo
 
 FILE = FileInfo("rows.csv", 100)
@@ -24,7 +27,7 @@ RECIPE = Recipe("test", {"rows": SOURCE}, "rows", join=(JOIN,))
 
 def receipt(number: int, part: int = 0, rows: int = 10, **counts: int) -> Receipt:
     """Returns the receipt of a piece from which ``rows`` rows came into the train split."""
-    return Receipt(number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, (), number, "rows.csv")
+    return Receipt(number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, "", number, "rows.csv")
 
 
 GOOD = [receipt(1, 0, 8, filtered=4, **{"added/0": 2}), receipt(0, 1, 7, **{"dropped/0": 3}), receipt(0, 0)]
@@ -64,12 +67,13 @@ def test_a_lost_or_repeated_piece_fails_the_run(receipts: list[Receipt]) -> None
         base_account(PLAN, receipts, 1, ("train",))
 
 
-def test_too_many_rejected_rows_fail_with_examples() -> None:
+def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> None:
     """The share is taken over the whole source, and the first bad rows are shown."""
     bad = Rejected("rows", "rows.csv", "line 7", "age", "found 'x', expected an integer", "x,1")
-    receipts = [receipt(0)._replace(counts={"read": 10, "rejected": 1}, rejected=(bad,)), receipt(1)]
+    stored = store_rejected(Piece(0, 0, pa.record_batch([]), {}, (bad,)), str(tmp_path))
+    receipts = [receipt(0)._replace(counts={"read": 10, "rejected": 1}, rejected=stored), receipt(1)]
     account = base_account(PLAN, receipts, 0, ("train",))
-    account.check(Recipe("test", {}, "rows", on_error=OnError(1 / 21)))
+    account.check(Recipe("test", {}, "rows", on_error=OnError(0.048)))
     with pytest.raises(DataError, match=r"1 of 21 rows are bad[^\n]*\n  rows.csv, line 7, column 'age': found 'x'"):
         account.check(Recipe("test", {}, "rows", on_error=OnError(0.047)))
 

@@ -331,7 +331,8 @@ def test_full_disk(size: str, place: str, folder: pathlib.Path, capsys: pytest.C
             capsys.readouterr(),
             folder,
             "disk/out/",
-            "cannot be written: No space left on device. Make room on the disk",
+            "cannot be written: No space left on device, with ",
+            " bytes free. Make room on the disk",
         )
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)

@@ -157,7 +157,7 @@ def test_failures_of_a_run(
 ) -> None:
     """However a run ends, the user gets the documented status and no traceback, but with --verbose."""
 
-    def fail(recipe: object) -> None:
+    def fail(recipe: object, **_: object) -> None:
         raise error
 
     monkeypatch.setitem(sys.modules, "beam_pipelines.planning", types.SimpleNamespace(make_plan=fail))

@@ -241,7 +241,7 @@ def test_a_folder_without_a_manifest_is_no_dataset(tmp_path):
     [
         ("{", "is not a manifest"),
         ("[]", "is not a manifest"),
-        ('{"format_version": 1, "splits": {"train": {}}}', "is not a manifest .KeyError"),
+        ('{"format_version": 1, "splits": {"train": {}}}', "found a manifest that lacks 'schema'"),
         ('{"format_version": 2}', "format version 2, expected 1"),
     ],
 )

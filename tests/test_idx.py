@@ -193,7 +193,7 @@ WHOLE = idx(np.ones((3, 2, 2)))
             b"\x00\x00\x08\x03" + b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" * 2,
             "found ubyte 1×4294967295×4294967295, .* bytes an item",
         ),
-        (b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4), "found ubyte 1×0, 0 bytes an item"),
+        (b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4), "found ubyte 1×0, items without a number"),
         (idx(np.ones((0, 2, 2))), "found no rows"),
     ],
 )

@@ -20,6 +20,7 @@ from PIL import Image
 
 from beam_pipelines import dataset, pipeline
 from beam_pipelines.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.limits import Limits
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, gather_ranges
 from beam_pipelines.planning import make_plan
@@ -203,16 +204,18 @@ def webp_of_size(width: int, height: int) -> bytes:
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(data):
     """By the size that the header claims, which would take gigabytes."""
     for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(mode="grey"))):
-        with pytest.raises(pictures.PictureError, match=r"pixels, expected at most 50,000,000 .*'max_pixels'"):
+        with pytest.raises(
+            pictures.PictureError, match=r"pixels, expected at most 50,000,000 .*'limits: {image_pixels: …}'"
+        ):
             look_at(data)
 
 
 def test_the_pixel_limit_is_the_recipes():
     """One pixel more than it allows is refused."""
     pixels = SMALL.shape[0] * SMALL.shape[1]
-    assert pictures.probe(CASES["RGB png"], pixels)
-    with pytest.raises(pictures.PictureError, match="Raise 'max_pixels'"):
-        pictures.probe(CASES["RGB png"], pixels - 1)
+    assert pictures.probe(CASES["RGB png"], Limits(image_pixels=pixels))
+    with pytest.raises(pictures.PictureError, match="the limit 'image_pixels'"):
+        pictures.probe(CASES["RGB png"], Limits(image_pixels=pixels - 1))
 
 
 def test_rows_are_the_files_of_the_class_folders(tmp_path):

@@ -154,11 +154,11 @@ def pieces_of(kinds, rows, cuts, value):
     st.sampled_from(["left", "inner"]),
     st.lists(st.integers(0, 12), max_size=4),
     st.integers(2, 5),
-    st.sampled_from([0, 100, 1 << 20]),
+    st.tuples(st.sampled_from([0, 100, 1 << 20]), st.sampled_from([0, 50, 1 << 20])),
     st.randoms(use_true_random=False),
 )
-def test_hash_partitioned_join_gives_the_broadcast_joins_pieces(tables, how, cuts, partitions, flush_bytes, shuffler):
-    """Whatever the cuts, partitions and order of arrival: the same pieces, accounts and all, as the broadcast join."""
+def test_hash_partitioned_join_gives_the_broadcast_joins_pieces(tables, how, cuts, partitions, limits, shuffler):
+    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same pieces, accounts and all, as the broadcast join."""
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
     index = join_index.build_index(pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added)
@@ -171,7 +171,7 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_pieces(tables, how, cut
     ]
     shuffler.shuffle(parcels)
     returned = [
-        parcel for delivery in exchange(parcels) for parcel in join_exchange.join_partition(delivery, step, flush_bytes)
+        parcel for delivery in exchange(parcels) for parcel in join_exchange.join_partition(delivery, step, *limits)
     ]
     returned += [join_exchange.send_account(piece) for piece in left_pieces]
     shuffler.shuffle(returned)

@@ -256,7 +256,7 @@ def test_all_problems_at_once() -> None:
     encode:
       x: {vocab: 10}
     split: {train: 0.8, eval: 0.1}
-    on_error: {reject: 1}
+    on_error: {reject: 100%}
     output: {level: 10, num_shards: 0, shard_size: 5 bytes}
     """
     formats = " or ".join(", ".join(FORMATS).rsplit(", ", 1))
@@ -275,7 +275,7 @@ def test_all_problems_at_once() -> None:
         "recipe.yaml:12: keep: found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
         "recipe.yaml:14: encode.x.vocab: found 'vocab', expected cast, vocabulary, bucketize, fill or z_score. Did you mean 'vocabulary'?",
         "recipe.yaml:15: split: found shares that add up to 0.9, expected 1.",
-        "recipe.yaml:16: on_error.reject: found '1', expected a share of at least 0 and below 1, as 0.001 or 0.1%.",
+        "recipe.yaml:16: on_error.reject: found '100%', expected a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100.",
         "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes.",
         "recipe.yaml:17: output.num_shards: found '0', expected a whole number of at least 1.",
         "recipe.yaml:17: output.level: found '10', expected a whole number from 0 to 9.",
@@ -286,7 +286,7 @@ def test_all_problems_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        (with_output("{compression: zlib, level: 0}"), "3: output.level", "from 1 to 9"),
+        (with_output("{compression: zlib, level: 10}"), "3: output.level", "from 0 to 9"),
         (with_output("{compression: none, level: 1}"), "3: output.level", "'compression: none'"),
         (with_output("{compression: gz}"), "3: output.compression", "found 'gz', expected gzip, zlib or none"),
         (with_output("{num_shards: true}"), "3: output.num_shards", "whole number"),

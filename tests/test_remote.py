@@ -190,6 +190,26 @@ def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
     assert beam_pipelines(store, "verify", target) == 0
 
 
+def test_new_files_in_a_store_are_appended(store, capsys):
+    """A second run converts only the file that came, and writes the manifest last; a third finds nothing new."""
+    recipe = f"name: days\nappend: true\nsources: {{days: '{store.url}/days/*.csv'}}\n"
+    store.objects.put("recipes/days.yaml", recipe.encode())
+    arguments = ("convert", f"{store.url}/recipes/days.yaml", "--output", f"{store.url}/out/days")
+    store.objects.put("days/1.csv", rows(0, 300))
+    assert beam_pipelines(store, *arguments, "--quiet") == 0
+    before = {name: store.objects.get(name) for name in store.objects.names("out/days/examples/")}
+    store.objects.put("days/2.csv", rows(300, 350))
+    assert beam_pipelines(store, *arguments, "--quiet") == 0
+    assert store.objects.by_time("out/days/")[-1] == "out/days/dataset.json"
+    assert [name for name in store.objects.names("out/days/") if "_temporary" in name] == []
+    manifest = json.loads(store.objects.get("out/days/dataset.json"))
+    assert [generation["counts"]["written"] for generation in manifest["generations"]] == [300, 50]
+    assert {name: store.objects.get(name) for name in before} == before
+    assert beam_pipelines(store, "verify", f"{store.url}/out/days") == 0
+    assert beam_pipelines(store, *arguments) == 0
+    assert "found no new file of 'days'" in capsys.readouterr().out
+
+
 def test_a_failed_run_leaves_nothing_behind(store, capsys):
     """A cell that does not fit fails the run: a new folder stays empty, and a dataset that was there stays as it was."""
     store.objects.put("bad/bad.csv", b"n\n" + b"1\n" * 5_000 + b"one\n")

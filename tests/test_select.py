@@ -176,7 +176,7 @@ def test_columns_that_decide_the_split_stay():
         ('"x" = 1', r"Texts stand in .'single quotes"),
         ("foo(a)", "Function with name foo does not exist"),
         ("strlen(a)", "No function matches"),
-        ("read_text('/etc/hostname')", "table function"),
+        ("read_text('/etc/hostname')", "which makes a table"),
         ("INTERVAL 1 DAY", "expected a scalar or a list of scalars"),
         ("{x: a}", "expected a scalar or a list of scalars"),
         ("[[a]]", "expected a scalar or a list of scalars"),

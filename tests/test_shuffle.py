@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines import shuffle
 from beam_pipelines.exchange import Parcel
+from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import Output
 from beam_pipelines.shards import ShardPlan, SplitShards
 
@@ -27,7 +28,8 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
     for number, size in enumerate(sizes):
         start = offsets[number, 0]
         batch = pa.RecordBatch.from_pydict({"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA)
-        parcels += shuffle.scatter(plan, output, "train", (number, 0), batch)
+        piece = shuffle.shuffle_piece(Piece(number, 0, batch, {}, split="train"), output)
+        parcels += shuffle.scatter(plan, output, "train", (number, 0), piece.batch)
     shards = []
     for shard in range(num_shards):
         written: list[bytes] = []

@@ -259,7 +259,7 @@ def test_one_split_needs_no_hash(monkeypatch):
     assert receipt.rows == {"train": 1}
 
 
-def test_assign_split_hands_over_receipts():
+def test_assign_split_hands_over_receipts(tmp_path):
     """In a pipeline, every piece gives one receipt with its account and, for each split with rows, one piece."""
     batch = pa.record_batch({"day": [1, 5, 2, 7]})
     times = (TimeSplit("train", None, "5"), TimeSplit("eval", "5", "7"), TimeSplit("test", "7", None))
@@ -268,13 +268,13 @@ def test_assign_split_hands_over_receipts():
     full = Piece(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
     empty = Piece(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        outputs = pipeline | beam.Create([full, empty]) | split.AssignSplit(plan)
+        outputs = pipeline | beam.Create([full, empty]) | split.AssignSplit(plan, str(tmp_path))
         rows = outputs.pieces | beam.Map(
             lambda piece: (*piece[:2], piece.split, piece.batch["day"].to_pylist(), piece.counts)
         )
         assert_that(rows, equal_to([(0, 0, "train", [1, 2], {}), (0, 0, "eval", [5], {}), (0, 0, "test", [7], {})]))
         receipts = [
-            Receipt(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, rejected, 77, "f.csv"),
+            Receipt(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, str(tmp_path / "0_0"), 77, "f.csv"),
             Receipt(0, 1, empty.counts, {}, path="f.csv"),
         ]
         assert_that(outputs.receipts, equal_to(receipts), label="CheckReceipts")

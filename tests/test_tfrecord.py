@@ -57,7 +57,8 @@ def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compression", "level"), [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 6), ("none", 0)]
+    ("compression", "level"),
+    [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 1), ("zlib", 6), ("none", 0)],
 )
 def test_tensorflow_reads_what_we_write(tmp_path: Path, compression: Compression, level: int) -> None:
     """tf.data reads every compression at every kind of level."""

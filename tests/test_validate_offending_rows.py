@@ -93,7 +93,7 @@ def _statistics(planned: planning.Plan) -> dict[str, TableStatistics]:
     reader = offending_rows._Reader(planned)
     tables: dict[str, list[TableStatistics]] = {}
     for range_ in planned.base.ranges:
-        pieces = list(offending_rows.read.read_range(planned.base, range_, reader._states(range_), True))
+        pieces = list(offending_rows.read.read_range(planned.base, range_, reader.places.states(range_), True))
         for part in reader._split(pieces):
             batch = part.batch.select([name for name in part.batch.schema.names if name != reader._column])
             tables.setdefault(part.split, []).append(TableStatistics.of(batch))

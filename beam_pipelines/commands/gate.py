@@ -54,7 +54,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def gated(plan: Plan, context: click.Context) -> Plan:
-    """Returns a plan with what the command line says about its gate.
+    """Returns a plan with what the command line says about its gate; a baseline that the plan has gives way to another.
 
     Raises:
       RecipeError: a name that there is not, or a comparison that the schema says nothing about.
@@ -63,7 +63,10 @@ def gated(plan: Plan, context: click.Context) -> Plan:
 
     contract = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     where = plan.contract_path or "the recipe's 'schema'"
-    return dataclasses.replace(plan, gate=make_gate(context, contract, where, plan.split.schema.names))
+    gate = make_gate(context, contract, where, plan.split.schema.names)
+    if gate.baseline is None:
+        gate = dataclasses.replace(gate, baseline=plan.gate.baseline, baseline_path=plan.gate.baseline_path)
+    return dataclasses.replace(plan, gate=dataclasses.replace(gate, allowed=(*plan.gate.allowed, *gate.allowed)))
 
 
 def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: str, columns: Iterable[str]) -> Gate:

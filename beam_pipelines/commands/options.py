@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.errors import nearest
+from beam_pipelines.quick_beam import import_beam, remember_dofns
 
 # Beam's classes of options that say how files are opened.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -37,6 +38,7 @@ class BeamCommand(click.Command):
             raise
         ctx.meta[BEAM_OPTIONS] = beam_options
         rest = super().parse_args(ctx, own)
+        import_beam(args)
         from beam_pipelines import files
 
         files.use_options(beam_options)
@@ -49,6 +51,7 @@ class BeamCommand(click.Command):
         from beam_pipelines import pipeline  # noqa: F401 - what workers need
         from beam_pipelines.forked_workers import prepared
 
+        remember_dofns()
         with prepared():
             return super().invoke(ctx)
 
@@ -67,6 +70,14 @@ Command = TypeVar("Command", bound=Any)
 def verbose(command: Command) -> Command:
     """Gives a command the option that every one has; ``cli.run`` looks for it."""
     option = click.option("--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam.")
+    return option(command)
+
+
+def resume_option(command: Command) -> Command:
+    """Gives a command that converts the option to go on where another run broke off."""
+    option = click.option(
+        "--resume", is_flag=True, help="Keep the shards that a run which broke off has finished, if they fit."
+    )
     return option(command)
 
 
@@ -102,6 +113,7 @@ def split_arguments(
             name, equals, value = argument.partition("=")
             flag, target = _find(name, own_flags), own
             if flag is None:
+                import_beam(arguments)
                 beam_flags = beam_flags or _beam_flags(classes)
                 flag, target = _find(name, beam_flags), beam_options
             if flag is None:

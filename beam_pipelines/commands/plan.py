@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beam_pipelines.commands.date import date_option
+from beam_pipelines.commands.input_root import input_root_option
 from beam_pipelines.commands.options import StorageCommand, verbose
 from beam_pipelines.recipe_values import BYTES_FOR_UNIT
 
@@ -39,7 +40,8 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
     """Returns the command ``plan``.
 
     Args:
-      make: makes a plan of a recipe or a data file, and of the day that ``{date}`` in paths stands for.
+      make: makes a plan of a recipe or a data file, of the day that ``{date}`` in paths stands for, and of the folders below which
+        inputs have to lie.
     """
 
     @click.command(cls=StorageCommand)
@@ -51,13 +53,16 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
         help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
     )
     @date_option
+    @input_root_option
     @verbose
-    def plan(recipe_or_data: str, assume_bytes: int | None, date: datetime.date | None) -> None:
+    def plan(
+        recipe_or_data: str, assume_bytes: int | None, date: datetime.date | None, input_root: tuple[str, ...]
+    ) -> None:
         """Print what a conversion will do: ranges, shards, bytes on the way, memory, CPU hours, and which limits come first."""
         from beam_pipelines.preview import make_preview
         from beam_pipelines.scale import make_scale
 
-        planned = make(recipe_or_data, date=date)
+        planned = make(recipe_or_data, date=date, input_roots=input_root)
         click.echo(planned.describe())
         preview = make_preview(planned)
         scale = make_scale(planned, preview, assume_bytes)

@@ -12,6 +12,7 @@ import click
 
 from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated, make_gate
+from beam_pipelines.commands.input_root import input_root_option
 from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
 from beam_pipelines.errors import RecipeError
 
@@ -93,8 +94,8 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     """Returns the command ``validate``.
 
     Args:
-      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of the recipe's, and of the day that
-        ``{date}`` in paths stands for.
+      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of the recipe's, of the day that
+        ``{date}`` in paths stands for, and of the folders below which inputs have to lie.
       epilog: of the help.
     """
 
@@ -108,6 +109,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
         "--output", metavar="DIR", help="Of a recipe: folder for what 'describe' writes, and the rows to blame."
     )
     @date_option
+    @input_root_option
     @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
     @verbose
     @click.pass_context
@@ -117,6 +119,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
         schema_path: str | None,
         output: str | None,
         date: datetime.date | None,
+        input_root: tuple[str, ...],
         quiet: bool,
     ) -> None:
         """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
@@ -129,7 +132,8 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
             found, name = _validate_statistics(context, data, schema_path), data
         else:
             output = output and output_of_day(output, date)
-            planned = gated(plan(data, None if schema_path is None else files.absolute(schema_path), date), context)
+            schema_path = None if schema_path is None else files.absolute(schema_path)
+            planned = gated(plan(data, schema_path, date, input_root), context)
             found, name = _validate_recipe(context, planned, output, quiet), data
         if not quiet:
             for line in _passed(name, found):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_pipelines import __version__
 from beam_pipelines.anomalies import Row
+from beam_pipelines.errors import mask
 from beam_pipelines.figures import show_bytes
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.report.features import feature_id, show_features
@@ -187,7 +188,7 @@ def _rejected(rows: Sequence[Rejected], number: int) -> str:
     lines = [
         [
             shown(row.source),
-            shown(f"{row.file}, {row.position}"),
+            shown(mask(f"{row.file}, {row.position}")),
             shown(row.column) if row.column else "–",
             shown(row.reason),
         ]

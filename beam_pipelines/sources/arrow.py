@@ -47,6 +47,7 @@ class Arrow:
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 with _opened(file.path) as (_, schema, batches):
+                    tables.check_schema(source, file.path, schema)
                     schemas.append((file, schema))
                     filled = (batch for batch in batches if batch.num_rows)
                     for batch in filled if source.infer == "full" else itertools.islice(filled, 1):

@@ -71,6 +71,14 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def shown_row(row: pa.RecordBatch) -> str:
+    """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python has no equal of one, as of late dates."""
+    try:
+        return clip(str(row.to_pylist()[0]))
+    except (ValueError, OverflowError):
+        return ""
+
+
 def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
     """Returns ``found 'n/a', expected an integer. <cure>``."""
     shown = repr(clip(found, _MAX_FOUND)) if isinstance(found, str) else clip(repr(found), _MAX_FOUND)

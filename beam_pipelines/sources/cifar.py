@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import Limits
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import MIB, Source
 from beam_pipelines.sources import pixel_rows, safe_pickle
+from beam_pipelines.sources.archives import is_archive, read_member, read_members
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.pixel_rows import Classes
-from beam_pipelines.sources.tar_members import is_archive, read_member, read_members
 from beam_pipelines.sources.text import read_exactly
 
 SIDE, CHANNELS = 32, 3
@@ -84,7 +85,12 @@ class Cifar:
     """Batches of CIFAR. A binary file outside an archive is cut at its records; any other batch is one range."""
 
     # Whole names of the archives, of which only the beginning of the path is missing.
-    suffixes = tuple(f"cifar-{classes}-{version}.tar" for classes in (10, 100) for version in ("python", "binary"))
+    suffixes = tuple(
+        f"cifar-{classes}-{version}.{archive}"
+        for classes in (10, 100)
+        for version in ("python", "binary")
+        for archive in ("tar", "zip")
+    )
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -116,7 +122,7 @@ class Cifar:
                 f"{files[0].path}: found no batch of CIFAR in {listed}, expected files such as data_batch_1, test_batch, train, "
                 "test or data_batch_1.bin. Check 'path' of the source."
             )
-        _read_names_beside(batches, names)
+        _read_names_beside(batches, names, source.limits)
         layout = _common_layout(batches, names)
         kinds = _classes(layout, names)
         types = dict(pixel_rows.PICTURE_TYPES)
@@ -132,7 +138,11 @@ class Cifar:
         layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
         data, first = _content(plan.source, range_, layout)
         crc32c = google_crc32c.value(data)
-        batch = _binary_batch(data, layout) if layout.is_binary else _pickled_batch(data, file.path, layout)
+        batch = (
+            _binary_batch(data, layout)
+            if layout.is_binary
+            else _pickled_batch(data, file.path, layout, plan.source.limits)
+        )
         del data
         kinds = _classes(layout, plan.labels)
         for start in range(0, len(batch.pixels), _STEP):
@@ -145,6 +155,11 @@ class Cifar:
                 columns[FILENAME] = batch.filenames.slice(start, _STEP)
             yield from pixel_rows.rows(plan, file, first + start, columns, ids, reject)
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+
+    def first_image(self, plan: SourcePlan, range_: Range) -> int:
+        """Returns the number of a range's first image in its file, from 0."""
+        layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
+        return -(-range_.start // layout.record_bytes) if layout.is_binary else 0
 
 
 def _is_batch(path: str) -> bool:
@@ -160,11 +175,11 @@ def _list_archive(source: Source, archive: FileInfo, names: dict[str, tuple[str,
         members.append(FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path))
         if posixpath.basename(member.path) in _NAMES:
             _check_size(member.path, member.size_bytes)
-            _note_names(member.path, read_member(member), names)
+            _note_names(member.path, read_member(member), names, source.limits)
     return sorted(members, key=lambda member: member.path)
 
 
-def _read_names_beside(batches: list[FileInfo], names: dict[str, tuple[str, ...]]) -> None:
+def _read_names_beside(batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits) -> None:
     """Notes the names of classes that lie in the folders of batches, whether the recipe's path matches them or not."""
     folders = dict.fromkeys(
         batch.path[: -len(posixpath.basename(batch.path))] for batch in batches if not batch.archive
@@ -172,15 +187,15 @@ def _read_names_beside(batches: list[FileInfo], names: dict[str, tuple[str, ...]
     for folder in folders:
         for name in _NAMES:
             if files.exists(folder + name):
-                _note_names(folder + name, files.read_bytes(folder + name), names)
+                _note_names(folder + name, files.read_bytes(folder + name), names, limits)
 
 
-def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]]) -> None:
+def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limits: Limits) -> None:
     name = posixpath.basename(path)
     if name in _LISTED_NAMES:
         found: dict[str, Any] = {_LISTED_NAMES[name]: [line for line in data.splitlines() if line.strip()]}
     else:
-        pickled = _unpickled(data, path)
+        pickled = _unpickled(data, path, limits)
         found = {column: pickled.get(key) for key, column in _PICKLED_NAMES[name].items()}
     for column, values in found.items():
         try:
@@ -210,9 +225,11 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
             raise DataError(
                 f"{batch.path}: found {layout}, expected {layouts[0]} as {batches[0].path}. Make two sources of them."
             )
-        if not layout.is_binary:
+        if not layout.is_binary or batch.archive:
             _check_size(batch.path, batch.size_bytes)
-        elif batch.size_bytes % layout.record_bytes or not batch.size_bytes:
+        if not layout.is_binary:
+            continue
+        if batch.size_bytes % layout.record_bytes or not batch.size_bytes:
             raise DataError(
                 f"{batch.path}: found {batch.size_bytes:,} bytes, expected {layout}: a multiple of {layout.record_bytes:,} bytes. {_AGAIN}"
             )
@@ -257,13 +274,13 @@ def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
     return _Batch(records[:, labels:], ids)
 
 
-def _pickled_batch(data: bytes, path: str, layout: _Layout) -> _Batch:
+def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _Batch:
     """Takes images, labels and names of files out of a pickle.
 
     Raises:
       DataError: they are not there, or not of one length.
     """
-    pickled = _unpickled(data, path)
+    pickled = _unpickled(data, path, limits)
     keys = {LABEL: "fine_labels", COARSE_LABEL: "coarse_labels"} if layout.is_hundred else {LABEL: "labels"}
     missing = [key for key in ("data", *keys.values(), "filenames") if key not in pickled]
     if missing:
@@ -290,14 +307,16 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout) -> _Batch:
     return _Batch(pixels, ids, filenames)
 
 
-def _unpickled(data: bytes, path: str) -> dict[str, Any]:
+def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
     """Returns the mapping that a pickle holds; Python 2's byte strings, as its keys are, count as text.
 
     Raises:
       DataError: it holds something else, or wants to be more than data.
     """
     try:
-        found = safe_pickle.loads(data)
+        found = safe_pickle.loads(data, limits)
+    except safe_pickle.TooDeepError as error:
+        raise DataError(f"{path}: {error}") from error
     except safe_pickle.UnsafePickleError as error:
         raise DataError(
             f"{path}: found a pickle with {error}; expected numbers, texts, lists and arrays only, as CIFAR has them. "

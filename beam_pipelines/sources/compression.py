@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import FREE_BYTES, Limits, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe import MIB, Source
 
 COMPRESSION_FOR_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
+_READ_AHEAD_BYTES = 1 << 16
 CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 
 
@@ -56,6 +59,10 @@ class ChecksummedFile(io.RawIOBase):
         self._crc.update(data)
         return data
 
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes back to look at damage; the checksum is of no use any more."""
+        return self._file.seek(offset, whence)
+
     def crc32c(self) -> int:
         """Reads what is left of the file and returns the checksum of all of it."""
         while self.read(MIB):
@@ -63,31 +70,102 @@ class ChecksummedFile(io.RawIOBase):
         return int.from_bytes(self._crc.digest(), "big")
 
 
-def decompressed_blocks(file: Readable, path: str, compression: str, block_bytes: int) -> Iterator[bytes]:
+class CountedFile:
+    """A file that is read from front to back, and how many bytes were."""
+
+    closed = False  # Arrow asks
+
+    def __init__(self, file: Readable) -> None:
+        self._file = file
+        self.count = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Reads the next bytes."""
+        data = self._file.read(size)
+        self.count += len(data)
+        return data
+
+    def tell(self) -> int:
+        """Returns how many bytes were read."""
+        return self.count
+
+    def seek(self, offset: int) -> None:
+        """Goes back to look at damage; what is read from then on counts again."""
+        cast("BinaryIO", self._file).seek(offset)
+
+    def close(self) -> None:
+        """Leaves the file to whoever opened it; Arrow closes what it has read."""
+
+
+class _Decompressed:
+    """What is read of a compressed file, as long as it does not become too much for what was read of the file."""
+
+    def __init__(self, file: Readable, path: str, compression: str, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        self._compressed = CountedFile(file)
+        self.count = 0
+        codec = CODEC_FOR_COMPRESSION[compression]
+        self._stream = pa.CompressedInputStream(pa.PythonFile(self._compressed, mode="r"), codec)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Reads the next decompressed bytes.
+
+        Raises:
+          OSError: the data is damaged.
+          DataError: there are more of them than the limit allows.
+        """
+        data: bytes = self._stream.read(size)
+        self.count += len(data)
+        if exceeds_ratio(self._limits, self._compressed.count, self.count):
+            raise DataError(f"{self._path}: {ratio_exceeded(self._limits, self._compressed.count, self.count)}")
+        return data
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether what was read so far, but for what Arrow may have read ahead, grew to half of what it may."""
+        return 2 * self.count > (self._compressed.count - _READ_AHEAD_BYTES) * self._limits.decompression_ratio
+
+
+def decompressed_blocks(
+    file: Readable, path: str, compression: str, block_bytes: int, limits: Limits
+) -> Iterator[bytes]:
     """Yields the decompressed bytes of an open file in blocks; never more than one block is held.
 
     Raises:
-      DataError: the compressed data is damaged or cut off.
+      DataError: the compressed data is damaged or cut off, or grows too much.
     """
     try:
-        stream = decompressed(file, compression)
+        stream = decompressed(file, path, compression, limits)
         while block := stream.read(block_bytes):
             yield block
     except OSError as error:
+        if compression == "none":
+            raise DataError(f"{path}: cannot be read: {error}. Check the storage, and run again.") from error
         raise DataError(
             f"{path}: found damaged {compression} data, expected a whole file: {error}. "
             "Get the file again, or set 'compression' of the source if it is compressed otherwise."
         ) from error
 
 
-def decompressed(file: Readable, compression: str) -> Readable:
-    """Returns what is read of an open file, decompressed; reading damaged data raises OSError."""
-    if compression == "none":
-        return file
-    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), CODEC_FOR_COMPRESSION[compression])  # type: ignore[no-any-return]
+def decompressed(file: Readable, path: str, compression: str, limits: Limits) -> Readable:
+    """Returns what is read of an open file, decompressed; reading damaged data raises OSError, and a bomb DataError."""
+    return file if compression == "none" else _Decompressed(file, path, compression, limits)
 
 
-def read_head(path: str, compression: str, limit: int) -> bytes:
-    """Returns the first ``limit`` decompressed bytes of a file, or all of it if it is shorter."""
+def check_beginning(path: str, compression: str, limits: Limits) -> None:
+    """Decompresses the beginning of a file, and farther as long as it looks like a bomb, so that no row of one is worked on.
+
+    Raises:
+      DataError: it is one.
+    """
+    with files.open_read(path) as file, contextlib.suppress(OSError):  # damaged data is reported when it is read
+        stream = _Decompressed(file, path, compression, limits)
+        while stream.read(MIB) and stream.is_suspect and stream.count < 4 * FREE_BYTES:
+            pass
+
+
+def read_head(path: str, compression: str, size: int, limits: Limits) -> bytes:
+    """Returns the first ``size`` decompressed bytes of a file, or all of it if it is shorter."""
     with files.open_read(path) as file:
-        return next(decompressed_blocks(file, path, compression, limit), b"")
+        return next(decompressed_blocks(file, path, compression, size, limits), b"")

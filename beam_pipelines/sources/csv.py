@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines import columns
+from beam_pipelines import columns, files
 from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
@@ -30,6 +32,7 @@ from beam_pipelines.sources.format import (
 
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would not come back.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
+_MOST_DIGITS = 4_000
 _LONG_INTEGER = r"^\s*[+-]?[0-9]{19,}\s*$"
 
 
@@ -89,8 +92,11 @@ class Csv:
             for file, body in text.sample_bodies(source, sampled, dialect):
                 records = body
                 if source.header and body.begins_file:
-                    records, header = cut_header(body, dialect, file.path)
+                    records, header = cut_header(body, dialect, file.path, source.limits)
                     _check_same_columns(files[0].path, names, file.path, header)
+                text.check_lines(
+                    source, file, records, csv_ranges.toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+                )
                 schema, number = _infer_body(source, file, records, names, wanted, dialect)
                 found, rows = inference.merge_schemas(found, schema), rows + number
             if rows:
@@ -108,12 +114,46 @@ class Csv:
         for body in text.read_bodies(plan.source, range_, quote_states, dialect):
             records = body
             if plan.source.header and body.begins_file:
-                records, header = cut_header(body, dialect, range_.file.path)
+                records, header = cut_header(body, dialect, range_.file.path, plan.source.limits)
                 _check_same_columns(plan.files[0].path, parser.names, range_.file.path, header)
             batch, rejected = _read_body(parser, plan, range_.file, records, reject)
             *first, last = cut_rows(batch, rejected)
             yield from first
             yield last._replace(crc32c=body.crc32c)
+
+    def read_together(self, plan: SourcePlan, some: Sequence[FileInfo]) -> tuple[pa.RecordBatch, list[int]] | None:
+        """Reads small files as if they were one, which spares the parser's price for each.
+
+        Returns:
+          Their rows, and the CRC-32C of each file; ``None`` if anything is unusual, so that they have to be read one by one.
+        """
+        dialect = self.dialect(plan.source)
+        parser = CsvParser(tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls)
+        header, bodies, checksums = b"", [], []
+        for file in some:
+            if compression_of(plan.source, file.path) != "none":
+                return None
+            with files.open_read(file.path) as opened:
+                data = opened.read()
+            checksums.append(google_crc32c.value(data))
+            if plan.source.header and not header:
+                header = data[: _first_record(data, dialect)[1]]
+                cells = tuple(split_cells(header.rstrip(b"\r\n"), dialect))
+                if not header.endswith(b"\n") or cells != parser.names:
+                    return None
+            is_usual = len(data) == file.size_bytes and data.startswith(header) and not data.startswith(text.MARKS)
+            data = data[len(header) :]
+            if not is_usual or (_may_quote(data, dialect) and len(parser.toggles(data)) % 2):
+                return None
+            bodies.append(data if data.endswith(b"\n") else data + b"\n")
+        try:
+            return _read_body(parser, plan, some[0], text.Body(0, b"".join(bodies)), reject=False)[0], checksums
+        except DataError:
+            return None
+
+
+def _may_quote(data: bytes, dialect: Dialect) -> bool:
+    return dialect.quote is not None and bytes([dialect.quote]) in data
 
 
 def _read_body(
@@ -126,6 +166,7 @@ def _read_body(
             f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never closed, expected "
             "another one before the end of the file. Close it, or set 'quote' of the source."
         )
+    text.check_lines(plan.source, file, body, toggles)
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
     for found in parser.sift(body.data, toggles):
@@ -167,15 +208,15 @@ def read_header(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, 
     """
     if not source.header:
         return source.columns
-    head = read_head(file.path, compression_of(source, file.path), inference.SAMPLE_BYTES)
-    return cut_header(text.Body(*text.without_mark(0, head, file.path)), dialect, file.path)[1]
+    head = read_head(file.path, compression_of(source, file.path), inference.SAMPLE_BYTES, source.limits)
+    return cut_header(text.Body(*text.without_mark(0, head, file.path)), dialect, file.path, source.limits)[1]
 
 
-def cut_header(body: text.Body, dialect: Dialect, path: str) -> tuple[text.Body, tuple[str, ...]]:
+def cut_header(body: text.Body, dialect: Dialect, path: str, limits: Limits) -> tuple[text.Body, tuple[str, ...]]:
     """Cuts the first record off a file's first body and returns the rest, and the cells.
 
     Raises:
-      DataError: no name, or no UTF-8, in the header; a name twice.
+      DataError: no name, or no UTF-8, in the header; a name twice; too many names, or too long a one.
     """
     start, end = _first_record(body.data, dialect)
     record = body.data[start:end].rstrip(b"\r\n")
@@ -184,10 +225,13 @@ def cut_header(body: text.Body, dialect: Dialect, path: str) -> tuple[text.Body,
     names = tuple(split_cells(record, dialect))
     if not names:
         raise DataError(f"{path}: found no header, expected one. Name the columns with 'header: false' and 'columns'.")
+    if len(names) > limits.columns:
+        raise DataError(f"{path}, line 1: {exceeded(limits, 'columns', f'{len(names):,} columns')}")
+    known: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
-        if names.index(name) != number - 1:
+        if known.setdefault(name, number) != number:
             raise DataError(
-                f"{path}, line 1: found the column name '{name}' twice, as columns {names.index(name) + 1} and {number}; "
+                f"{path}, line 1: found the column name '{bad_rows.clip(name)}' twice, as columns {known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
@@ -241,9 +285,10 @@ def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.Chu
     if type_ == pa.int64():
         return pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
     for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
-        if not -(1 << 63) <= int(long) < 1 << 63:
+        # Python refuses to read thousands of digits; so many are beyond int64, whatever they are, but for leading zeros.
+        if len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63:
             raise DataError(
-                f"{file.path}, column '{name}': found the integer {long.strip()}, expected none beyond int64. "
+                f"{file.path}, column '{name}': found the integer {bad_rows.clip(long.strip(), 100)}, expected none beyond int64. "
                 f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to round it."
             )
     return type_

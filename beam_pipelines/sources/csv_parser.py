@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import heapq
 import io
 from collections.abc import Iterator, Mapping
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, csv_ranges
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect, Positions
+from beam_pipelines.sources.text import BYTE_ORDER_MARK
 
 # What is parsed stays in the processor's cache until it is converted: a quarter quicker than a whole range at once
 # (benchmarks/bench_stages.py).
@@ -86,7 +89,7 @@ class CsvParser:
                 raise pa.ArrowInvalid("a number beyond the range of its type")
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | tuple[int, int, str, str]]:
-        """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason)."""
+        """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason). Bad ones come in order."""
         badly_closed = csv_ranges.badly_closed(data, toggles, self.dialect)
         if not len(badly_closed):
             try:
@@ -95,23 +98,37 @@ class CsvParser:
             except bad_rows.ERRORS:
                 pass
         starts, ends = csv_ranges.record_spans(data, toggles)
-        bad_numbers = np.unique(np.searchsorted(starts, badly_closed, side="right") - 1)
+        is_closed = np.zeros(len(starts), bool)
+        is_closed[np.searchsorted(starts, badly_closed, side="right") - 1] = True
+        is_bad = is_closed | (csv_ranges.count_cells(data, toggles, starts, self.dialect) != len(self.names))
+        # Of all rows, or many, the number of cells may be wrong: those are found without parsing them one by one.
+        bad = (
+            (start, (start, end, *self._explain(data[start:end].rstrip(b"\r\n"), closed, None)))
+            for start, end, closed in zip(
+                starts[is_bad].tolist(), ends[is_bad].tolist(), is_closed[is_bad].tolist(), strict=True
+            )
+        )
+        for _, found in heapq.merge(bad, self._sift_types(data, starts[~is_bad], ends[~is_bad]), key=itemgetter(0)):
+            yield found
 
-        def attempt(start: int, end: int) -> pa.RecordBatch:
-            if np.searchsorted(bad_numbers, start) != np.searchsorted(bad_numbers, end):
-                raise pa.ArrowInvalid("text after a closing quote")
-            return self.parse(data[starts[start] : ends[end - 1]])
-
-        for found in bad_rows.sift(attempt, 0, len(starts)):
+    def _sift_types(
+        self, data: bytes, starts: Positions, ends: Positions
+    ) -> Iterator[tuple[int, pa.RecordBatch | tuple[int, int, str, str]]]:
+        """Parses records with the right number of cells; yields where each finding begins, and the finding as ``sift`` does."""
+        spans = map(slice, starts.tolist(), ends.tolist())
+        records = b"".join(map(memoryview(data).__getitem__, spans))
+        edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
+        place = 0
+        for found in bad_rows.sift(lambda start, end: self.parse(records[edges[start] : edges[end]]), 0, len(starts)):
             if isinstance(found, BadRow):
                 start, end = int(starts[found.number]), int(ends[found.number])
-                record = data[start:end].rstrip(b"\r\n")
-                closed = np.searchsorted(bad_numbers, found.number) != np.searchsorted(bad_numbers, found.number + 1)
-                yield start, end, *self._explain(record, bool(closed), found.error)
+                yield start, (start, end, *self._explain(data[start:end].rstrip(b"\r\n"), False, found.error))
+                place = found.number + 1
             else:
-                yield found
+                yield int(starts[place]), found
+                place += found.num_rows
 
-    def _explain(self, record: bytes, badly_closed: bool, error: Exception) -> tuple[str, str]:
+    def _explain(self, record: bytes, badly_closed: bool, error: Exception | None) -> tuple[str, str]:
         """Returns the column and what is wrong with a record that does not parse."""
         if badly_closed:
             quote = chr(self.dialect.quote or 0)
@@ -181,6 +198,9 @@ def read_table(
     """
     if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
         return pa.schema([(name, (types or {}).get(name, pa.null())) for name in wanted]).empty_table()
+    # pyarrow would skip a mark, or miss the rest of one, wherever in a file these records lie.
+    if BYTE_ORDER_MARK.startswith(data[:3]):
+        data = BYTE_ORDER_MARK + data
     return pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
@@ -203,6 +223,8 @@ def read_table(
 
 def split_cells(record: bytes, dialect: Dialect) -> list[str]:
     """Splits one record with Python's csv module, for headers and messages; bytes that are not UTF-8 show as escapes."""
+    # Python's own limit of a cell is one for the whole process and knows no recipe.
+    csv.field_size_limit(max(csv.field_size_limit(), len(record)))
     text = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
     if dialect.quote is None:
         reader = csv.reader(text, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None)

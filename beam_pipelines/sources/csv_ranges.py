@@ -12,6 +12,7 @@ enough. Inside quotes, two quotes are one plain quote, and a single one closes.
 
 from __future__ import annotations
 
+import array
 from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
@@ -19,13 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import MIB
 
 # States between two bytes. CLOSED: just after a quote that closed a cell, or is the first half of a doubled quote.
 OUTSIDE, CLOSED, INSIDE = 0, 1, 2
 NEWLINE, RETURN = 10, 13
-# A longer record is taken for a quote that is never closed, and for more than a worker should hold.
-MAX_RECORD_BYTES = 64 * MIB
 _LOOK_AHEAD_BYTES = 64 * 1024
 
 Positions = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def _without_stray(text: Bytes, quotes: Positions, state: int, previous: int, di
     after a quote that closed, of which it makes a doubled one. The first that is not is stray; so are those that touch it.
     After them the turns start again.
     """
-    stray: list[int] = []
+    stray = array.array("q")
     cannot_open: dict[int, Positions] = {}
     number = 1 if state == INSIDE else 0
     while True:
@@ -73,7 +73,7 @@ def _without_stray(text: Bytes, quotes: Positions, state: int, previous: int, di
             cannot_open[turn] = 2 * np.flatnonzero(~_can_open(text, quotes[turn::2], state, previous, dialect)) + turn
         found = int(cannot_open[turn].searchsorted(number))
         if found == len(cannot_open[turn]):
-            return np.delete(quotes, stray) if stray else quotes
+            return np.delete(quotes, np.frombuffer(stray, np.int64)) if stray else quotes
         number = int(cannot_open[turn][found])
         stray.append(number)
         number += 1
@@ -123,7 +123,9 @@ def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:
     return bytes(states)
 
 
-def record_start(file: BinaryIO, path: str, position: int, size: int, state: int, dialect: Dialect) -> int:
+def record_start(
+    file: BinaryIO, path: str, position: int, size: int, state: int, dialect: Dialect, limits: Limits
+) -> int:
     """Returns the first byte at or after ``position`` at which a record begins: after a newline outside quotes.
 
     A carriage return alone ends a record, too, but no range: such files are read as one.
@@ -135,9 +137,10 @@ def record_start(file: BinaryIO, path: str, position: int, size: int, state: int
       size: size of the file; returned if no record begins any more.
       state: state of the automaton before ``position``.
       dialect: delimiter and quote.
+      limits: of the recipe.
 
     Raises:
-      DataError: the record before goes on for more than ``MAX_RECORD_BYTES``.
+      DataError: the record before goes on for longer than the limit.
     """
     if position == 0 or position >= size:
         return min(position, size)
@@ -153,18 +156,46 @@ def record_start(file: BinaryIO, path: str, position: int, size: int, state: int
             return begin + newline + 1
         state, previous, begin = state_after(data, state, toggles), data[-1], begin + len(data)
         length = min(length * 2, 4 * MIB)
-        if begin - position > MAX_RECORD_BYTES:
-            raise DataError(endless_record(path, f"around byte {position:,}"))
+        if begin - position > limits.line_bytes:
+            raise DataError(f"{path}, around byte {position:,}: {endless_record(limits)}")
     return size
 
 
-def endless_record(path: str, position: str) -> str:
-    """Returns the message for a record that does not end."""
+def endless_record(limits: Limits) -> str:
+    """Returns the message, without its place, for a record that does not end."""
     return (
-        f"{path}, {position}: found a record of more than {MAX_RECORD_BYTES // MIB} MiB, expected a newline outside "
-        "quotes. A quote that is opened and never closed does this: close it, or set 'quote' of the source "
-        "('quote: \"\"' turns quoting off)."
+        f"{exceeded(limits, 'line_bytes', f'a record of more than {limits.line_bytes:,} bytes')} A quote that is opened and never closed does this, "
+        "too: close it, or set 'quote' of the source ('quote: \"\"' turns quoting off)."
     )
+
+
+def long_record(data: bytes, toggles: Positions, most: int) -> int:
+    """Returns where the first record of more than ``most`` bytes begins, its end not counted, or -1.
+
+    Looks at one line end for each ``most`` bytes or so, not at all of them.
+
+    Args:
+      data: whole records.
+      toggles: the quotes in them that open or close.
+      most: bytes.
+    """
+    start, end = 0, len(data)
+    while end - start > most:
+        newline = _last_end(data, toggles, start, start + most + 1)
+        if newline < 0:
+            return start
+        start = newline + 1
+    return -1
+
+
+def _last_end(data: bytes, toggles: Positions, start: int, end: int) -> int:
+    """Returns the last line end outside quotes in data[start:end], or -1."""
+    while (found := max(data.rfind(b"\n", start, end), data.rfind(b"\r", start, end))) >= 0:
+        before = int(np.searchsorted(toggles, found))
+        if before % 2 == 0:
+            return found
+        end = int(toggles[before - 1])
+    return -1
 
 
 def first_newline(data: bytes, state: int, toggles: Positions) -> int:
@@ -210,6 +241,26 @@ def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]
     first = text[np.minimum(starts, len(text) - 1)] if len(text) else np.empty(0, np.uint8)
     kept = (ends > starts) & (first != NEWLINE) & (first != RETURN) if len(text) else np.zeros(len(ends), bool)
     return starts[kept], ends[kept]
+
+
+def count_cells(data: bytes, toggles: Positions, starts: Positions, dialect: Dialect) -> Positions:
+    """Returns how many cells each record has: one more than delimiters outside quotes.
+
+    Args:
+      data: whole records.
+      toggles: the quotes in them that open or close.
+      starts: where the records begin, as ``record_spans`` finds them.
+      dialect: delimiter and quote.
+    """
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    is_delimiter = np.frombuffer(data, np.uint8) == dialect.delimiter
+    if len(toggles):
+        turns = np.zeros(len(data), np.uint8)
+        turns[toggles] = 1
+        is_delimiter &= np.cumsum(turns, dtype=np.uint8) & 1 == 0  # whole turns of 256 change nothing
+    counts: Positions = np.add.reduceat(is_delimiter, starts, dtype=np.int64) + 1
+    return counts
 
 
 def badly_closed(data: bytes, toggles: Positions, dialect: Dialect) -> Positions:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import google_crc32c
 import pyarrow as pa
 
 from beam_pipelines import files
+from beam_pipelines.errors import DataError, mask
 from beam_pipelines.plan import FileInfo, SourcePlan
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(FileInfo))
@@ -28,6 +29,9 @@ class StoredFiles(Sequence[FileInfo]):
     path: str
     length: int
 
+    def __iter__(self) -> Iterator[FileInfo]:
+        return iter(self[:])
+
     def __len__(self) -> int:
         return self.length
 
@@ -42,14 +46,40 @@ def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
     """Returns the plan of a source with its list of files in a file in a folder; of one without small files, as it is."""
     if not plan.ranges or plan.ranges[0].members == (0, 0):
         return plan
-    table = pa.table({name: [getattr(file, name) for file in plan.files] for name in _FIELDS})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    data = sink.getvalue().to_pybytes()
+    data = files_to_bytes(plan.files)
     path = files.join(folder, f"files-{google_crc32c.value(data):08x}-{len(data)}.arrow")
     files.write_bytes(path, data)
     return dataclasses.replace(plan, files=StoredFiles(path, len(plan.files)))
+
+
+def masked_to_bytes(listed: Sequence[FileInfo]) -> bytes:
+    """Returns a list of files as an Arrow file that may leave us."""
+    if mask(listed[0].path) == listed[0].path:  # what is secret stands in the recipe, and so in all paths
+        return files_to_bytes(listed)
+    return files_to_bytes([dataclasses.replace(file, path=mask(file.path)) for file in listed[:]])
+
+
+def files_to_bytes(listed: Sequence[FileInfo]) -> bytes:
+    """Returns a list of files as an Arrow file, whose paths open them."""
+    if isinstance(listed, StoredFiles):
+        return files.read_bytes(listed.path)
+    table = pa.table({name: [getattr(file, name) for file in listed] for name in _FIELDS})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def files_from_bytes(data: bytes, path: str) -> tuple[FileInfo, ...]:
+    """Returns a list of files from the content of an Arrow file.
+
+    Raises:
+      DataError: the file is damaged; names it by ``path``.
+    """
+    try:
+        return _infos(pa.ipc.open_file(pa.BufferReader(data)).read_all())
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{path}: found no list of files ({error}). Convert again with --overwrite.") from error
 
 
 @functools.lru_cache(maxsize=4)

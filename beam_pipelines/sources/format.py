@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from beam_pipelines.columns import concat_batches
-from beam_pipelines.errors import Problem
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import exceeded
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan, SparseColumns
 from beam_pipelines.recipe import MIB, Source
@@ -96,6 +97,12 @@ class Format(Protocol):
 def problem(source: Source, key: str, message: str) -> Problem:
     """Returns a problem with one option of a source."""
     return Problem(("sources", source.name, key), message)
+
+
+def check_columns(source: Source, path: str, number: int) -> None:
+    """Raises ``DataError`` if a file has more columns than the limit."""
+    if number > source.limits.columns:
+        raise DataError(f"{path}: {exceeded(source.limits, 'columns', f'{number:,} columns')}")
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

@@ -50,7 +50,9 @@ class Idx:
         # Files with labels that the path matches too are no rows of their own.
         beside = {_label_path_by_name(file.path) for file in files} if source.idx.labels is None else set()
         arrays = tuple(file for file in files if file.path not in beside)
-        headers = [read_header(file.path, compression_of(source, file.path), file.size_bytes) for file in arrays]
+        headers = [
+            read_header(file.path, compression_of(source, file.path), source.limits, file.size_bytes) for file in arrays
+        ]
         first = headers[0]
         for file, header in zip(arrays, headers, strict=True):
             if (header.code, header.dims[1:]) != (first.code, first.dims[1:]):
@@ -72,7 +74,7 @@ class Idx:
         """Reads one range; see ``Format``."""
         source, path = plan.source, range_.file.path
         compression = compression_of(source, path)
-        header = read_header(path, compression, range_.file.size_bytes)
+        header = read_header(path, compression, source.limits, range_.file.size_bytes)
         form, classes = _form(source, header), _classes(source, header)
         first, end = _items_of(range_, header) if compression == "none" else (0, header.dims[0])
         ids: npt.NDArray[np.int64] | None = None
@@ -81,7 +83,7 @@ class Idx:
         crc32c = 0
         # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
         step = max(1, PIECE_BYTES // (8 * header.values))
-        for start, numbers in enumerate(read_items(path, compression, header, first, end, step)):
+        for start, numbers in enumerate(read_items(path, compression, source.limits, header, first, end, step)):
             row = start * step
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
             columns = _columns(numbers, header, form, plan.schema.names)
@@ -94,6 +96,12 @@ class Idx:
         if ids is not None:
             crc32c = google_crc32c.extend(crc32c, ids.tobytes())
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+
+    def first_item(self, source: Source, range_: Range) -> int:
+        """Returns the number of a range's first item in its file, from 0."""
+        compression = compression_of(source, range_.file.path)
+        header = read_header(range_.file.path, compression, source.limits, range_.file.size_bytes)
+        return _items_of(range_, header)[0] if compression == "none" else 0
 
 
 def _items_of(range_: Range, header: Header) -> tuple[int, int]:
@@ -244,7 +252,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[He
 
 
 def _label_header(source: Source, path: str) -> Header:
-    header = read_header(path, compression_of(source, path))
+    header = read_header(path, compression_of(source, path), source.limits)
     if len(header.dims) != 1 or header.dtype.kind == "f":
         raise DataError(
             f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', or read the file as a source of its own."
@@ -257,5 +265,5 @@ def _read_labels(source: Source, path: str, first: int, end: int) -> npt.NDArray
     header = _label_header(source, path)
     if header.dims[0] < end:
         raise DataError(f"{path}: found {header.dims[0]:,} labels, expected at least {end:,}. Run again.")
-    blocks = read_items(path, compression_of(source, path), header, first, end, max(1, end - first))
+    blocks = read_items(path, compression_of(source, path), source.limits, header, first, end, max(1, end - first))
     return np.concatenate([np.empty((0, 1), np.int64), *blocks]).astype(np.int64).ravel()

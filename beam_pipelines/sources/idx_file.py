@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import MIB
 from beam_pipelines.sources.compression import Readable, decompressed
 
 _DTYPE_FOR_CODE = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _NAME_FOR_CODE = {0x08: "ubyte", 0x09: "byte", 0x0B: "short", 0x0C: "int", 0x0D: "float", 0x0E: "double"}
-MAX_ITEM_BYTES = 64 * MIB
 
 
 class Header(NamedTuple):
@@ -66,18 +66,19 @@ class Header(NamedTuple):
         return f"{_NAME_FOR_CODE[self.code]} {shape}"
 
 
-def read_header(path: str, compression: str, file_bytes: int | None = None) -> Header:
+def read_header(path: str, compression: str, limits: Limits, file_bytes: int | None = None) -> Header:
     """Reads a header.
 
     Args:
       path: of the file.
       compression: of the file.
+      limits: of the recipe.
       file_bytes: size of the file, which is compared with the header's if it is not compressed; ``None`` compares nothing.
 
     Raises:
       DataError: it is no header, or that of a shorter or longer file.
     """
-    with _opened(path, compression) as file:
+    with _opened(path, compression, limits) as file:
         start = _read(file, 4)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _DTYPE_FOR_CODE or not start[3]:
             hint = (
@@ -92,10 +93,10 @@ def read_header(path: str, compression: str, file_bytes: int | None = None) -> H
     if len(sizes) < 4 * start[3]:
         raise DataError(f"{path}: found a header that is cut off, expected {start[3]} dimensions. Get the file again.")
     header = Header(start[2], struct.unpack(f">{start[3]}I", sizes))
-    if not 0 < header.item_bytes <= MAX_ITEM_BYTES:
-        raise DataError(
-            f"{path}: found {header}, {header.item_bytes:,} bytes an item, expected 1 to {MAX_ITEM_BYTES:,}. Get the file again."
-        )
+    if not header.item_bytes:
+        raise DataError(f"{path}: found {header}, items without a number, expected numbers. Get the file again.")
+    if header.item_bytes > limits.cell_bytes:
+        raise DataError(f"{path}: {exceeded(limits, 'cell_bytes', f'{header}, {header.item_bytes:,} bytes an item')}")
     if compression == "none" and file_bytes not in (None, header.file_bytes):
         raise DataError(
             f"{path}: found {file_bytes:,} bytes, expected {header.file_bytes:,} of {header} as its header says. Get the file again."
@@ -104,14 +105,14 @@ def read_header(path: str, compression: str, file_bytes: int | None = None) -> H
 
 
 def read_items(
-    path: str, compression: str, header: Header, first: int, end: int, step: int
+    path: str, compression: str, limits: Limits, header: Header, first: int, end: int, step: int
 ) -> Iterator[npt.NDArray[Any]]:
     """Yields items [first, end), at most ``step`` at a time, as numbers [n, values] of the header's type.
 
     Raises:
-      DataError: the file ends too early, or a compressed one too late.
+      DataError: the file ends too early or too late.
     """
-    with _opened(path, compression) as file:
+    with _opened(path, compression, limits) as file:
         _skip(file, path, compression, header, first)
         for start in range(first, end, step):
             wanted = min(step, end - start)
@@ -119,7 +120,7 @@ def read_items(
             if len(data) < wanted * header.item_bytes:
                 raise _too_short(path, header, start + len(data) // header.item_bytes)
             yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
-        if compression != "none" and end == header.dims[0] and file.read(1):
+        if end == header.dims[0] and file.read(1):
             raise DataError(
                 f"{path}: found more than the {header.file_bytes:,} bytes of {header} that its header says, expected no more. "
                 "Get the file again."
@@ -154,10 +155,10 @@ def _read(file: Readable, size: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened(path: str, compression: str) -> Iterator[Readable]:
+def _opened(path: str, compression: str, limits: Limits) -> Iterator[Readable]:
     with files.open_read(path) as file:
         try:
-            yield decompressed(file, compression)
+            yield decompressed(file, path, compression, limits)
         except OSError as error:
             raise DataError(
                 f"{path}: found damaged {compression} data, expected a whole file: {error}. "

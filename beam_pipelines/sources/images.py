@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import ImageOptions, Source
@@ -97,10 +98,11 @@ class Images:
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
         for file in plan.files[slice(*range_.members)]:
+            _check_size(file, plan.source.limits)
             data = files.read_bytes(file.path)
             crc = google_crc32c.extend(crc, data)
             try:
-                data, look = _look_at(data, plan.source.image)
+                data, look = _look_at(data, plan.source.image, plan.source.limits)
             except PictureError as error:
                 bad = Rejected(plan.source.name, file.path, "", "", str(error), "")
                 if not reject:
@@ -117,8 +119,14 @@ class Images:
         yield Rows(_batch(plan, rows), tuple(rejected), crc)
 
 
-def _look_at(data: bytes, options: ImageOptions) -> tuple[bytes, pictures.Look]:
-    return pictures.convert(data, options) if options.changes else (data, pictures.probe(data, options.max_pixels))
+def _check_size(file: FileInfo, limits: Limits) -> None:
+    """Raises ``DataError`` if a file is larger than a value may be, before it is read."""
+    if file.size_bytes > limits.cell_bytes:
+        raise DataError(f"{file.path}: {exceeded(limits, 'cell_bytes', f'an image file of {file.size_bytes:,} bytes')}")
+
+
+def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, pictures.Look]:
+    return pictures.convert(data, options, limits) if options.changes else (data, pictures.probe(data, limits))
 
 
 def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:

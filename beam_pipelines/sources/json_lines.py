@@ -24,11 +24,15 @@ from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+from beam_pipelines.sources.json_depth import check_depth
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
+# What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and crashes if it is the first that it infers from.
+_NULL_LINES = (re.compile(rb"\A[ \t\r\n]*n"), re.compile(rb"\n[ \t\r]*n"), re.compile(rb"\r[ \t]*n"))
 # Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
 _MAX_RUNS = 1_000
 _NO_QUOTES = np.empty(0, np.int64)
+_IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 
 class JsonLines:
@@ -54,6 +58,8 @@ class JsonLines:
         seen: dict[str, Shape | None] = {}
         for sampled in inference.sample_rounds(source, files):
             for file, body in text.sample_bodies(source, sampled, text.LINES):
+                text.check_lines(source, file, body)
+                check_depth(source, file, body)
                 runs = _runs(body.data)
                 if runs is None:
                     raise _contradiction(source, file, body)
@@ -68,6 +74,13 @@ class JsonLines:
                 break
         if not rows:
             raise wrong or DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
+        if not nested_types:
+            raise DataError(
+                f"{files[0].path}: found objects without fields, expected some. Check 'path' of the source."
+            )
+        # Lines that lost to others of another type have no say in the shape either.
+        seen = {name: seen[name] for name, type_ in nested_types.items() if name in seen and shapes.depth(type_) > 1}
         contents = tables.contents_of(source, [(files[0], schema)], seen)
         return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
 
@@ -166,7 +179,7 @@ def _contradiction(source: Source, file: FileInfo, body: text.Body) -> DataError
 
 def _plain(error: Exception) -> str:
     """Returns the parser's own words, without its row number, which counts from another place."""
-    words = re.sub(r"\s+in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(".")
+    words = re.sub(r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(". ")
     return re.sub(r"Column\(/?(.*?)\)", lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'", words)
 
 
@@ -180,7 +193,7 @@ def _check_integers(file: FileInfo, body: text.Body, name: str) -> None:
         for value in values:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise DataError(
-                    f"{file.path}, column '{name}': found the integer {value}, expected none beyond int64. "
+                    f"{file.path}, column '{name}': found the integer {bad_rows.clip(str(value), 100)}, expected none beyond int64. "
                     f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
                 )
 
@@ -192,6 +205,8 @@ def _values(value: Any, name: str) -> Iterator[Any]:
             yield from _values(item, name)
     elif name == "":
         yield value
+    elif value is None:
+        yield None
     elif isinstance(value, dict):
         for key, item in value.items():
             if name == key or name.startswith(f"{key}."):
@@ -208,6 +223,10 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
         return pa.schema([]).empty_table()
     if not text.is_utf8(data):  # the parser would take them as they are
         raise pa.ArrowInvalid("bytes that are not UTF-8")
+    if data.startswith(text.BYTE_ORDER_MARK):  # the parser would skip one, wherever in a file these lines lie
+        raise pa.ArrowInvalid("a byte order mark within the file")
+    if any(pattern.search(data) for pattern in _NULL_LINES):
+        raise pa.ArrowInvalid("null in the place of an object")
     table = pa_json.read_json(
         pa.BufferReader(data),
         read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
@@ -215,6 +234,10 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
             explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=unexpected
         ),
     )
+    try:
+        table.validate()
+    except pa.ArrowInvalid as error:  # pyarrow forgets the fields of a null among objects if all are null
+        raise pa.ArrowInvalid("a null inside a list") from error
     if table.num_rows != _count_lines(data):
         raise pa.ArrowInvalid("a line that is not exactly one object")
     return table
@@ -230,7 +253,9 @@ def _count_lines(data: bytes) -> int:
 def _lines(data: bytes) -> tuple[csv_ranges.Positions, csv_ranges.Positions]:
     """Returns where the lines that are not blank begin and end."""
     starts, ends = csv_ranges.record_spans(data, _NO_QUOTES)
-    filled = [bool(data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    if not len(starts):
+        return starts, ends
+    filled = np.add.reduceat(_IS_FILLED[np.frombuffer(data, np.uint8)], starts, dtype=np.int64) > 0
     return starts[filled], ends[filled]
 
 
@@ -255,10 +280,12 @@ def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
 def _read_body(
     plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    text.check_lines(plan.source, file, body)
     try:
         return _read_lines(body.data, plan), ()
     except bad_rows.ERRORS:
-        pass
+        # With the plan's types the parser goes no deeper than they do. What looks for the bad row does.
+        check_depth(plan.source, file, body)
     lines = text.LineNumbers(plan.source, file, body)
     starts, ends = _lines(body.data)
     good: list[pa.RecordBatch] = []
@@ -287,7 +314,7 @@ def _explain(line: bytes, plan: SourcePlan, error: Exception) -> tuple[str, str]
     if not text.is_utf8(line):
         return "", "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the file to UTF-8."
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode())
     except ValueError as wrong:
         return "", f"found text that is not JSON ({wrong}), expected one object a line. Mend the line."
     if not isinstance(value, dict):

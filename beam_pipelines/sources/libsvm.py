@@ -69,7 +69,8 @@ class Libsvm:
         """Finds the label's type, and whether there are queries; see ``Format``."""
         rows, has_fractions, has_qid = 0, False, QID in source.types
         for sampled in inference.sample_rounds(source, files):
-            for _, body in text.sample_bodies(source, sampled, text.LINES):
+            for file, body in text.sample_bodies(source, sampled, text.LINES):
+                text.check_lines(source, file, body)
                 tokens = tokenise(body.data)
                 labels, _ = tokens.texts(tokens.first)
                 rows += len(labels)
@@ -120,6 +121,7 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
 def _read_body(
     plan: SourcePlan, layout: Layout, file: FileInfo, body: text.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    text.check_lines(plan.source, file, body)
     names = plan.schema.names
     try:
         return parse_lines(body.data, layout).select(names), ()

@@ -24,6 +24,7 @@ INTEGER = r"^[+-]?[0-9]+$"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _INDEX = r"^-?[0-9]+$"
 _MOST = (1 << 63) - 1
+_MOST_DIGITS = 4_000
 
 _NEWLINE, _RETURN, _BLANK, _HASH = b"\n\r #"
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
@@ -145,7 +146,9 @@ def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integ
     """Returns the text with blanks in the place of comments."""
     if b"#" not in data:
         return data
-    hashes = np.flatnonzero(text == _HASH)
+    is_hash = text == _HASH
+    is_hash[1:] &= text[:-1] != _HASH  # a row of them is one
+    hashes = np.flatnonzero(is_hash)
     ends = line_ends[np.searchsorted(line_ends, hashes)]
     begins = np.concatenate([np.ones(1, np.bool_), ends[1:] != ends[:-1]])  # the first one of its line
     depth = np.zeros(len(text) + 1, np.int8)
@@ -362,7 +365,8 @@ def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
 
 
 def _is_integer(text: str, pattern: str) -> bool:
-    return bool(re.match(pattern, text)) and -_MOST - 1 <= int(text) <= _MOST
+    # Python refuses to read thousands of digits.
+    return bool(re.match(pattern, text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
 
 
 def _float32(text: str) -> Any:

@@ -78,6 +78,7 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
 def _read_body(
     plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    text.check_lines(plan.source, file, body)
     lines, starts = split_lines(body.data)
     numbers = text.LineNumbers(plan.source, file, body)
     good: list[pa.RecordBatch] = []

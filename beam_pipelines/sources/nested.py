@@ -17,6 +17,15 @@ def is_list(type_: pa.DataType) -> bool:
     return bool(types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_))
 
 
+def levels(fields: Iterable[pa.Field]) -> int:
+    """Returns how deep nested fields are: 1 of scalars. Does not call itself, however deep that is."""
+    depth, types = 0, [field.type for field in fields]
+    while types:
+        depth += 1
+        types = [type_.field(number).type for type_ in types for number in range(type_.num_fields)]
+    return depth
+
+
 def flatten_fields(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[pa.Field]:
     """Yields the flat columns of nested ones, in order."""
     for field in fields:
@@ -36,7 +45,8 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         for field, child in zip(array.type, array.flatten(), strict=True):
             yield from flatten_array(f"{name}.{field.name}", child)
     elif is_list(array.type) and pa.types.is_struct(array.type.value_type):
-        lists = array.cast(pa.list_(array.type.value_type))
+        # A cast that is not needed may forget the fields of null structs, if they are all null.
+        lists = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
         # `values` and `offsets` disregard the slice alike: offsets point into the whole of values.
         for child_name, child in flatten_array(name, lists.values):
             yield child_name, pa.ListArray.from_arrays(lists.offsets, child, mask=_nulls(lists))

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from beam_pipelines import files
 from beam_pipelines.columns import Shape
 from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
-from beam_pipelines.recipe import Source
+from beam_pipelines.recipe import MIB, Source
 from beam_pipelines.sources import inference, nested, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
@@ -22,6 +23,11 @@ from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents,
 
 # Rows of each sampled file from which the shapes of nested lists are found.
 SAMPLE_ROWS = 1000
+
+
+# Of row groups of more than this, uncompressed, so much is in memory at a time, over all columns: Arrow would hold all of one.
+_BUFFERED_BYTES = 128 * MIB
+_LEAST_BUFFER_BYTES = 64 << 10
 
 
 class Parquet:
@@ -48,6 +54,7 @@ class Parquet:
         for sampled in inference.sample_rounds(source, files):
             for file in sampled:
                 with _opened(file.path) as (_, parquet):
+                    tables.check_schema(source, file.path, parquet.schema_arrow)
                     schemas.append((file, parquet.schema_arrow))
                     rows += parquet.metadata.num_rows
                     if wanted := shapes.open_columns(source, parquet.schema_arrow):
@@ -69,6 +76,7 @@ class Parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 if range_.start <= first_byte(group) < range_.end:
+                    _check_ratio(plan.source, range_.file, group, number)
                     for batch in parquet.iter_batches(_batch_rows(group), [number], wanted, use_threads=False):
                         yield from tables.rows_of(batch, plan, range_.file, row, reject)
                         row += batch.num_rows
@@ -89,7 +97,8 @@ def no_compression(source: Source, name: str) -> list[Problem]:
 def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
     with files.open_read(path) as file:
         try:
-            yield file, pq.ParquetFile(file, pre_buffer=False)
+            metadata = pq.read_metadata(file)
+            yield file, pq.ParquetFile(file, metadata=metadata, buffer_size=_buffer_bytes(metadata), pre_buffer=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise DataError(
                 f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file again, or set 'format'."
@@ -109,6 +118,23 @@ def first_byte(group: Any) -> int:
         min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset) for column in columns
     )
     return int(min(offsets))
+
+
+def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> None:
+    """Raises ``DataError`` if a column of a row group grows beyond the limit when it is decompressed, by what the file says of itself."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        sizes = (column.total_compressed_size, column.total_uncompressed_size)
+        if exceeds_ratio(source.limits, *sizes):
+            where = f"{file.path}, row group {number}, column '{column.path_in_schema}'"
+            raise DataError(f"{where}: {ratio_exceeded(source.limits, *sizes)}")
+
+
+def _buffer_bytes(metadata: Any) -> int:
+    """Returns how much of a column of a row group is read at a time: all of it (0), unless the groups are large."""
+    sizes = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    is_large = max(sizes, default=0) > _BUFFERED_BYTES
+    return max(_LEAST_BUFFER_BYTES, _BUFFERED_BYTES // max(1, metadata.num_columns)) if is_large else 0
 
 
 def _batch_rows(group: Any) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import ImageOptions
 from beam_pipelines.sources.png import encode_pngs
 
@@ -51,22 +52,22 @@ class Look(NamedTuple):
     channels: int
 
 
-def probe(data: bytes, max_pixels: int = ImageOptions.max_pixels) -> Look:
+def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
     """Returns what an image is, after decoding all of it (of an animation, the first frame).
 
     A JPEG is decoded at an eighth of its size: a quarter of the time, and truncation shows all the same.
 
     Raises:
-      PictureError: no image of a known format, one that does not decode, or one of more than ``max_pixels``.
+      PictureError: no image of a known format, one that does not decode, or one of more pixels than ``limits`` allow.
     """
-    with _opened(data, max_pixels) as image:
+    with _opened(data, limits) as image:
         look = _look(image)
         image.draft("L", (max(1, look.width // _SMALLEST_SCALE), max(1, look.height // _SMALLEST_SCALE)))
         image.load()
     return look
 
 
-def convert(data: bytes, options: ImageOptions) -> tuple[bytes, Look]:
+def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tuple[bytes, Look]:  # noqa: B008 (it is frozen)
     """Decodes an image, turns it upright, resizes and converts it, and encodes it again.
 
     Returns:
@@ -75,14 +76,14 @@ def convert(data: bytes, options: ImageOptions) -> tuple[bytes, Look]:
     Raises:
       PictureError: as of ``probe``.
     """
-    with _opened(data, options.max_pixels) as image:
+    with _opened(data, limits) as image:
         look = _look(image)
         format_ = options.format or ("jpeg" if look.format == "jpeg" else "png")
         mode = _target_mode(look, format_, options.mode)
         size = options.resize or (look.height, look.width)
         is_upright = image.getexif().get(_ORIENTATION, 1) == 1
         if (format_, *size, _CHANNELS[mode]) == look and is_upright and image.mode in _CHANNELS:
-            return data, probe(data, options.max_pixels)
+            return data, probe(data, limits)
         if options.resize:
             # At least twice the size in both directions, so that what is left to do is smooth.
             image.draft(None, (2 * max(size), 2 * max(size)))
@@ -94,13 +95,13 @@ def convert(data: bytes, options: ImageOptions) -> tuple[bytes, Look]:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
     """Opens an image, of which only the header is read, and turns whatever goes wrong inside into ``PictureError``."""
     try:
         width, height = _webp_size(data) or (0, 0)
-        _check_pixels(width, height, max_pixels)
+        _check_pixels(width, height, limits)
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "BMP", "GIF", "WEBP")) as image:
-            _check_pixels(image.width, image.height, max_pixels)
+            _check_pixels(image.width, image.height, limits)
             if image.format != "PNG":
                 yield image
                 return
@@ -120,12 +121,9 @@ def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
         ) from error
 
 
-def _check_pixels(width: int, height: int, max_pixels: int) -> None:
-    if width * height > max_pixels:
-        raise PictureError(
-            f"found {width:,} × {height:,} pixels, expected at most {max_pixels:,} in all. Raise 'max_pixels' of the source's 'image' if "
-            "the file is to be trusted."
-        )
+def _check_pixels(width: int, height: int, limits: Limits) -> None:
+    if width * height > limits.image_pixels:
+        raise PictureError(exceeded(limits, "image_pixels", f"{width:,} × {height:,} pixels"))
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:

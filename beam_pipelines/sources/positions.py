@@ -11,19 +11,26 @@ import pyarrow.parquet as pq
 from beam_pipelines import files
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import Range, SourcePlan
-from beam_pipelines.sources import FORMATS, csv_ranges, text
+from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS, csv_ranges, text
 from beam_pipelines.sources.bad_rows import clip
+from beam_pipelines.sources.cifar import Cifar
 from beam_pipelines.sources.csv import Csv, cut_header
 from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Positions
 from beam_pipelines.sources.format import QuoteStates
+from beam_pipelines.sources.idx import Idx
 from beam_pipelines.sources.json_lines import JsonLines
+from beam_pipelines.sources.libsvm import Libsvm
+from beam_pipelines.sources.libsvm_lines import tokenise
+from beam_pipelines.sources.lines import Lines, split_lines
 from beam_pipelines.sources.parquet import Parquet, first_byte
+from beam_pipelines.sources.raw_records import RawRecords
 from beam_pipelines.sources.tfrecord import TFRecord
 
 
 class Position(NamedTuple):
-    """Where a row is: ``line 48112``, or ``row 17`` where there are no lines; and its text, if it has one."""
+    """Where a row is: its file; ``line 48112``, ``row 17`` where there are no lines, empty where the file is the row; its text, if it has one."""
 
+    file: str
     place: str
     text: str
 
@@ -41,14 +48,29 @@ def positions_of(
       rows: numbers of rows that could, within the range, from 0, ascending.
     """
     format_ = FORMATS[plan.format]
-    left_out = {bad.position for bad in rejected}
-    if isinstance(format_, Csv | JsonLines):
+    path = range_.file.path
+    if isinstance(format_, Csv | JsonLines | Libsvm | Lines):
+        left_out = {bad.position for bad in rejected}
         return list(_in_text(plan, range_, states, left_out, list(rows)))
-    word, first = ("record", 0) if isinstance(format_, TFRecord) else ("row", 1)
-    if isinstance(format_, Parquet):
-        first += _rows_before(range_)
-    numbers = sorted(int(place.rpartition(" ")[2]) for place in left_out)
-    return [Position(f"{word} {_skipping(first + row, numbers)}", "") for row in rows]
+    if plan.format in FORMATS_OF_FOLDERS:
+        bad_files = {bad.file for bad in rejected}
+        good = [file.path for file in plan.files[slice(*range_.members)] if file.path not in bad_files]
+        return [Position(good[row], "", "") for row in rows]
+    word, first = _numbering(plan, range_)
+    numbers = sorted(int(bad.position.rpartition(" ")[2]) for bad in rejected)
+    return [Position(path, f"{word} {_skipping(first + row, numbers)}", "") for row in rows]
+
+
+def _numbering(plan: SourcePlan, range_: Range) -> tuple[str, int]:
+    """Returns what the format's messages call a row, and the number of the range's first one."""
+    format_ = FORMATS[plan.format]
+    if isinstance(format_, TFRecord | RawRecords):
+        return "record", 0
+    if isinstance(format_, Idx):
+        return "image", format_.first_item(plan.source, range_)
+    if isinstance(format_, Cifar):
+        return "image", format_.first_image(plan, range_)
+    return "row", 1 + (_rows_before(range_) if isinstance(format_, Parquet) else 0)
 
 
 def _skipping(number: int, left_out: Sequence[int]) -> int:
@@ -78,13 +100,22 @@ def _in_text(
         while rows and rows[0] < before + len(spans):
             start, end = spans[rows.pop(0) - before].tolist()
             record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
-            yield Position(f"line {lines.line(start)}", clip(record))
+            yield Position(range_.file.path, f"line {lines.line(start)}", clip(record))
         before += len(spans)
 
 
 def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[tuple[text.Body, Positions, Positions]]:
     """Yields each body of a range, and where its records begin and end."""
     format_ = FORMATS[plan.format]
+    if isinstance(format_, Libsvm | Lines):
+        for body in text.read_bodies(plan.source, range_, states, text.LINES):
+            if isinstance(format_, Lines):
+                _, starts = split_lines(body.data)
+                yield body, starts, np.append(starts[1:], len(body.data))
+            else:
+                tokens = tokenise(body.data)
+                yield body, tokens.row_starts, tokens.row_ends
+        return
     if not isinstance(format_, Csv):
         for body in text.read_bodies(plan.source, range_, states, text.LINES):
             starts, ends = csv_ranges.record_spans(body.data, np.empty(0, np.int64))
@@ -97,6 +128,6 @@ def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[t
     for body in text.read_bodies(plan.source, range_, states, dialect):
         records = body
         if plan.source.header and body.begins_file:
-            records, _ = cut_header(body, dialect, range_.file.path)
+            records, _ = cut_header(body, dialect, range_.file.path, plan.source.limits)
         toggles = csv_ranges.toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         yield records, *csv_ranges.record_spans(records.data, toggles)

@@ -60,7 +60,8 @@ def _read_block(block: list[bytes], plan: SourcePlan, file: FileInfo, number: in
     for found in bad_rows.sift(lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)):
         if isinstance(found, BadRow):
             reason = "found bytes that are not UTF-8, expected text. Leave out 'types' of the source to read bytes."
-            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", COLUMN, reason, "")
+            shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
+            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", COLUMN, reason, shown)
             if not reject:
                 raise DataError(bad.describe())
             rejected.append(bad)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 from beam_pipelines import files, tfrecord
-from beam_pipelines.errors import Problem
+from beam_pipelines.errors import DataError, Problem
+from beam_pipelines.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources.compression import ChecksummedFile
+from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 
 # Takes the records of a block, and the number of the first one in its file.
@@ -50,4 +51,9 @@ def read_file(plan: SourcePlan, range_: Range, read_block: BlockReader) -> Itera
 
 def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[list[bytes]]:
     compression = source.compression or tfrecord.compression_of(file.path)
-    yield from tfrecord.read_record_blocks(opened, file.path, compression)
+    compressed, decompressed = CountedFile(opened), 0
+    for block in tfrecord.read_record_blocks(cast("BinaryIO", compressed), file.path, compression, source.limits):
+        decompressed += sum(map(len, block)) + len(block) * (tfrecord.HEADER_BYTES + tfrecord.FOOTER_BYTES)
+        if compression != "none" and exceeds_ratio(source.limits, compressed.count, decompressed):
+            raise DataError(f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}")
+        yield block

@@ -19,9 +19,15 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.limits import Limits, exceeded
+
 
 class UnsafePickleError(ValueError):
     """A pickle that is damaged, or wants more than data. The message says what it wants."""
+
+
+class TooDeepError(ValueError):
+    """A pickle with values nested too deeply. The message says what was found and expected, and what to do."""
 
 
 class _Name(NamedTuple):
@@ -62,10 +68,13 @@ _ALLOWED = frozenset(
     + [_Name(f"numpy.{core}.numeric", _FROM_BUFFER) for core in ("core", "_core")]
 )
 _TYPE_CODES = frozenset(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
+# Behind the code of a type stand whether to align it and whether to copy it, as Python 3 and Python 2 write them.
+_FLAG_TYPES = ((bool, bool), (int, int))
 _MARK = object()
+_CONTAINERS = (list, tuple, dict)
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is frozen)
     """Returns what a pickle of protocol 2 or later holds.
 
     Byte strings of Python 2 stay bytes.
@@ -76,14 +85,17 @@ def loads(data: bytes) -> Any:
 
     Raises:
       UnsafePickleError: it holds anything else, or is damaged.
+      TooDeepError: its values are nested deeper than the limit.
     """
     machine = _Machine(len(data))
     try:
         for opcode, argument, _ in itertools.islice(pickletools.genops(data), MAX_INSTRUCTIONS):
             if opcode.name == "STOP":
-                return _finished(machine.pop())
+                found = machine.pop()
+                _check_depth(found, limits)
+                return _finished(found)
             machine.run(opcode.name, argument)
-    except UnsafePickleError:
+    except (UnsafePickleError, TooDeepError):
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, UnicodeError) as error:
         raise UnsafePickleError(f"damaged data ({type(error).__name__}: {str(error)[:200]})") from error
@@ -219,7 +231,9 @@ class _Machine:
             raise UnsafePickleError("a state that no pickled array has")
         if type(target) is _Array:
             _, shape, type_, is_fortran, raw = state
-            target.values = _view(raw, type_, shape, "F" if is_fortran is True else "C")
+            if type(is_fortran) not in (bool, int):
+                raise UnsafePickleError("an array in an order that is neither C's nor Fortran's")
+            target.values = _view(raw, type_, shape, "F" if is_fortran else "C")
         elif type(target) is _Type:
             target.dtype = target.dtype.newbyteorder(_byte_order(state))
         else:
@@ -235,6 +249,8 @@ def _pairs(items: list[Any]) -> dict[Any, Any]:
 
 def _type_code(arguments: tuple[Any, ...]) -> str:
     """Returns the code of an integer type, ``u1``, of the arguments of ``numpy.dtype``."""
+    if len(arguments) != 3 or tuple(map(type, arguments[1:])) not in _FLAG_TYPES or arguments[1:] != (False, True):
+        raise UnsafePickleError("an array of a type that no pickled array has")
     code = arguments[0].decode("ascii") if type(arguments[0]) is bytes else arguments[0]
     if type(code) is not str or code not in _TYPE_CODES:
         shown = f"'{code[:20]}'" if type(code) is str else "something else than text"
@@ -263,12 +279,31 @@ def _view(raw: Any, type_: Any, shape: Any, order: Any) -> npt.NDArray[Any]:
     return np.frombuffer(raw, type_.dtype).reshape(shape, order=order)
 
 
+def _check_depth(value: Any, limits: Limits) -> None:
+    """Raises ``TooDeepError`` if values are nested deeper than the limit. Goes level by level, and into a value once on each."""
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(limits.nesting_depth):
+        inside = itertools.chain.from_iterable(item.values() if type(item) is dict else item for item in level)
+        level = list({id(item): item for item in inside if type(item) in _CONTAINERS}.values())
+        if not level:
+            return
+    raise TooDeepError(
+        exceeded(limits, "nesting_depth", f"values nested more than {limits.nesting_depth:,} levels deep")
+    )
+
+
 def _finished(value: Any) -> Any:
-    if type(value) is _Array:
-        return value.values
     if type(value) is dict:
-        return {key: item.values if type(item) is _Array else item for key, item in value.items()}
-    return value
+        return {key: _values_of(item) for key, item in value.items()}
+    return _values_of(value)
+
+
+def _values_of(value: Any) -> Any:
+    if type(value) is not _Array:
+        return value
+    if value.values is None:
+        raise UnsafePickleError("an array without values")
+    return value.values
 
 
 def _as_it_is(value: Any) -> Any:

@@ -9,13 +9,14 @@ import pyarrow.compute as pc
 
 from beam_pipelines import columns
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.limits import exceeded
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, SourcePlan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.exact_cast import exact_cast
-from beam_pipelines.sources.format import Contents, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.format import Contents, Rows, check_columns, combine, cut_rows, problem
 
 
 class ColumnError(ValueError):
@@ -28,6 +29,19 @@ class ColumnError(ValueError):
 
     def __str__(self) -> str:
         return self.message
+
+
+def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
+    """Checks a file's own columns against the recipe's limits, before anything is made of them.
+
+    Raises:
+      DataError: they are too many, or too deep.
+    """
+    depth = nested.levels(schema)
+    if depth > source.limits.nesting_depth:
+        message = exceeded(source.limits, "nesting_depth", f"columns nested {depth:,} levels deep")
+        raise DataError(f"{path}: {message}")
+    check_columns(source, path, len(schema))
 
 
 def check_text_options(source: Source, name: str) -> list[Problem]:
@@ -57,6 +71,8 @@ def contents_of(
       DataError: files that do not agree, a flat name twice, a type that is no column.
       RecipeProblems: a declared type to which the column cannot be converted.
     """
+    for file, schema in schemas:
+        check_schema(source, file.path, schema)
     first, file_schema = schemas[0]
     flat = flat_schema(file_schema, first.path)
     wanted = inference.selected(source, tuple(flat.names))
@@ -127,11 +143,9 @@ def flat_schema(schema: pa.Schema, path: str) -> pa.Schema:
     """
     fields = list(nested.flatten_fields(schema))
     names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(
-                f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one of them."
-            )
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one of them.")
     return pa.schema(fields)
 
 
@@ -176,6 +190,7 @@ def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
     Raises:
       DataError: it has not; the message names both files.
     """
+    check_schema(plan.source, file.path, schema)
     flat = flat_schema(schema, file.path)
     first = plan.files[0].path
     _check_names(first, [field.name for field in nested.flatten_fields(plan.file_schema)], file.path, flat.names)
@@ -209,7 +224,8 @@ def rows_of(
         if isinstance(found, BadRow):
             column, reason = explain(batch.slice(found.number, 1), plan, found.error)
             position = f"{word} {first_row + found.number}"
-            bad = Rejected(plan.source.name, file.path, position, column, reason, "")
+            shown = bad_rows.shown_row(batch.slice(found.number, 1))
+            bad = Rejected(plan.source.name, file.path, position, column, reason, shown)
             if not reject:
                 raise DataError(bad.describe())
             rejected.append(bad)

@@ -12,17 +12,26 @@ import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.plan import FileInfo, Range
 from beam_pipelines.recipe import MIB, Source
 from beam_pipelines.sources import csv_ranges
-from beam_pipelines.sources.compression import ChecksummedFile, compression_of, decompressed_blocks
-from beam_pipelines.sources.csv_ranges import MAX_RECORD_BYTES, NEWLINE, OUTSIDE, RETURN, Dialect, Positions
+from beam_pipelines.sources.compression import (
+    ChecksummedFile,
+    check_beginning,
+    compression_of,
+    decompressed_blocks,
+)
+from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 from beam_pipelines.sources.format import PIECE_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MARKS = (BYTE_ORDER_MARK, *_UTF_16_MARKS)
 # Lines that end in a newline, whatever they hold.
 LINES = Dialect(NEWLINE, None)
+NO_QUOTES: Positions = np.empty(0, np.int64)
 
 
 class Body(NamedTuple):
@@ -47,14 +56,15 @@ def read_bodies(source: Source, range_: Range, states: QuoteStates, dialect: Dia
     compression = compression_of(source, path)
     with files.open_read(path) as file:
         if compression == "none":
-            yield _cut_body(file, range_, states, dialect)
+            yield _cut_body(file, range_, states, dialect, source.limits)
             return
         checksummed = ChecksummedFile(file)
-        yield from stream_bodies(decompressed_blocks(checksummed, path, compression, PIECE_BYTES), path, dialect)
+        blocks = decompressed_blocks(checksummed, path, compression, PIECE_BYTES, source.limits)
+        yield from stream_bodies(blocks, path, dialect, source.limits)
         yield Body(0, b"", crc32c=checksummed.crc32c())
 
 
-def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect: Dialect) -> Body:
+def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect: Dialect, limits: Limits) -> Body:
     """Reads the records that begin in a range: its own bytes, less the end of a record, more the rest of another."""
     path, size = range_.file.path, range_.file.size_bytes
     states = quote_states.get(path)
@@ -62,8 +72,8 @@ def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect:
         if dialect.quote is not None and (range_.start, range_.end) != (0, size):
             raise RuntimeError(f"{path}: range {range_.number} is read without the states of a scan for quotes")
         states = bytes(range_.chunk + 2)  # OUTSIDE everywhere
-    begin = csv_ranges.record_start(file, path, range_.start, size, states[range_.chunk], dialect)
-    end = csv_ranges.record_start(file, path, range_.end, size, states[range_.chunk + 1], dialect)
+    begin = csv_ranges.record_start(file, path, range_.start, size, states[range_.chunk], dialect, limits)
+    end = csv_ranges.record_start(file, path, range_.end, size, states[range_.chunk + 1], dialect, limits)
     own = read_exactly(file, path, range_.start, range_.end)
     crc32c = google_crc32c.value(own)
     if begin >= end:
@@ -92,8 +102,9 @@ def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
     Raises:
       DataError: the file has become shorter since it was listed.
     """
-    file.seek(start)
-    data = file.read(end - start)
+    with files.reading(path):
+        file.seek(start)
+        data = file.read(end - start)
     if len(data) != end - start:
         raise DataError(
             f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was listed. "
@@ -102,11 +113,11 @@ def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
     return data
 
 
-def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect) -> Iterator[Body]:
+def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect, limits: Limits) -> Iterator[Body]:
     """Cuts a stream of blocks where records end; a record's beginning waits for the next block.
 
     Raises:
-      DataError: a record is longer than ``MAX_RECORD_BYTES``.
+      DataError: a record is longer than the limit.
     """
     offset, waiting = without_mark(0, next(blocks, b""), path)
     begins_file = True
@@ -117,8 +128,8 @@ def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect) -> Itera
             yield Body(offset, waiting[:end], begins_file)
             begins_file = False
             offset, waiting = offset + end, waiting[end:]
-        elif len(waiting) > MAX_RECORD_BYTES:
-            raise DataError(csv_ranges.endless_record(path, f"after byte {offset:,} of the text"))
+        elif len(waiting) > limits.line_bytes:
+            raise DataError(f"{path}, after byte {offset:,} of the text: {csv_ranges.endless_record(limits)}")
     if waiting:
         yield Body(offset, waiting, begins_file)
 
@@ -129,9 +140,12 @@ def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialec
     size = PIECE_BYTES if full else SAMPLE_BYTES // len(sampled)
     for file in sampled:
         with files.open_read(file.path) as opened:
-            blocks = decompressed_blocks(opened, file.path, compression_of(source, file.path), size)
+            compression = compression_of(source, file.path)
+            if compression != "none":
+                check_beginning(file.path, compression, source.limits)
+            blocks = decompressed_blocks(opened, file.path, compression, size, source.limits)
             first = next(blocks, b"")
-            bodies = stream_bodies(itertools.chain([first], blocks), file.path, dialect)
+            bodies = stream_bodies(itertools.chain([first], blocks), file.path, dialect, source.limits)
             # The first body of a file that goes on ends where a record does; what follows it may be a part of one.
             cut = not full and len(first) == size
             for body in itertools.islice(bodies, 1) if cut else bodies:
@@ -146,7 +160,7 @@ def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
     """
     if offset:
         return offset, data
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith(_UTF_16_MARKS):
         raise DataError(f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'.")
     return (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :]) if data.startswith(BYTE_ORDER_MARK) else (0, data)
 
@@ -155,8 +169,8 @@ class LineNumbers:
     """Numbers of physical lines in one body, counted only when the first one is asked for."""
 
     def __init__(self, source: Source, file: FileInfo, body: Body) -> None:
+        self._source = source
         self._path = file.path
-        self._compression = compression_of(source, file.path)
         self._body = body
         self._ends: Positions | None = None
         self._before = 0
@@ -164,9 +178,27 @@ class LineNumbers:
     def line(self, position: int) -> int:
         """Returns the line, from 1, of a position in the body."""
         if self._ends is None:
-            self._before = _count_lines(self._path, self._compression, self._body.offset)
+            self._before = _count_lines(self._source, self._path, self._body.offset)
             self._ends = _line_ends(self._body.data)
         return 1 + self._before + int(np.searchsorted(self._ends, position))
+
+
+def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions = NO_QUOTES) -> None:
+    """Checks that no record of a body is longer than the limit.
+
+    Args:
+      source, file, body: where the records are from.
+      toggles: the quotes in them that open or close.
+
+    Raises:
+      DataError: one is.
+    """
+    most = source.limits.line_bytes
+    long = csv_ranges.long_record(body.data, toggles, most)
+    if long >= 0:
+        line = LineNumbers(source, file, body).line(long)
+        message = exceeded(source.limits, "line_bytes", f"a line of more than {most:,} bytes")
+        raise DataError(f"{file.path}, line {line}: {message}")
 
 
 def _line_ends(data: bytes) -> Positions:
@@ -180,11 +212,11 @@ def _line_ends(data: bytes) -> Positions:
     return np.sort(np.concatenate([ends, returns[~followed]]))
 
 
-def _count_lines(path: str, compression: str, length: int) -> int:
+def _count_lines(source: Source, path: str, length: int) -> int:
     """Counts the line ends in the first ``length`` bytes of a file's text."""
     count, after_return = 0, False
     with files.open_read(path) as file:
-        for block in decompressed_blocks(file, path, compression, 4 * MIB):
+        for block in decompressed_blocks(file, path, compression_of(source, path), 4 * MIB, source.limits):
             if length <= 0:
                 break
             part = block[:length]

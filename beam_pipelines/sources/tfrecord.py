@@ -168,7 +168,8 @@ def _read_block(
             reason = (
                 f"found an example that does not fit the schema ({message}). Mend the record, or {plan.source.schema}."
             )
-            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", column, reason, "")
+            shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
+            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", column, reason, shown)
             if not reject:
                 raise DataError(bad.describe())
             rejected.append(bad)

@@ -26,7 +26,7 @@ from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import Recipe, Source, Split
 from beam_pipelines.sample import sample_piece
 from beam_pipelines.select import SelectPlan
-from beam_pipelines.shuffle import ScatterRows
+from beam_pipelines.shuffle import ScatterRows, shuffle_piece
 from beam_pipelines.split import SplitPlan
 from beam_pipelines.stages.batches import NUM_RANGES, ToPieces, by_split, planned, read_sections, schema_of_splits
 
@@ -78,12 +78,12 @@ class WriteShards(beam.PTransform):
         check_output(self._folder, self._overwrite)
         splits = by_split(batches)
         plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
-        pieces: beam.PCollection[Piece] = splits | ToPieces()
+        output = self._recipe.output
+        pieces: beam.PCollection[Piece] = splits | ToPieces() | "Shuffle" >> beam.Map(shuffle_piece, output)
         kept = pieces | "KeepPieces" >> KeepPieces(self._temporary("kept"))
         learned = pieces | "Learn" >> _LearnPieces(plan)
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
-        output = plan.recipe.output
         shards = (
             kept
             | "LoadPieces" >> LoadPieces()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
+from beam_pipelines import files
 from beam_pipelines.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
 from beam_pipelines.statistics.plan import StatisticsPlan
+from beam_pipelines.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.statistics.table import TableStatistics
 
 
@@ -32,19 +34,23 @@ class ComputeStatistics(beam.PTransform):
       splits: names of the splits.
       schema: columns of the pieces.
       plan: weight and slices.
+      folder: where statistics of ranges wait, used by nobody else; ``None`` to send them through the engine. They are megabytes for each
+        range, which Beam's local runner would hold several times over.
     """
 
     num_ranges: int
     splits: tuple[str, ...]
     schema: pa.Schema
     plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
+    folder: str | None = None
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[dict[str, TableStatistics]]:
         """Wires the tree."""
         nodes = (
             pieces
             | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # ((split, range number), Node of TableStatistics)
-            | "MergeTree" >> MergeTree(self.num_ranges, TableStatistics.merged)
+            | "Keep" >> beam.Map(_keep_node, self.plan, self.folder)
+            | "MergeTree" >> MergeTree(self.num_ranges, _MergeKept(self.plan))
         )
         # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
         return (
@@ -109,10 +115,45 @@ class Tree:
         return rest[0]
 
 
+def _keep_node(
+    entry: tuple[tuple[str, int], Node], plan: StatisticsPlan, folder: str | None
+) -> tuple[tuple[str, int], Node]:
+    """Returns a node of a split with the path of its statistics in their place, if there is a folder for them."""
+    key, node = entry
+    if folder is None:
+        return entry
+    path = files.join(folder, "_".join([key[0], *map(str, node.order)]))
+    return key, node._replace(value=_keep(node.value, plan, path))
+
+
+def _keep(table: TableStatistics, plan: StatisticsPlan, path: str) -> str:
+    with files.replace(path) as file:  # a retry writes the same
+        file.write(to_bytes(table, plan))
+    return path
+
+
+def _load(kept: TableStatistics | str) -> TableStatistics:
+    return from_bytes(files.read_bytes(kept), kept)[0] if isinstance(kept, str) else kept
+
+
+@dataclasses.dataclass(frozen=True)
+class _MergeKept:
+    """Merges statistics, and keeps the result where they were kept."""
+
+    plan: StatisticsPlan
+
+    def __call__(self, kept: Sequence[TableStatistics | str]) -> TableStatistics | str:
+        if len(kept) == 1:
+            return kept[0]
+        merged = TableStatistics.merged([_load(part) for part in kept])
+        # The first of them is the first of no others.
+        return _keep(merged, self.plan, f"{kept[0]}+") if isinstance(kept[0], str) else merged
+
+
 def _merge_splits(
     _: None, nodes: Iterable[tuple[tuple[str, int], Node]], splits: tuple[str, ...], empty: TableStatistics
 ) -> dict[str, TableStatistics]:
     of_split: dict[str, list[Node]] = {split: [Node((-1,), empty)] for split in splits}
     for (split, _number), node in nodes:
-        of_split[split].append(node)
+        of_split[split].append(node._replace(value=_load(node.value)))
     return {split: merge_in_order(ordered, TableStatistics.merged).value for split, ordered in of_split.items()}

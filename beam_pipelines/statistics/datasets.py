@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from beam_pipelines.statistics.table import TableStatistics
 # Not in the folder of the proto: TFX insists on finding that alone.
 ACCUMULATORS = "accumulators"
 _SUFFIX = ".arrow"
+_MANIFEST = "dataset.json"
 
 
 class StoredStatistics(NamedTuple):
@@ -26,12 +28,30 @@ class StoredStatistics(NamedTuple):
     plan: StatisticsPlan
 
 
-def statistics_to_files(statistics: Mapping[str, TableStatistics], plan: StatisticsPlan) -> Iterator[tuple[str, bytes]]:
-    """Yields the files of a dataset's statistics: paths within the dataset, and contents."""
+def statistics_to_files(
+    statistics: Mapping[str, TableStatistics],
+    plan: StatisticsPlan,
+    generation: int = 1,
+    own: Mapping[str, TableStatistics] | None = None,
+) -> Iterator[tuple[str, bytes]]:
+    """Yields the files of a dataset's statistics: paths within the dataset, and contents.
+
+    Args:
+      statistics: split -> statistics of all rows.
+      plan: what was asked of them.
+      generation: number of the generation whose accumulators are yielded.
+      own: statistics of the generation's rows, if there are others.
+    """
     for split, proto in to_proto(statistics).items():
         yield f"statistics/Split-{split}/FeatureStats.pb", proto.SerializeToString(deterministic=True)
-    for split, table in statistics.items():
-        yield f"{ACCUMULATORS}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
+    folder = "/".join((ACCUMULATORS, *generation_folder(generation)))
+    for split, table in (statistics if own is None else own).items():
+        yield f"{folder}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
+
+
+def generation_folder(generation: int) -> tuple[str, ...]:
+    """Returns the folder, within another, of what a generation adds beside its shards; of the first it lies in the other itself."""
+    return () if generation == 1 else (f"g{generation}",)
 
 
 def has_accumulators(folder: str) -> bool:
@@ -42,13 +62,32 @@ def has_accumulators(folder: str) -> bool:
 def read_accumulators(folder: str) -> StoredStatistics:
     """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
 
+    Those of a dataset's generations are merged; what an append has left that was broken off is none of the dataset.
+
     Raises:
       DataError: there are none, or one of them is damaged.
     """
-    listed = files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}"))
+    generations = [_read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)]
+    merged = generations[0] if len(generations) == 1 else merged_statistics(generations)
+    return merged._replace(folder=folder)
+
+
+def _count_generations(folder: str) -> int:
+    path = files.join(folder, _MANIFEST)
+    if not files.exists(path):
+        return 1
+    try:
+        return len(json.loads(files.read_bytes(path)).get("generations", [1]))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+
+
+def _read_generation(dataset: str, generation: int) -> StoredStatistics:
+    folder = files.join(dataset, ACCUMULATORS, *generation_folder(generation))
+    listed = files.list_files(files.join(folder, f"Split-*{_SUFFIX}"))
     if not listed:
         raise DataError(
-            f"{folder}: found no {ACCUMULATORS}/Split-*{_SUFFIX}, expected a dataset with the accumulators of its statistics. "
+            f"{dataset}: found no {files.relative(folder, dataset)}/Split-*{_SUFFIX}, expected a dataset with the accumulators of its statistics. "
             "Compute them with 'describe' or 'convert'."
         )
     splits, plans = {}, {}

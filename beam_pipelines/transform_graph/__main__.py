@@ -1,4 +1,4 @@
-"""The process that builds the serving graph: a pickled ``GraphJob`` on its standard input, the folder as its argument."""
+"""The process that builds the serving graph: a pickled ``GraphJob`` on its standard input, the folder and who started it as arguments."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import logging
 import os
 import pickle
 import sys
+import threading
+import time
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.transform_graph.job import MARK, GraphJob
 from beam_pipelines.transform_graph.write import write_transform_graph
 
+_POLL_SECS = 0.1
+
 
 def main() -> int:
     """Builds the graph; returns 0, or 1 after a line that says why not."""
+    threading.Thread(target=_end_with, args=(int(sys.argv[2]),), daemon=True).start()
     logging.disable(logging.ERROR)
     # What is made here lives until the process ends, soon: a fifth of its time would go to looking for garbage.
     gc.disable()
@@ -32,6 +37,13 @@ def main() -> int:
         sys.stderr.write(f"\n{MARK}{reason}\n")
         return 1
     return 0
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process when the one that started it is gone, so that it never writes into the folder of a later run."""
+    while os.getppid() == parent:
+        time.sleep(_POLL_SECS)
+    os._exit(1)
 
 
 def load_tensorflow() -> None:

@@ -37,7 +37,7 @@ class GraphBuilder:
         self._local = folder if self._temporary is None else self._temporary.name
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "beam_pipelines.transform_graph", self._local],
+            [sys.executable, "-m", "beam_pipelines.transform_graph", self._local, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -89,6 +89,11 @@ def build_in_subprocess(job: GraphJob, folder: str) -> None:
 
 def _complaint(status: int, stderr: str) -> str:
     """Returns what the process had to say: its own message, or the end of what it printed."""
+    if status < 0:
+        return (
+            f"the serving graph could not be built: the process that does was ended by signal {-status}. No dataset was written. "
+            "Systems end processes when memory runs out: make room, and run again."
+        )
     lines = [line for line in stderr.splitlines() if line.strip()]
     said = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
     reason = (

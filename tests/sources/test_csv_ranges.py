@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines import read
 from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import csv_ranges
@@ -153,10 +154,9 @@ def test_stray_quotes_cost_no_quadratic_time() -> None:
     assert np.array_equal(toggles[:6], [8, 11, 12, 14, 15, 19])
 
 
-def test_a_record_that_never_ends_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
     """A quote that is never closed does not make a worker read the rest of a large file."""
-    monkeypatch.setattr(csv_ranges, "MAX_RECORD_BYTES", 100_000)
     path = tmp_path / "open.csv"
     path.write_bytes(b'1,2\n"open,2\n' + b"x,y\n" * 100_000)
-    with path.open("rb") as file, pytest.raises(DataError, match=r"more than .* never closed"):
-        csv_ranges.record_start(file, str(path), 20, path.stat().st_size, INSIDE, DIALECT)
+    with path.open("rb") as file, pytest.raises(DataError, match=r"'line_bytes'.* never closed"):
+        csv_ranges.record_start(file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,8 @@ from hypothesis import strategies as st
 
 from beam_pipelines import read
 from beam_pipelines.errors import DataError
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import parquet
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 
@@ -117,3 +121,27 @@ def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"column 'a': found list.* without one shape"):
         plan_of(path)
     assert read_rows(path, columns=("b",)) == [{"b": 1}, {"b": 2}]
+
+
+class _Noting(io.FileIO):
+    """A file that notes how many bytes are read at a time."""
+
+    largest = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads and notes."""
+        data = super().read(size)
+        type(self).largest = max(type(self).largest, len(data))
+        return data
+
+
+def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row group of 24 MB that is said to be large little more than a MiB is read at once; the rows are the same."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({name: np.random.default_rng(1).integers(0, 1 << 60, 1_000_000) for name in "abc"})
+    pq.write_table(table, path, row_group_size=1_000_000, compression="none", use_dictionary=False)
+    monkeypatch.setattr(parquet, "_BUFFERED_BYTES", 3 << 20)
+    monkeypatch.setattr(parquet.files, "open_read", _Noting)
+    plan = read.plan_source(Source("a", (str(path),)), "")
+    assert read.read_table(plan, reject=False)[0].equals(table)
+    assert _Noting.largest < 2 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
@@ -41,8 +42,9 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")])
 @pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
-def test_equals_a_plain_merge(num_ranges: int) -> None:
+def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
     """Any number of tree levels gives exactly what one merge over all pieces gives, shuffled pieces included."""
     given = pieces(num_ranges)
     expected = {
@@ -58,7 +60,11 @@ def test_equals_a_plain_merge(num_ranges: int) -> None:
         assert summary(results[0]) == summary(expected)
 
     with TestPipeline("FnApiRunner") as pipeline:
-        found = pipeline | beam.Create(given) | ComputeStatistics(num_ranges, ("train", "eval", "test"), SCHEMA)
+        found = (
+            pipeline
+            | beam.Create(given)
+            | ComputeStatistics(num_ranges, ("train", "eval", "test"), SCHEMA, folder=folder and str(tmp_path / folder))
+        )
         assert_that(found, check)
 
 

@@ -1,0 +1,93 @@
+"""Spares a command what Beam does for others: clients of services that a local run never calls, and looking at the same thing many times.
+
+A conversion of a small table took 2.9 CPU seconds. 0.4 of them went into importing pandas and clients of BigQuery, Pub/Sub and Dataflow, and 0.25 into the same
+questions about the same functions and options (docs/performance.md). Beam runs without these packages, which are extras of its own. They are left out only while
+Beam is imported: whoever imports them later gets them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+# Files on Google's storage and on S3 need their clients, which stay.
+_LEFT_OUT = frozenset(
+    [
+        "pandas",
+        *(
+            f"google.cloud.{name}"
+            for name in ("bigquery", "bigquery_storage_v1", "bigtable", "dataflow", "datastore", "pubsub", "spanner")
+        ),
+    ]
+)
+
+
+class _LeavesOut:
+    """A finder of modules that finds some of them missing."""
+
+    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
+        if name in _LEFT_OUT:
+            raise ModuleNotFoundError(f"{name} is left out", name=name)
+        return None
+
+
+def import_beam(arguments: Sequence[str]) -> None:
+    """Imports Beam, for a local run without what it has no use for.
+
+    Args:
+      arguments: of the command; one that names a ``--runner`` gets all of Beam.
+    """
+    if "apache_beam" in sys.modules or any(argument.startswith("--runner") for argument in arguments):
+        return
+    finder = _LeavesOut()
+    sys.meta_path.insert(0, finder)
+    try:
+        importlib.import_module("apache_beam")
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def remember_dofns() -> None:
+    """Lets Beam look once for the state and timers of a DoFn, where it would six times in the launcher and in each worker.
+
+    For good, as workers that are forked off this process do the same.
+    """
+    from apache_beam.transforms import userstate
+
+    look = userstate.get_dofn_specs
+    known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def get_dofn_specs(dofn: Any) -> Any:
+        if dofn not in known:
+            known[dofn] = look(dofn)
+        return known[dofn]
+
+    userstate.get_dofn_specs = get_dofn_specs
+
+
+@contextlib.contextmanager
+def options_parsed_once() -> Iterator[None]:
+    """Lets Beam parse the options of each of its classes once, while the body runs, where it would 280 times for one job."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    view_as = PipelineOptions.view_as
+    views: dict[tuple[int, type], Any] = {}
+    kept = []  # so that no identity is used again
+
+    def view(options: Any, cls: type) -> Any:
+        key = (id(options._all_options), cls)  # noqa: SLF001 - what all views of the same options share
+        if key not in views:
+            kept.append(options)
+            views[key] = view_as(options, cls)
+        return views[key]
+
+    PipelineOptions.view_as = view
+    try:
+        yield
+    finally:
+        PipelineOptions.view_as = view_as

@@ -1,0 +1,106 @@
+"""A storage, through a filesystem of Beam's, that fails or stalls at the n-th of each of its operations.
+
+Beam's local runner does not retry: a failure is a clean error, wherever it comes, and never a part of a dataset. (Engines that do retry
+are tested with their own faults, in tests/runners.)
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.faults.faulty_filesystem import OPERATIONS, SAID, SCHEME
+from tests.faults.harness import (
+    ONE,
+    THREADS,
+    Workshop,
+    check_all_or_nothing,
+    check_error,
+    dataset,
+    differences,
+    moments,
+    random_of,
+)
+
+pytestmark = pytest.mark.faults
+
+ROWS = 2_000
+
+
+def fault(operation: str, number: int, times: int = 1, stall_secs: float = 0) -> dict[str, object]:
+    """Returns what shall happen, as ``faulty_filesystem.use`` takes it."""
+    return {"operation": operation, "number": number, "times": times, "stall_secs": stall_secs}
+
+
+@pytest.fixture(scope="module")
+def expected(workshop: Workshop) -> dict[str, str]:
+    """What an undisturbed conversion in that storage gives."""
+    folder = _place(workshop)
+    ended = workshop.start(folder, *_arguments(folder), *ONE).wait()
+    assert ended.status == 0, ended.err
+    return dataset(folder / "out")
+
+
+@pytest.fixture(scope="module")
+def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
+    """How many operations of each kind a conversion does; a fault that is never reached counts them."""
+    found = {}
+    folder = _place(workshop)
+    faults = [fault(operation, 10**9) for operation in OPERATIONS]
+    ended = workshop.start(folder, *_arguments(folder), *ONE, faults=faults).wait()
+    assert ended.status == 0, ended.err
+    for number, operation in enumerate(OPERATIONS):
+        found[operation] = workshop.counted(number)
+    assert min(found.values()) > 0, found
+    return found
+
+
+def _arguments(folder: pathlib.Path) -> tuple[str, ...]:
+    return ("convert", "recipe.yaml", "--output", f"{SCHEME}://{folder}/out", "--quiet", "--overwrite")
+
+
+def _place(workshop: Workshop) -> pathlib.Path:
+    """Makes a folder with the recipe, always the same one: its paths are in the manifest."""
+    folder = workshop.place("storage", encodes=False, rows=ROWS)
+    recipe = (folder / "recipe.yaml").read_text().replace(f'"{folder}', f'"{SCHEME}://{folder}')
+    (folder / "recipe.yaml").write_text(recipe)
+    return folder
+
+
+@pytest.mark.parametrize("number", moments(12, least=1))
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_fails(
+    operation: str, number: int, workshop: Workshop, expected: dict[str, str], counts: dict[str, int]
+) -> None:
+    """Once, or from then on: a clean error that says what the storage said, or success, never a part; and the next run is as ever."""
+    rng = random_of(operation, number)
+    folder = _place(workshop)
+    times = rng.choice([1, 1, 10**9])
+    what = fault(operation, rng.randrange(counts[operation]), times)
+    ended = workshop.start(folder, *_arguments(folder), *rng.choice([ONE, THREADS]), faults=[what]).wait()
+    assert workshop.counted() > what["number"] or ended.status == 0
+    is_there = check_all_or_nothing(folder / "out", expected)
+    if ended.status == 0:
+        assert is_there
+    else:
+        check_error(ended, f"{SCHEME}://", SAID)
+        assert "--verbose" not in ended.err
+    again = workshop.start(folder, *_arguments(folder), *ONE).wait()
+    assert again.status == 0, again.err
+    assert differences(dataset(folder / "out"), expected) == []
+
+
+@pytest.mark.parametrize("number", moments(2, least=1))
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_stalls(
+    operation: str, number: int, workshop: Workshop, expected: dict[str, str], counts: dict[str, int]
+) -> None:
+    """A storage that answers late is waited for."""
+    rng = random_of(f"stall {operation}", number)
+    folder = _place(workshop)
+    what = fault(operation, rng.randrange(counts[operation]), stall_secs=2)
+    ended = workshop.start(folder, *_arguments(folder), *THREADS, faults=[what]).wait()
+    assert ended.status == 0, ended.err
+    assert ended.secs > 2
+    assert differences(dataset(folder / "out"), expected) == []

@@ -1,0 +1,97 @@
+"""SIGKILL at any moment, of the command or of one of its processes: no dataset or the whole one, and the next run is as if nothing had been."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import time
+
+import psutil
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.harness import (
+    ONE,
+    PROCESSES,
+    THREADS,
+    Run,
+    Workshop,
+    check_all_or_nothing,
+    check_clean,
+    check_error,
+    check_next_run,
+    dataset,
+    differences,
+    moments,
+    random_of,
+    sleep_until,
+)
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.parametrize("number", moments(100, least=2))
+def test_killed_at_some_moment(number: int, workshop: Workshop, undisturbed: dict[bool, Undisturbed]) -> None:
+    """Whoever is killed, and whenever: no dataset or the whole one, nobody goes on or hangs, and the next run is byte-identical and clean."""
+    rng = random_of("kill", number)
+    encodes, overwrites, kills_launcher = number % 5 == 0, rng.random() < 0.5, number % 2 == 0
+    options = rng.choice([PROCESSES, THREADS]) if kills_launcher else PROCESSES
+    expected, folder = undisturbed[encodes], workshop.place("killed", encodes=encodes)
+    if overwrites:
+        workshop.fill(folder, expected.folder)
+    run = workshop.convert(folder, *options, "--overwrite")
+    sleep_until(time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running())
+    if kills_launcher:
+        run.signal(signal.SIGKILL)
+        assert run.wait(timeout=30).status in (0, -signal.SIGKILL)
+        assert run.left_processes() == []
+    else:
+        _kill_another(run, rng)
+        ended = run.wait(timeout=90)
+        assert run.left_processes() == []
+        check_clean(folder, has_failed=bool(ended.status))
+        if ended.status:
+            check_error(ended)
+        else:  # one that was not needed any more
+            assert differences(dataset(folder / "out"), expected.files) == []
+    check_all_or_nothing(folder / "out", expected.files)
+    check_next_run(workshop, folder, expected.files)
+
+
+def _kill_another(run: Run, rng: random.Random) -> None:
+    """Kills a process of the run that is not the command itself: a worker, a worker's client, their server, or who builds the graph."""
+    others = [process for process in run.processes() if process.pid != run.pid]
+    if others:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            rng.choice(others).kill()
+
+
+@pytest.fixture(scope="module")
+def small(workshop: Workshop) -> tuple[dict[str, str], int]:
+    """What a small conversion over an earlier dataset gives, and how many times it changes something in its output."""
+    folder = workshop.place("committing", encodes=False, rows=2_000)
+    for _ in range(2):
+        ended = workshop.convert(folder, *ONE, "--overwrite", faults=[_kill_at(10**9)]).wait()
+        assert ended.status == 0, ended.err
+    return dataset(folder / "out"), workshop.counted()
+
+
+def _kill_at(number: int) -> dict[str, object]:
+    return {"at": "out/", "number": number, "changes": True, "do": "kill_here"}
+
+
+@pytest.mark.parametrize("number", moments(60, least=3))
+def test_killed_before_each_change_of_the_commit(
+    number: int, workshop: Workshop, small: tuple[dict[str, str], int]
+) -> None:
+    """Killed right before the last, the last but one, ... of its changes, a run that overwrites leaves one whole dataset, or none."""
+    expected, changes = small
+    folder = workshop.place("committing", encodes=False, rows=2_000)
+    assert workshop.convert(folder, *ONE).wait().status == 0
+    step = max(1, 60 // len(moments(60, least=3)))
+    run = workshop.convert(folder, *ONE, "--overwrite", faults=[_kill_at(changes - 1 - number * step)])
+    assert run.wait().status == -signal.SIGKILL
+    assert run.left_processes() == []
+    check_all_or_nothing(folder / "out", expected)
+    check_next_run(workshop, folder, expected, *ONE)

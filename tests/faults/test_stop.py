@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM at any moment: a clean stop within seconds, and nothing temporary is left, not even until the next run."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.harness import (
+    PROCESSES,
+    THREADS,
+    Workshop,
+    check_all_or_nothing,
+    check_clean,
+    check_next_run,
+    dataset,
+    differences,
+    moments,
+    random_of,
+    sleep_until,
+    slowdown,
+)
+
+pytestmark = pytest.mark.faults
+
+MOST_SECS = 5
+# What a terminal does, what a polite `kill` does, and what a container's end does.
+WAYS = ((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True))
+
+
+@pytest.mark.parametrize("number", moments(60, least=4))
+def test_stopped_at_some_moment(number: int, workshop: Workshop, undisturbed: dict[bool, Undisturbed]) -> None:
+    """Within five seconds the command has ended with status 130 and one line; no process, no temporary file, no part of a dataset is left."""
+    rng = random_of("stop", number)
+    signal_, everybody = WAYS[number % len(WAYS)]
+    encodes, options = number % 5 == 0, rng.choice([PROCESSES, THREADS])
+    expected, folder = undisturbed[encodes], workshop.place("stopped", encodes=encodes)
+    if rng.random() < 0.3:
+        workshop.fill(folder, expected.folder)
+    run = workshop.convert(folder, *options, "--overwrite")
+    sleep_until(time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running())
+    before, busy = run.secs(), slowdown()
+    run.signal(signal_, everybody=everybody)
+    ended = run.wait(timeout=60)
+    busy = max(busy, slowdown())
+    check_all_or_nothing(folder / "out", expected.files)
+    if ended.status == 0:  # it was done when the signal came
+        assert differences(dataset(folder / "out"), expected.files) == []
+    else:
+        assert ended.status == 130, ended.err
+        assert ended.err.strip().splitlines()[-1] == "error: interrupted; nothing was committed."
+        assert "Traceback" not in ended.err
+    assert ended.secs - before < MOST_SECS * busy, f"{busy:.1f} times slower than alone"
+    assert run.left_processes() == []
+    check_clean(folder)
+    if number % 5 == 0:
+        check_next_run(workshop, folder, expected.files)

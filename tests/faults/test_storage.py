@@ -1,0 +1,175 @@
+"""Disks that are full, folders that may not be written, files that may not be read: one clean line, and nothing is left but what was there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.harness import (
+    ONE,
+    PROCESSES,
+    THREADS,
+    Ended,
+    Workshop,
+    check_all_or_nothing,
+    check_clean,
+    check_error,
+    check_next_run,
+    moments,
+    random_of,
+    small_disk,
+)
+
+pytestmark = pytest.mark.faults
+
+needs_root = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0,
+    reason="needs root on Linux: to mount a disk, or to give up root's rights",
+)
+ENOUGH_KB = 200_000
+
+
+@pytest.fixture
+def disk(workshop: Workshop) -> Iterator[pathlib.Path]:
+    """A disk of its own, as small as a test makes it."""
+    folder = workshop.place("storage", encodes=False)
+    with small_disk(folder, f"{ENOUGH_KB}k") as disk:
+        yield disk
+
+
+def resize(disk: pathlib.Path, options: str) -> None:
+    """Mounts a disk again, with other options."""
+    subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
+
+
+def convert_on(disk: pathlib.Path, workshop: Workshop, *options: str, temporary: str = "temporary") -> Ended:
+    """Converts into ``out`` on a disk."""
+    folder = disk.parent
+    arguments = ("convert", "recipe.yaml", "--output", "disk/out", "--quiet", *options)
+    return workshop.start(folder, *arguments, temporary=folder / temporary).wait()
+
+
+@needs_root
+@pytest.mark.parametrize("number", moments(20, least=2))
+def test_a_disk_that_fills_up(
+    number: int, disk: pathlib.Path, workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+) -> None:
+    """However much room there is, the run succeeds or says that there was too little; an earlier dataset stays, and with room it works."""
+    rng, expected = random_of("full", number), undisturbed[False]
+    needed = sum(path.stat().st_size for path in expected.folder.rglob("*") if path.is_file()) // 1024
+    has_earlier = number % 2 == 1
+    if has_earlier:
+        shutil.copytree(expected.folder, disk / "out")
+    resize(disk, f"size={needed * has_earlier + rng.randrange(100, 50_000)}k")
+    ended = convert_on(disk, workshop, *rng.choice([THREADS, PROCESSES]), "--overwrite")
+    is_there = check_all_or_nothing(disk / "out", expected.files)
+    if ended.status:
+        check_error(ended, "disk/out", "No space left on device", "free", "choose another --output")
+        assert is_there == has_earlier
+    else:
+        assert is_there
+    resize(disk, f"size={ENOUGH_KB}k")
+    again = convert_on(disk, workshop, *THREADS, "--overwrite")
+    assert again.status == 0, again.err
+    assert check_all_or_nothing(disk / "out", expected.files)
+    assert not (disk / "out" / "_temporary").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_a_disk_that_may_not_be_written(
+    has_earlier: bool, disk: pathlib.Path, workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+) -> None:
+    """A read-only filesystem is named at once, and the dataset that is there stays."""
+    if has_earlier:
+        shutil.copytree(undisturbed[False].folder, disk / "out")
+    resize(disk, "ro")
+    ended = convert_on(disk, workshop, *ONE, "--overwrite")
+    check_error(ended, "disk/out", "Read-only file system", "choose another --output")
+    assert check_all_or_nothing(disk / "out", undisturbed[False].files) == has_earlier
+    check_clean(disk.parent)
+
+
+@needs_root
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_an_output_without_permission(
+    has_earlier: bool, workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+) -> None:
+    """An output that may not be written is named with the reason, and stays as it is."""
+    folder = workshop.place("closed", encodes=False)
+    if has_earlier:
+        workshop.fill(folder, undisturbed[False].folder)
+    else:
+        (folder / "out").mkdir()
+    (folder / "out").chmod(0o500)
+    ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
+    check_error(ended, "out", "Permission denied", "choose another --output")
+    assert check_all_or_nothing(folder / "out", undisturbed[False].files) == has_earlier
+    (folder / "out").chmod(0o700)
+    check_next_run(workshop, folder, undisturbed[False].files)
+
+
+@needs_root
+@pytest.mark.parametrize("part", ["examples", "statistics", "schema"])
+def test_a_part_of_a_dataset_without_permission(
+    part: str, workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+) -> None:
+    """An earlier dataset with a folder that may not be changed is replaced whole or not at all."""
+    folder = workshop.place("part", encodes=False)
+    workshop.fill(folder, undisturbed[False].folder)
+    (folder / "out" / part).chmod(0o500)
+    ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
+    if ended.status:
+        check_error(ended, "Permission denied")
+    check_all_or_nothing(folder / "out", undisturbed[False].files)
+    for path in folder.joinpath("out").rglob("*"):
+        if path.is_dir():
+            path.chmod(0o700)
+    check_next_run(workshop, folder, undisturbed[False].files)
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["visits-0.csv", "visits-3.csv", "users.csv"])
+def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
+    """An input file that may not be read is named, with the reason."""
+    folder = workshop.place("unreadable", encodes=False, rows=2_000)
+    (folder / name).chmod(0)
+    ended = workshop.convert(folder, *ONE, obeys_permissions=True).wait()
+    check_error(ended, name, "Permission denied")
+    assert not (folder / "out" / "dataset.json").exists()
+    check_clean(folder)
+
+
+@needs_root
+@pytest.mark.parametrize("options", [ONE, PROCESSES], ids=["one", "processes"])
+def test_a_temporary_folder_without_permission(
+    options: tuple[str, ...], workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+) -> None:
+    """Where the system's temporary folder may not be written, Python takes another one, and the run succeeds; or the error names it."""
+    folder = workshop.place("untidy", encodes=False)
+    (folder / "temporary").mkdir(mode=0o500)
+    ended = workshop.convert(folder, *options, obeys_permissions=True).wait()
+    if ended.status:
+        check_error(ended, "temporary")
+    assert check_all_or_nothing(folder / "out", undisturbed[False].files) == (ended.status == 0)
+    check_clean(folder, has_failed=True)
+
+
+@needs_root
+def test_a_temporary_folder_that_is_full(workshop: Workshop, undisturbed: dict[bool, Undisturbed]) -> None:
+    """A full temporary folder of the system does no harm to an output elsewhere, or is named."""
+    folder = workshop.place("small", encodes=False)
+    with small_disk(folder, "16k") as disk:
+        (disk / "filling").write_bytes(bytes(8192))
+        ended = workshop.convert(folder, *PROCESSES, temporary=disk).wait()
+        if ended.status:
+            check_error(ended, "No space left on device", "disk")
+        assert check_all_or_nothing(folder / "out", undisturbed[False].files) == (ended.status == 0)
+        assert [path.name for path in disk.iterdir()] == ["filling"]

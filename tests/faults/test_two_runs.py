@@ -1,0 +1,47 @@
+"""Two runs into one output at once: one wins, the other says so, and the dataset is one run's and whole."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.harness import (
+    PROCESSES,
+    THREADS,
+    Workshop,
+    check_clean,
+    check_error,
+    dataset,
+    differences,
+    moments,
+    random_of,
+)
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.parametrize("number", moments(20, least=2))
+def test_two_runs_at_once(number: int, workshop: Workshop, undisturbed: dict[bool, Undisturbed]) -> None:
+    """The one that comes second ends at once, with status 2 and a line that names the output; or both succeed, one after the other."""
+    rng, expected = random_of("two", number), undisturbed[False]
+    folder = workshop.place("two", encodes=False)
+    options: tuple[str, ...] = rng.choice([THREADS, PROCESSES])
+    overwrites = number % 2 == 1
+    if overwrites:
+        options = (*options, "--overwrite")
+        workshop.fill(folder, expected.folder)
+    first = workshop.convert(folder, *options)
+    # A good part of all offsets is small: that is where both look at the folder at once.
+    time.sleep(expected.secs[THREADS] * rng.choice([0, 0.02, rng.random()]))
+    second = workshop.convert(folder, *options)
+    ended = [run.wait() for run in (first, second)]
+    won = [result for result in ended if result.status == 0]
+    assert won, [result.err for result in ended]
+    for result in ended:
+        if result.status:
+            check_error(result, "out: ", "another run" if "another run" in result.err else "dataset already", status=2)
+    assert overwrites or len(won) == 1
+    assert differences(dataset(folder / "out"), expected.files) == []
+    check_clean(folder)

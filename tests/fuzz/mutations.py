@@ -1,0 +1,55 @@
+"""Changes to inputs that several targets have in common."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+
+def splice(data: bytes, tokens: Sequence[bytes], chance: random.Random) -> bytes:
+    """Returns the bytes with a token put in, a piece copied, moved or cut out, some times over."""
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        start, end = sorted((chance.randint(0, len(data)), chance.randint(0, len(data))))
+        end = min(end, start + 64)
+        action = chance.randrange(6)
+        if action <= 2:
+            data = data[:start] + chance.choice(tokens) + data[start:]
+        elif action == 3:
+            data = data[:start] + chance.choice(tokens) + data[end:]
+        elif action == 4:
+            place = chance.randint(0, len(data))
+            data = data[:place] + data[start:end] * chance.choice((1, 1, 2, 7)) + data[place:]
+        else:
+            data = data[:start] + data[end:]
+    return data
+
+
+def keep_head(data: bytes, length: int, changed: bytes, chance: random.Random) -> bytes:
+    """Returns a changed body behind its head of choices, one byte of which changes sometimes."""
+    head = bytearray(data[:length].ljust(length, b"0"))
+    if not chance.randrange(4):
+        head[chance.randrange(length)] = chance.randrange(256)
+    return bytes(head) + changed
+
+
+def near(number: int, chance: random.Random) -> int:
+    """Returns a number that lies near another one, or near where integers end."""
+    edges = (
+        0,
+        1,
+        -1,
+        127,
+        128,
+        255,
+        256,
+        65535,
+        1 << 31,
+        (1 << 31) - 1,
+        1 << 32,
+        (1 << 63) - 1,
+        1 << 63,
+        (1 << 64) - 1,
+    )
+    return chance.choice(
+        (number + 1, number - 1, number * 2, -number, number ^ 1 << chance.randrange(32), chance.choice(edges))
+    )

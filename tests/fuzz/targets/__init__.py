@@ -1,0 +1,5 @@
+"""What is fuzzed: a module each, with a ``TARGET``."""
+
+from __future__ import annotations
+
+NAMES = ("recipe", "csv_ranges", "json_lines", "libfm", "idx", "cifar", "tfrecord", "example", "manifest")

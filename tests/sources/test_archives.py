@@ -1,0 +1,261 @@
+"""Archives that somebody made with intent: names, links and devices that lead elsewhere, lists and contents that explode."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beam_pipelines import limits, read
+from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import archives, cifar
+from tests.image_sets import CIFAR10_MEMBERS, cifar10_files, write_archive
+from tests.sources.support import plan_of, read_rows
+
+RECORD = bytes([3]) + bytes(3072)
+
+
+def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    mode = {".gz": "w:gz", ".tgz": "w:gz"}.get(path.suffix, "w")
+    with tarfile.open(path, mode) as opened:  # type: ignore[call-overload]
+        for info, content in members:
+            info.size = len(content)
+            opened.addfile(info, io.BytesIO(content))
+    return path
+
+
+def zip_of(path: Path, *members: tuple[zipfile.ZipInfo | str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as opened:
+        for info, content in members:
+            opened.writestr(info, content, compression)
+    return path
+
+
+def archive_of(path: Path, *names: str) -> Path:
+    """Writes an archive, tar or zip by its name, of batches of one image."""
+    if path.suffix == ".zip":
+        return zip_of(path, *((name, RECORD) for name in names))
+    return tar_of(path, *((tarfile.TarInfo(name), RECORD) for name in names))
+
+
+def everything(folder: Path) -> list[tuple[str, int, int]]:
+    """Returns what lies in a folder and below, with sizes and dates."""
+    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
+
+
+KINDS = ("a.tar", "a.tar.gz", "a.tgz", "a.zip")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_lead_nowhere(tmp_path: Path, kind: str) -> None:
+    """Names from the root, from above, with a drive or a null are names: nothing is written, and no such file is read."""
+    (tmp_path / "data_batch_9.bin").write_bytes(b"not an image")
+    names = (
+        "../data_batch_9.bin",
+        "../../../../../../etc/data_batch_8.bin",
+        f"{tmp_path}/outside/data_batch_1.bin",
+        "C:/data_batch_2.bin",
+        "./x/../data_batch_3.bin",
+        "~/data_batch_4.bin",
+        "$HOME/data_batch_5.bin",
+    )
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    path = archive_of(inside / kind, *names)
+    before = everything(tmp_path)
+    plan = plan_of(path, format="cifar")
+    assert len(plan.files) == len(names)
+    assert read.read_table(plan, reject=False)[1] == {"read": len(names), "rejected": 0}
+    assert everything(tmp_path) == before
+
+
+TAR_TYPES = {
+    "symlink": tarfile.SYMTYPE,
+    "hard link": tarfile.LNKTYPE,
+    "character device": tarfile.CHRTYPE,
+    "block device": tarfile.BLKTYPE,
+    "pipe": tarfile.FIFOTYPE,
+}
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../secret.bin", "data_batch_1.bin"])
+@pytest.mark.parametrize("kind", TAR_TYPES)
+def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> None:
+    """Each is refused with its name, wherever it leads, and whether it would be a batch or not."""
+    (tmp_path / "secret.bin").write_bytes(RECORD)
+    for name in ("data_batch_2.bin", "readme.html"):
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = TAR_TYPES[kind], target
+        path = tar_of(tmp_path / "a.tar", (tarfile.TarInfo("data_batch_1.bin"), RECORD), (link, b""))
+        with pytest.raises(DataError, match=rf"a\.tar/{name}: found a link or a device, expected plain files"):
+            plan_of(path, format="cifar")
+
+
+@pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010644])
+def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
+    """What a Unix mode says is no file is refused."""
+    link = zipfile.ZipInfo("data_batch_2.bin")
+    link.external_attr = mode << 16
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", RECORD), (link, b"/etc/passwd"))
+    with pytest.raises(DataError, match=r"a\.zip/data_batch_2\.bin: found a link, a device or an encrypted file"):
+        plan_of(path, format="cifar")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice(tmp_path: Path, kind: str) -> None:
+    """Two files of one name are refused: readers of archives disagree on which counts."""
+    path = archive_of(tmp_path / kind, "data_batch_1.bin", "data_batch_1.bin")
+    with pytest.raises(DataError, match=r"data_batch_1\.bin: found a second file of that name"):
+        plan_of(path, format="cifar")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_archive_files(tmp_path: Path, kind: str) -> None:
+    """As many files as the limit are read; one more is an error."""
+    names = [f"data_batch_{number}.bin" for number in range(6)]
+    bounds = Limits(archive_files=5)
+    assert len(plan_of(archive_of(tmp_path / kind, *names[:5]), format="cifar", limits=bounds).files) == 5
+    with pytest.raises(DataError, match=rf"{kind}: found .*6 files.*expected at most 5 \(the limit 'archive_files'\)"):
+        plan_of(archive_of(tmp_path / kind, *names), format="cifar", limits=bounds)
+
+
+def test_a_list_that_lies_about_its_length(tmp_path: Path) -> None:
+    """The list of a zip archive is bounded in bytes, whatever number of files its end claims."""
+    path = archive_of(tmp_path / "a.zip", *(f"{number:0200}.bin" for number in range(1000)))
+    data = bytearray(path.read_bytes())
+    data[-12:-8] = struct.pack("<HH", 2, 2)
+    path.write_bytes(bytes(data))
+    with pytest.raises(DataError, match=r"a list of 2 files in [0-9,]+ bytes, expected at most 10"):
+        plan_of(path, format="cifar", limits=Limits(archive_files=10))
+
+
+def zeros(path: Path, size: int) -> Path:
+    """Writes an archive of one batch of so many zeros."""
+    if path.suffix == ".zip":
+        return zip_of(path, ("data_batch_1.bin", bytes(size)))
+    return tar_of(path, (tarfile.TarInfo("data_batch_1.bin"), bytes(size)))
+
+
+@pytest.mark.parametrize("kind", ["a.tar.gz", "a.tgz", "a.zip"])
+def test_bombs_are_stopped_before_they_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An archive that becomes a thousand times as much is an error, found while it is read, or by its list, in little memory."""
+    monkeypatch.setattr(limits, "FREE_BYTES", 2 << 20)
+    path = zeros(tmp_path / kind, 3073 * 8_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=rf"{kind}: found [0-9,]+ bytes decompressed from .*'decompression_ratio'"):
+            plan_of(path, format="cifar")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(plan_of(path, format="cifar", limits=Limits(decompression_ratio=2000)).files) == 1
+
+
+def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of a zip archive's list that point at one another's data add up, and are refused by their sum."""
+    monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", bytes(3073 * 100)))
+    data = path.read_bytes()
+    start, length = data.rfind(b"PK\x01\x02"), data.rfind(b"PK\x05\x06") - data.rfind(b"PK\x01\x02")
+    entry = data[start : start + length]
+    entries = b"".join(entry.replace(b"data_batch_1.bin", f"data_batch_{n:x}.bin".encode()) for n in range(16)) * 1
+    end = bytearray(data[start + length :])
+    end[8:16] = struct.pack("<HHI", 16, 16, len(entries))
+    path.write_bytes(data[:start] + entries + bytes(end))
+    with pytest.raises(DataError, match="decompressed from"):
+        plan_of(path, format="cifar")
+
+
+def test_a_member_in_an_archive_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of any kind that is larger than any of CIFAR's is not read into memory, in an archive that is not compressed, too."""
+    monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1_000_000)
+    path = tmp_path / "a.tar"
+    info = tarfile.TarInfo("data_batch_1.bin")
+    info.size = 3073 * 1000
+    with path.open("wb") as file:
+        file.write(info.tobuf())
+        file.truncate(512 + info.size + 512 - info.size % 512 + 1024)
+    with pytest.raises(DataError, match=r"data_batch_1\.bin: found 3,073,000 bytes, expected at most 1,000,000"):
+        plan_of(path, format="cifar")
+
+
+def encrypted(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for sign, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.find(sign) + flag] |= 1
+    path.write_bytes(bytes(data))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0x55
+    path.write_bytes(bytes(data))
+
+
+def strange(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for sign, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        start = data.find(sign) + place
+        data[start : start + 2] = struct.pack("<H", 97)
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (encrypted, "found a link, a device or an encrypted file"),
+        (cut, "found a damaged archive, expected a whole zip file"),
+        (flipped, "found a damaged archive, expected a whole zip file"),
+        (strange, "found a damaged archive, expected a whole zip file"),
+    ],
+)
+def test_zip_archives_that_cannot_be_read(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    """Each is an error with the archive's path, when it is listed or when it is read."""
+    path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", os.urandom(3073)))
+    damage(path)
+    with pytest.raises(DataError, match=message):
+        read.read_table(plan_of(path, format="cifar"), reject=False)
+
+
+def test_cifar_in_a_zip_is_cifar_in_a_tar(tmp_path: Path) -> None:
+    """The same rows come from both, and from any order and compression of the members."""
+    members = cifar10_files(5)
+    tar = write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members, CIFAR10_MEMBERS)
+    contents = [(f"cifar-10-batches-py/{name}", content) for name, content in members.items()]
+    expected = read_rows(tar)
+    assert len(expected) == 30
+    for number, compression in enumerate((zipfile.ZIP_STORED, zipfile.ZIP_LZMA)):
+        order = np.random.default_rng(number).permutation(len(contents))
+        path = zip_of(tmp_path / "cifar-10-python.zip", *(contents[place] for place in order), compression=compression)
+        assert read_rows(path) == expected
+
+
+def test_members_are_read_one_by_one(tmp_path: Path) -> None:
+    """A member's content is what was put in, for zip and tar alike."""
+    contents = {f"data_batch_{number}.bin": bytes([number]) * 3073 for number in range(3)}
+    for path in (
+        zip_of(tmp_path / "a.zip", *contents.items()),
+        tar_of(tmp_path / "a.tar.gz", *((tarfile.TarInfo(name), data) for name, data in contents.items())),
+    ):
+        found = {
+            member.path.rpartition("/")[2]: archives.read_member(member)
+            for member in archives.read_members(Source("s", (str(path),)), str(path))
+        }
+        assert found == contents

@@ -1,0 +1,95 @@
+"""A command leaves out what it has no use for, and nothing else; Beam gets the same answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.transforms import userstate
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+
+from beam_pipelines import quick_beam
+
+
+def run(code: str) -> str:
+    """Runs code in a process of its own, and returns what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_what_is_left_out_can_be_imported_afterwards() -> None:
+    """Without pandas and clients of services Beam is imported whole, with its filesystems; a later import finds them."""
+    code = """
+import sys
+from beam_pipelines import quick_beam
+quick_beam.import_beam([])
+print("pandas" in sys.modules, any(name.startswith("google.cloud.pubsub") for name in sys.modules))
+from apache_beam.io.filesystems import FileSystems
+for path in ("gs://bucket/file", "s3://bucket/file"):
+    print(type(FileSystems.get_filesystem(path)).__name__)
+import pandas, google.cloud.pubsub
+print(pandas.Series([1, 2]).sum())
+"""
+    assert run(code).split("\n") == ["False False", "GCSFileSystem", "S3FileSystem", "3", ""]
+
+
+@pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
+def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
+    """Nothing is left out where a runner is named."""
+    code = f"import sys\nfrom beam_pipelines import quick_beam\nquick_beam.import_beam({arguments})\nprint('apache_beam' in sys.modules)"
+    assert run(code) == "False\n"
+
+
+class _Stateful(beam.DoFn):
+    """Has state."""
+
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(self, element: int, count: object = beam.DoFn.StateParam(COUNT)) -> None:  # type: ignore[override]
+        """Does nothing."""
+
+
+class _Stateless(beam.DoFn):
+    """Has none."""
+
+    def process(self, element: int) -> None:
+        """Does nothing."""
+
+
+def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of a DoFn is found as before, by one look at each object."""
+    looked = []
+    look = userstate.get_dofn_specs
+    expected = look(_Stateful())
+
+    def count(dofn: beam.DoFn) -> object:
+        looked.append(type(dofn))
+        return look(dofn)
+
+    monkeypatch.setattr(userstate, "get_dofn_specs", count)
+    quick_beam.remember_dofns()
+    stateful, stateless = _Stateful(), _Stateless()
+    for _ in range(3):
+        assert userstate.get_dofn_specs(stateful) == expected
+        assert userstate.is_stateful_dofn(stateful)
+        assert not userstate.is_stateful_dofn(stateless)
+    assert looked == [_Stateful, _Stateless]
+
+
+def test_views_of_options_share_what_is_set() -> None:
+    """A view that is handed out again shows what was set through another one, and others' options are not mixed up."""
+    options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])
+    before = PipelineOptions.view_as
+    with quick_beam.options_parsed_once():
+        view = options.view_as(DirectOptions)
+        assert view.direct_num_workers == 3
+        options.view_as(StandardOptions).view_as(DirectOptions).direct_num_workers = 4
+        assert view.direct_num_workers == 4
+        assert options.view_as(DirectOptions) is view
+        assert other.view_as(DirectOptions).direct_num_workers == 1
+    assert PipelineOptions.view_as is before
