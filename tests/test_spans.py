@@ -302,7 +302,7 @@ def test_days_that_do_not_go_together(encoded: Path, tmp_path: Path, monkeypatch
     ):
         (tmp_path / "copy").mkdir(exist_ok=True)
         (tmp_path / "copy" / "other.pbtxt").write_text('feature { name: "item" type: INT }')
-        schema = str(later / changed["schema"])
-        (tmp_path / "copy" / "dataset.json").write_text(json.dumps(changed | {"schema": schema} | {key: value}))
+        (tmp_path / "copy" / "same.pbtxt").write_bytes((later / changed["schema"]).read_bytes())
+        (tmp_path / "copy" / "dataset.json").write_text(json.dumps(changed | {"schema": "same.pbtxt"} | {key: value}))
         with pytest.raises(ValueError, match=message):
             dataset.load([first, tmp_path / "copy"])
