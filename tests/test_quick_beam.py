@@ -28,6 +28,8 @@ def test_what_is_left_out_can_be_imported_afterwards() -> None:
 import sys
 from beam_pipelines import quick_beam
 quick_beam.import_beam([])
+import pyarrow
+pyarrow.array([1.5])
 print("pandas" in sys.modules, any(name.startswith("google.cloud.pubsub") for name in sys.modules))
 from apache_beam.io.filesystems import FileSystems
 for path in ("gs://bucket/file", "s3://bucket/file"):
