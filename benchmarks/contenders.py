@@ -141,7 +141,7 @@ def ours(key: str, title: str, level: int | None, places: Places) -> Contender:
     def cannot(job: Job) -> str:
         return "compresses" if level is not None and job.compression != "gzip" else ""
 
-    about, gzip = "shuffled; statistics and schema always included", "isal 1" if level is None else f"zlib {level}"
+    about, gzip = "shuffled; statistics and schema always included", "isal 1" if level is None else f"zlib-ng {level}"
     return Contender(key, title, about, gzip, cannot, command, always(FULL), "examples/**/*.tfrecord*")
 
 

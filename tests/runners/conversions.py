@@ -158,12 +158,20 @@ def contents(folder: Path) -> dict[str, Any]:
             name = str(path.relative_to(folder))
             found[name] = path.read_bytes()
             if name in ("dataset.json", "description.json"):
-                found[name] = {key: value for key, value in json.loads(found[name]).items() if key != TIMINGS}
+                found[name] = _timeless(json.loads(found[name]))
     return found
+
+
+def _timeless(value: Any) -> Any:
+    """Returns a JSON value without the timings of a run, or of each generation."""
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key != TIMINGS}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def assert_same(found: Path, expected: Path) -> None:
     """Holds two folders to the same files with the same bytes, and names the files that differ."""
     one, other = contents(found), contents(expected)
     assert list(one) == list(other)
-    assert [name for name in one if one[name] != other[name]] == []
+    differing = [name for name in one if one[name] != other[name]]
+    assert differing == [], differing
