@@ -47,7 +47,7 @@ class Folders:
       graph: where the serving graph is requested from the launcher, or an empty text if it is built where it is due.
       scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
         storage elsewhere. An empty text: with the others.
-      run: what the run is known by, while others must not write to the same output.
+      run: what the run is known by, while others must not write to the same output; empty: nobody asks.
     """
 
     output: str

@@ -142,7 +142,7 @@ def _commit(
 ) -> None:
     if folders.graph:
         await_graph(folders.graph)
-    if run_lock.mark_of(folders.temporary_of()) != folders.run:
+    if folders.run and run_lock.mark_of(folders.temporary_of()) != folders.run:
         if is_committed(folders.output, shards):
             return  # by an earlier attempt of this step, which has removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
@@ -279,7 +279,8 @@ def _run(
         clear(temporary, keeps=resume)
         with _cleaned(output, temporary, waits, resume) as run, _scratch(output, is_local) as scratch:
             plan = store_lists(plan, temporary)
-            folders = _folders(output, scratch, is_local, exchange, run)
+            # A template becomes any number of jobs, which do not share what its maker is known by.
+            folders = _folders(output, scratch, is_local, exchange, "" if runners.makes_template(options) else run)
             log = ProgressLog(folders.progress)
             beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
             if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):

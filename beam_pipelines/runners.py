@@ -163,7 +163,7 @@ def _answer_all(connection: worker_handlers.ControlConnection) -> bool:
     futures = connection._futures_by_id  # noqa: SLF001
     asked = list(futures)
     for request in asked:
-        future = futures.pop(request, None)
+        future = futures.get(request)  # which stays there: its answer may be on the way, and Beam looks it up
         if future is not None:
             future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=_GONE))
     return bool(asked)
@@ -176,10 +176,15 @@ def waits(options: PipelineOptions) -> bool:
       RecipeError: a job on this machine ends with the process that started it.
     """
     if not options.view_as(StandardOptions).no_wait_until_finish:
-        return not options.view_as(GoogleCloudOptions).template_location
+        return not makes_template(options)
     if is_local(options):
         raise RecipeError("found --no_wait_until_finish without a --runner whose jobs go on by themselves.")
     return False
+
+
+def makes_template(options: PipelineOptions) -> bool:
+    """Whether a template is made of the pipeline, and no job."""
+    return bool(options.view_as(GoogleCloudOptions).template_location)
 
 
 def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str:

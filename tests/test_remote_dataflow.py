@@ -105,7 +105,8 @@ def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
     assert [image.container_image for image in pool.sdk_harness_container_images] == ["image:1"]
     assert (options["region"], options["project"]) == ("europe-west4", "my-project")
     assert "dry-run" in capsys.readouterr().out  # the job's id
-    assert [blob.name for blob in cloud.storage.list_blobs("jobs", prefix="out/")] == []
+    # The job's mark, by which it sees at its end that no other run has begun.
+    assert [blob.name for blob in cloud.storage.list_blobs("jobs", prefix="out/")] == ["out/_temporary/run.json"]
 
 
 def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_path):
