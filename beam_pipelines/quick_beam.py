@@ -15,8 +15,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 # Files on Google's storage and on S3 need their clients, which stay.
 _LEFT_OUT = frozenset(
     [
@@ -50,7 +48,8 @@ def import_beam(arguments: Sequence[str]) -> None:
     sys.meta_path.insert(0, finder)
     try:
         importlib.import_module("apache_beam")
-        pa.array([0])  # Arrow looks for pandas once, and would import it in each worker
+        # Arrow looks for pandas once, and would import it in each worker.
+        importlib.import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
 
