@@ -97,6 +97,13 @@ def _list_files(pattern: str) -> list[Listed]:
     )
 
 
+def names_in(folder: str) -> list[str]:
+    """Returns the names of the files and folders in a folder, sorted; on an object store of folders with files in them only."""
+    if is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return sorted({relative(listed.path, folder).split("/")[0] for listed in list_files(join(folder, "**"))})
+
+
 def has_wildcard(path: str) -> bool:
     """Whether a path may be the pattern of several files."""
     return _BEFORE_WILDCARD.fullmatch(path) is None

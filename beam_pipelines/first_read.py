@@ -48,6 +48,7 @@ class Folders:
       scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
         storage elsewhere. An empty text: with the others.
       run: what the run is known by, while others must not write to the same output; empty: nobody asks.
+      takes: whether kept pieces are removed as soon as they are dealt out to shards.
     """
 
     output: str
@@ -56,6 +57,7 @@ class Folders:
     graph: str = ""
     scratch: str = ""
     run: str = ""
+    takes: bool = False
 
     def temporary_of(self, *names: str) -> str:
         """Returns a path in the temporary folder of the run."""

@@ -6,8 +6,10 @@ loaded in a quarter of a microsecond a row, where parsing and splitting it again
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
@@ -60,6 +62,13 @@ def load_piece(kept: KeptPiece) -> Piece:
     return Piece(kept.range_number, kept.part, batch, {}, path=kept.path, split=kept.split)
 
 
+def take_piece(kept: KeptPiece) -> Iterator[Piece]:
+    """Yields the piece as it was kept, and removes its file when what comes of it is stored: half of a run's temporary files."""
+    yield load_piece(kept)
+    with contextlib.suppress(DataError):  # what cannot be removed now goes with its folder
+        files.delete(kept.file)
+
+
 def _changed(path: str, found: str) -> str:
     return f"{path}: found {found}. A temporary file was changed or removed during the run: run again."
 
@@ -86,3 +95,19 @@ class LoadPieces(beam.PTransform):
 
     def expand(self, kept: beam.PCollection[KeptPiece]) -> beam.PCollection[Piece]:
         return kept | "Load" >> beam.Map(load_piece)
+
+
+@dataclasses.dataclass
+class TakePieces(beam.PTransform):
+    """Loads kept pieces for the last time, on a runner that runs every bundle once.
+
+    Input: ``KeptPiece`` elements. Output: for each, the ``Piece`` that was kept; its file is removed.
+
+    Attributes:
+      after: one element, which is there when nobody else will load the pieces.
+    """
+
+    after: beam.PCollection[Any]
+
+    def expand(self, kept: beam.PCollection[KeptPiece]) -> beam.PCollection[Piece]:
+        return kept | "Take" >> beam.FlatMap(lambda kept, _: take_piece(kept), beam.pvalue.AsSingleton(self.after))

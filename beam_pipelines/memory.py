@@ -1,4 +1,4 @@
-"""Keeps memory that was freed, for the next batch.
+"""Keeps memory that was freed, for the next batch of the same step.
 
 glibc gives every block above 128 KiB back to the system when it is freed, and the system clears each of its pages anew for the next
 batch's arrays: a tenth of a conversion's time (docs/decisions.md). Blocks up to 32 MiB, the most that glibc allows, are
@@ -31,3 +31,9 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         libc.mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def give_back_memory() -> None:
+    """Gives the freed memory of this process back to the system: a step begins whose blocks have other sizes than those of the steps before it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

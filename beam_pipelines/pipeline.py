@@ -37,7 +37,7 @@ from beam_pipelines.exchange import Exchange
 from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
 from beam_pipelines.generations import count_generations, remove_left_behind
 from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
-from beam_pipelines.keep import LoadPieces
+from beam_pipelines.keep import LoadPieces, TakePieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.planning import Plan, store_lists, without_encodings
@@ -78,7 +78,7 @@ class Conversion(beam.PTransform):
         exchange = folders.exchange_of("shards")
         written = (
             kept
-            | "LoadPieces" >> LoadPieces()
+            | "LoadPieces" >> (TakePieces(shard_plan) if folders.takes else LoadPieces())
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
             | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, exchange is None or not files.is_local(exchange))
             | "Exchange" >> Exchange(exchange)
@@ -281,6 +281,7 @@ def _run(
             plan = store_lists(plan, temporary)
             # A template becomes any number of jobs, which do not share what its maker is known by.
             folders = _folders(output, scratch, is_local, exchange, "" if runners.makes_template(options) else run)
+            folders = dataclasses.replace(folders, takes=runners.runs_once(options))
             log = ProgressLog(folders.progress)
             beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
             if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):

@@ -95,9 +95,7 @@ def clear(temporary: str, keeps: bool) -> int:
     if not notes:
         files.delete(temporary)
         return 0
-    left = {
-        files.relative(listed.path, temporary).split("/")[0] for listed in files.list_files(files.join(temporary, "**"))
-    }
-    for name in sorted(left.difference(KEPT)):
-        files.delete(files.join(temporary, name))
+    for name in files.names_in(temporary):
+        if name not in KEPT:
+            files.delete(files.join(temporary, name))
     return len(notes)

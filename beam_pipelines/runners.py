@@ -89,6 +89,11 @@ def is_local(options: PipelineOptions) -> bool:
     return bool(options.view_as(StandardOptions).runner == "FnApiRunner")
 
 
+def runs_once(options: PipelineOptions) -> bool:
+    """Whether every bundle runs once, or the run fails: what it has used up is not needed again."""
+    return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
+
+
 @contextlib.contextmanager
 def size_based_flushes() -> Iterator[None]:
     """Switches off the timer with which Beam's local runner flushes its data streams.

@@ -61,7 +61,7 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
     rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
     records = framed_records(batch, rows, output.record, lists)
     data = data_of(records)
-    compressed = len(compress_part(output.compression, output.level, data))
+    compressed = len(compress_part(output.compression, output.level, data).data)
     return compressed / len(records), data.size / len(records)
 
 

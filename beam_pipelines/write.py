@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.deflate import Stream, compress_part
+from beam_pipelines.deflate import Part, Stream, compress_part
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Address, Delivery, load_payload
+from beam_pipelines.memory import give_back_memory
 from beam_pipelines.recipe import Output
 from beam_pipelines.records import framed_records
 from beam_pipelines.shards import ShardPlan, shard_path
@@ -71,31 +72,24 @@ def write_shard(
     Raises:
       DataError: what was read back is not what was written.
     """
+    give_back_memory()
     split, number = plan.locate(delivery.partition)
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
     stream = Stream(output.compression)
     rows = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
         size, crc = _append(file, stream.start(), 0, 0)
-        for part in _ahead(_partitions(delivery, output, lists)):
-            rows += part.rows
-            stream.add(part.data)
-            size, crc = _append(file, part.compressed, size, crc)
+        for number, part in _ahead(_partitions(delivery, output, lists)):
+            rows += number
+            stream.add(part)
+            size, crc = _append(file, part.data, size, crc)
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
 
 
-class _Part(NamedTuple):
-    """A partition as it is to be written: its rows, its framed records, and these compressed."""
-
-    rows: int
-    data: pa.Buffer
-    compressed: bytes | pa.Buffer
-
-
-def _partitions(delivery: Delivery, output: Output, lists: tuple[str, ...]) -> Iterator[Callable[[], _Part]]:
-    """Yields for each partition, in order, what makes it."""
+def _partitions(delivery: Delivery, output: Output, lists: tuple[str, ...]) -> Iterator[Callable[[], tuple[int, Part]]]:
+    """Yields for each partition, in order, what makes its number of rows and the part of the stream that they become."""
     contents = zip(delivery.orders, delivery.contents, strict=True)
     for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
         yield partial(_make_part, [content for _, content in group], output, delivery.partition, partition, lists)
@@ -103,13 +97,20 @@ def _partitions(delivery: Delivery, output: Output, lists: tuple[str, ...]) -> I
 
 def _make_part(
     contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
-) -> _Part:
+) -> tuple[int, Part]:
+    rows, data = _frame(contents, output, shard, partition, lists)
+    return rows, compress_part(output.compression, output.level, data)
+
+
+def _frame(
+    contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+) -> tuple[int, pa.Buffer]:
+    """Returns the number of rows of a partition, and their framed records; the rows are gone when these are compressed."""
     batch = unpack_blocks([load_payload(content) for content in contents])
     if batch is None:
-        return _Part(0, pa.py_buffer(b""), b"")
+        return 0, pa.py_buffer(b"")
     rows = written_order(output, shard, partition, batch.num_rows)
-    data = data_of(framed_records(batch, rows, output.record, lists))
-    return _Part(batch.num_rows, data, compress_part(output.compression, output.level, data))
+    return batch.num_rows, data_of(framed_records(batch, rows, output.record, lists))
 
 
 def _ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:

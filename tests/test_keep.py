@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.errors import DataError
-from beam_pipelines.keep import keep_piece, load_piece
+from beam_pipelines.keep import keep_piece, load_piece, take_piece
 from beam_pipelines.pieces import Piece
 
 ROWS = st.lists(
@@ -80,3 +80,15 @@ def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
     keep_piece(piece_of([{"number": 1}, {"number": 2}]), str(tmp_path))
     with pytest.raises(DataError, match=r"found 2 rows, expected 1\. A temporary file was changed"):
         load_piece(first)
+
+
+def test_a_piece_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
+    """Its file stays until what comes of it is stored, and a file that cannot be removed fails nothing."""
+    kept = keep_piece(piece_of([{"number": 1}]), str(tmp_path))
+    taken = take_piece(kept)
+    assert next(taken).batch.num_rows == 1
+    assert Path(kept.file).exists()
+    assert list(taken) == []
+    assert not Path(kept.file).exists()
+    with pytest.raises(DataError, match="3_1_train"):
+        next(take_piece(kept))

@@ -39,10 +39,19 @@ def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes
     """Compresses parts apart, as one stream."""
     stream = deflate.Stream(compression)
     data = stream.start()
-    for part in map(pa.py_buffer, parts):
-        stream.add(part)
-        data += bytes(deflate.compress_part(compression, level, part))
+    for part in parts:
+        compressed = deflate.compress_part(compression, level, pa.py_buffer(part))
+        stream.add(compressed)
+        data += bytes(compressed.data)
     return data + stream.end()
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(1, 400))
+def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
+    """The Adler-32 of two texts comes from their own, also where sums have gone through the modulus many times."""
+    first, second = first * times, second * times
+    combined = deflate.combine_adler32(zlib.adler32(first), zlib.adler32(second), len(second))
+    assert combined == zlib.adler32(first + second)
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=5), st.sampled_from([0, 1, 3, 4, 6, 9]))

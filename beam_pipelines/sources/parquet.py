@@ -21,7 +21,7 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
 
-# Rows of each sampled file from which the shapes of nested lists are found.
+# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its pieces.
 SAMPLE_ROWS = 1000
 
 
@@ -72,12 +72,13 @@ class Parquet:
             if range_.chunk == 0:
                 tables.check_file(plan, range_.file, parquet.schema_arrow)
             wanted = _top_columns(plan, parquet.schema_arrow)
-            row = 1
+            row, batch_rows = 1, 0
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 if range_.start <= first_byte(group) < range_.end:
                     _check_ratio(plan.source, range_.file, group, number)
-                    for batch in parquet.iter_batches(_batch_rows(group), [number], wanted, use_threads=False):
+                    batch_rows = batch_rows or _batch_rows(parquet, number, wanted)
+                    for batch in parquet.iter_batches(batch_rows, [number], wanted, use_threads=False):
                         yield from tables.rows_of(batch, plan, range_.file, row, reject)
                         row += batch.num_rows
                 else:
@@ -137,6 +138,11 @@ def _buffer_bytes(metadata: Any) -> int:
     return max(_LEAST_BUFFER_BYTES, _BUFFERED_BYTES // max(1, metadata.num_columns)) if is_large else 0
 
 
-def _batch_rows(group: Any) -> int:
-    row_bytes: int = max(1, group.total_byte_size // max(1, group.num_rows))
-    return max(1, min(MAX_PIECE_ROWS, PIECE_BYTES // row_bytes))
+def _batch_rows(parquet: pq.ParquetFile, number: int, wanted: list[str]) -> int:
+    """Returns how many rows of a row group make a piece, by the size of its first ones: what the file says of itself is their size as encoded."""
+    group = parquet.metadata.row_group(number)
+    row_bytes = group.total_byte_size / max(1, group.num_rows)
+    if group.num_rows > SAMPLE_ROWS:
+        first = next(parquet.iter_batches(SAMPLE_ROWS, [number], wanted, use_threads=False))
+        row_bytes = max(row_bytes, first.nbytes / max(1, first.num_rows))
+    return max(1, min(MAX_PIECE_ROWS, int(PIECE_BYTES / max(1, row_bytes))))
