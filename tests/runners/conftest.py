@@ -65,6 +65,10 @@ def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     def made(name: str) -> Path:
         if name == "transform":
             conversions.transform(made("everything"), data, folder / name, LOCAL)
+        elif name == "describe":
+            conversions.describe(data, folder / name, LOCAL)
+        elif name == "append":
+            conversions.append(data, folder / name, LOCAL)
         else:
             conversions.convert(name, data, folder / name, LOCAL)
         return folder / name

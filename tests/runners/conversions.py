@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_pipelines import pipeline
+from beam_pipelines.append import plan_append
 from beam_pipelines.planning import Plan, make_plan
 from beam_pipelines.recipe_file import parse_recipe
 from beam_pipelines.transform import plan_transform
@@ -86,6 +88,16 @@ output: {record: line, num_shards: 2, compression: gzip, level: 6}
 """
 
 
+PARTS = """
+name: parts
+sources: {parts: {path: "parts/*.csv", types: {comment: text}}}
+encode: {seconds: [{fill: median}, z_score], shop: vocabulary}
+split: {train: 0.7, eval: 0.3}
+append: true
+output: {num_shards: 2}
+"""
+
+
 class Conversion(NamedTuple):
     """One way to convert.
 
@@ -137,11 +149,32 @@ def plan_of(recipe: str, folder: Path) -> Plan:
     return make_plan(parsed)
 
 
-def convert(name: str, data: Path, output: Path, options: Sequence[str]) -> None:
+def convert(name: str, data: Path, output: Path, options: Sequence[str], resume: bool = False) -> None:
     """Converts one of ``CONVERSIONS`` on a runner."""
     conversion = CONVERSIONS[name]
     plan = plan_of(conversion.recipe, data)
-    pipeline.convert(plan, str(output), beam_options=options, quiet=True, **conversion.arguments)
+    pipeline.convert(plan, str(output), beam_options=options, quiet=True, resume=resume, **conversion.arguments)
+
+
+def describe(data: Path, output: Path, options: Sequence[str]) -> None:
+    """Describes what ``everything`` reads, on a runner."""
+    pipeline.describe(plan_of(EVERYTHING, data), str(output), beam_options=options, quiet=True)
+
+
+def append(data: Path, output: Path, options: Sequence[str]) -> None:
+    """Converts one part of the visits, and appends another one, on a runner."""
+    (data / "parts").mkdir(parents=True, exist_ok=True)
+    lines = (data / "visits.csv").read_bytes().splitlines(keepends=True)
+    plain = [line for line in lines[1:] if line.count(b",") == 4 and b'"' not in line]
+    first, second = data / "parts" / "1.csv", data / "parts" / "2.csv"
+    second.unlink(missing_ok=True)
+    first.write_bytes(b"".join([lines[0], *plain[:900]]))
+    os.utime(first, (1, 1))  # files are known by their dates, too
+    pipeline.convert(plan_of(PARTS, data), str(output), beam_options=options, quiet=True)
+    second.write_bytes(b"".join([lines[0], *plain[900:1_500]]))
+    os.utime(second, (1, 1))
+    recipe, _ = parse_recipe(PARTS, "recipe.yaml", str(data))
+    pipeline.convert(plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True)
 
 
 def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -> None:

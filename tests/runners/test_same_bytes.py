@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import pipeline
+from beam_pipelines import commit, pipeline
 from beam_pipelines.errors import DataError
 from beam_pipelines.verify import verify_dataset
 from tests.runners import conversions
+from tests.runners.conftest import LOCAL
 from tests.runners.engines import Engine
 
 Reference = Callable[[str], Path]
@@ -30,6 +31,46 @@ def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: P
     """New data by the encodings of a dataset are the same on every runner."""
     conversions.transform(reference("everything"), data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference("transform"))
+
+
+def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """What is learned without writing examples is the same on every runner."""
+    conversions.describe(data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference("describe"))
+
+
+def test_append(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """A second generation, by the encodings of the first one, is the same on every runner."""
+    expected = reference("append")
+    conversions.append(data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", expected)
+    assert verify_dataset(str(tmp_path / "out")).rows > 0
+
+
+def test_resume(
+    engine: Engine, data: Path, reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards that a run has finished on this machine are taken over by one on any runner, and it gives what one run gives."""
+    with monkeypatch.context() as patch, pytest.raises(DataError, match="finished: run again with --resume"):
+        patch.setattr(commit, "check_written", _refuse)
+        conversions.convert("source_order", data, tmp_path / "out", LOCAL)
+    notes = sorted((tmp_path / "out" / "_temporary" / "finished").glob("*.json"))
+    assert len(notes) > 2
+    notes[0].unlink()  # so that one shard is left to write
+    left = inodes_of_shards(tmp_path / "out")
+    conversions.convert("source_order", data, tmp_path / "out", engine.options, resume=True)
+    conversions.assert_same(tmp_path / "out", reference("source_order"))
+    assert len(left & inodes_of_shards(tmp_path / "out")) == len(notes) - 1
+
+
+def inodes_of_shards(folder: Path) -> set[int]:
+    """Returns what tells the files of the shards in a dataset, or in its temporary folder, from others that take their names."""
+    found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
+    return {path.stat().st_ino for path in found}
+
+
+def _refuse(*_: object) -> None:
+    raise DataError("refused")
 
 
 def test_errors(engine: Engine, tmp_path: Path) -> None:
