@@ -218,6 +218,8 @@ def convert(
         click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
         return
     manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
+    if left := pipeline.left_behind(output):
+        click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     if not quiet:
         print_summary(manifest, output)
 

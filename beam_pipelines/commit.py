@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -75,7 +76,10 @@ def commit(
         _replace(folder, temporary, paths)
     else:
         _add(folder, temporary, paths)
-    files.delete(temporary)
+    with contextlib.suppress(
+        DataError
+    ):  # the dataset is complete; the launcher tries once more, and says so if it stays
+        files.delete(temporary)
 
 
 def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float) -> list[str]:

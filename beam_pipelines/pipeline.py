@@ -314,6 +314,12 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     return {what: path for what, path in paths.items() if path}
 
 
+def left_behind(output: str) -> str:
+    """Returns the temporary folder of a conversion if it is still there, or an empty text."""
+    temporary = files.join(output, TEMPORARY)
+    return temporary if files.exists(temporary) else ""
+
+
 def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
     """Checks that a generation of a dataset may be written to a folder.
 

@@ -432,6 +432,33 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
     }
 
 
+def test_an_append_that_broke_off_is_resumed(
+    visits: Path, history: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its finished shards are taken over as they are, and the dataset becomes what one undisturbed append makes of it."""
+    before = digests(visits / "out")
+
+    def refuse(*_: object) -> None:
+        raise DataError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "check_written", refuse)
+        assert run(visits, "out") == 1
+    assert "finished: run again with --resume" in capsys.readouterr().err
+    left = {path.name: path.stat().st_ino for path in (visits / "out" / "_temporary" / "examples").rglob("*-of-*")}
+    assert len(left) >= 2
+    assert {path: digest for path, digest in digests(visits / "out").items() if "_temporary" not in path} == before
+    assert run(visits, "out", "--resume") == 0
+    shards = {path.name: path.stat().st_ino for path in (visits / "out" / "examples").rglob("*-g3-*-of-*")}
+    assert shards == left
+    found, expected = digests(visits / "out"), digests(history / "three")
+    for path in [
+        path for path in expected if path.split("/")[0] in ("examples", "statistics", "schema", "accumulators")
+    ]:
+        assert found[path] == expected[path], path
+    assert verify_dataset(str(visits / "out")).left_behind == ()
+
+
 ENCODED = """
 name: rides
 append: true

@@ -83,6 +83,7 @@ def test_an_operation_that_fails(
     is_there = check_all_or_nothing(folder / "out", expected)
     if ended.status == 0:
         assert is_there
+        assert ("could not be removed" in ended.err) == (folder / "out" / "_temporary").exists()
     else:
         check_error(ended, f"{SCHEME}://", SAID)
         assert "--verbose" not in ended.err
