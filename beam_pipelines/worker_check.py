@@ -19,6 +19,7 @@ from beam_pipelines.engine_options import find_workers, is_engine
 from beam_pipelines.errors import DataError, RecipeError
 
 _NOT_THERE = re.compile(r"No module named '(beam_pipelines|apache_beam)")
+_NO_ANSWER = "for SettableFuture"
 
 
 class CompareVersions(beam.DoFn):
@@ -71,4 +72,14 @@ def check_workers(options: PipelineOptions) -> None:
                 f"the workers have no {package}, expected {package} {versions()[package]}. Install it where they start: "
                 "docs/runners.md says how."
             ) from error
+        # Flink does not pass on what a worker says that cannot load a step, and waits three minutes for it.
+        if _NO_ANSWER in str(error):
+            raise RecipeError(
+                f"the workers gave no answer ({error}), expected some with {_listed(versions())}. Their own log says why; install what "
+                "they lack where they start: docs/runners.md says how."
+            ) from error
         raise
+
+
+def _listed(found: dict[str, str]) -> str:
+    return ", ".join(f"{what} {version}" for what, version in found.items())
