@@ -38,7 +38,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         local = array.cast(pa.timestamp(array.type.unit))
         _need(pc.equal(pc.cast(result, local.type), local), "a timestamp with a time of day")
     elif pa.types.is_floating(type_) and pa.types.is_floating(array.type):
-        _need(pc.equal(pc.is_inf(array), pc.is_inf(result)), f"a number beyond the range of {type_}")
+        _need(pc.equal(_is_infinite(array), _is_infinite(result)), f"a number beyond the range of {type_}")
     return result
 
 
@@ -56,6 +56,12 @@ def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
 
 def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def _is_infinite(array: pa.Array) -> pa.BooleanArray:
+    return pc.is_inf(
+        array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
+    )  # older Arrow knows it of no float16
 
 
 def _need(holds: pa.BooleanArray, message: str) -> None:
