@@ -16,10 +16,13 @@ from beam_pipelines.statistics import TableStatistics
 from tests.report_examples import EVIL, report, wide_report
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
+# What begins here ends what stands on the right, if it is open: HTML's rules for ends that may be left out.
+CELLS = {"th", "td"}
+ENDED_BY = {"th": CELLS, "td": CELLS, "tr": CELLS | {"tr"}, "tbody": CELLS | {"tr", "thead", "tbody"}}
 
 
 class Page(html.parser.HTMLParser):
-    """Collects tags and text, and insists that every tag is closed in order."""
+    """Collects tags and text, and insists that every tag is closed in order, but for parts of tables, which need no end."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -31,6 +34,8 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes) -> None:
         self.tags.append((tag, dict(attributes)))
+        while self.open and self.open[-1] in ENDED_BY.get(tag, ()):
+            self.open.pop()
         if tag not in VOID:
             self.open.append(tag)
 
@@ -38,7 +43,9 @@ class Page(html.parser.HTMLParser):
         self.tags.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag) -> None:
-        assert self.open.pop() == tag
+        while self.open[-1] != tag:
+            assert self.open.pop() in ENDED_BY
+        self.open.pop()
 
     def handle_data(self, data) -> None:
         if self.open and self.open[-1] not in ("script", "style"):
@@ -142,7 +149,7 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
         Row("eval", "int", "Other", "c", "d", "WARNING"),
     ]
     text = render_report(report(anomalies=rows))
-    lines = re.findall(r'<tr><th scope="row"><a.*?</tr>', text, re.DOTALL)
+    lines = re.findall(r"<tr><th><a.*", text)
     shown = [" | ".join(re.findall(r"<bdi>(.*?)</bdi>", line)) for line in lines]
     assert shown == ["int | Type | train, eval | a | b", "int | Other | eval | c | d", "label | Type | train | a | b"]
     assert ["accepted" in line for line in lines] == [False, True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -29,15 +30,15 @@ _WIDE = 1e300
 
 
 class Chart(NamedTuple):
-    """How large a distribution is drawn: its number of bars, and its size in pixels."""
+    """How finely a distribution is drawn: its largest number of bars, and the number of different heights."""
 
     bars: int
-    width: int
     height: int
 
 
-SMALL = Chart(bars=24, width=240, height=44)
-LARGE = Chart(bars=60, width=480, height=150)
+# In half pixels, and in pixels, of page.css.
+SMALL = Chart(bars=24, height=88)
+LARGE = Chart(bars=60, height=170)
 
 
 class Frequent(NamedTuple):
@@ -96,19 +97,18 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> str:
     shares = [[count / max(1, total) for count, total in zip(item.counts, totals, strict=True)] for item in values]
     longest = max((max(line) for line in shares), default=0.0)
     lines = [
-        f"{shown(item.value, 40)}{_bar(line, longest)}<span>{share(item.counts[0], totals[0])}</span>"
+        f"{shown(item.value, 40)}{_bar(line, longest)}{share(item.counts[0], totals[0])}"
         for item, line in zip(values, shares, strict=True)
     ]
-    return f'<div class="bars">{"".join(lines)}</div>' if lines else ""
+    return f"<div class=bars>{''.join(lines)}</div>" if lines else ""
 
 
 def _bar(shares: Sequence[float], longest: float) -> str:
     widths = [100 * part / longest for part in shares] if longest else [0.0] * len(shares)
     marks = "".join(
-        f'<i class="s{number % SPLIT_COLORS}" style="left:{width:.4g}%"></i>'
-        for number, width in enumerate(widths[1:], 1)
+        f"<i class=s{number % SPLIT_COLORS} style=left:{width:.3g}%></i>" for number, width in enumerate(widths[1:], 1)
     )
-    return f'<span class="bar" aria-hidden="true"><b class="s0" style="width:{widths[0]:.4g}%"></b>{marks}</span>'
+    return f"<p><b style=width:{widths[0]:.3g}%></b>{marks}</p>"
 
 
 def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
@@ -124,7 +124,7 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
     heights = [bar_shares(number, axis.edges) for number in numbers]
     highest = max(float(height.max()) for height in heights)
     paths = "".join(
-        f'<path class="s{number % SPLIT_COLORS}" d="{_outline(height / highest, size)}"/>'
+        f'<path class=s{number % SPLIT_COLORS} d="{_outline(height / highest, size)}"/>'
         for number, height in enumerate(heights)
         if height.any()
     )
@@ -135,9 +135,9 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
     scale = ", logarithmic" if axis.logarithmic else ""
     note = "<span>log</span>" if axis.logarithmic else ""
     return (
-        f'<svg viewBox="0 0 {size.width} {size.height}" preserveAspectRatio="none" role="img" '
+        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none role=img '
         f'aria-label="Distribution from {low} to {high}{scale}">{paths}</svg>'
-        f'<div class="ends" aria-hidden="true"><span>{low}</span>{note}<span>{high}</span></div>'
+        f"<div class=ends aria-hidden=true><span>{low}</span>{note}<span>{high}</span></div>"
     )
 
 
@@ -179,7 +179,8 @@ def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.
 
 
 def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:
-    """Returns the outline of bars of relative heights (0 to 1) as an SVG path."""
+    """Returns the outline of bars of relative heights (0 to 1) and a width of 1 as an SVG path."""
     floor, room = size.height - 1, size.height - 3
-    step = f"h{size.width / len(heights):.4g}"
-    return f"M0 {floor}" + "".join(f"V{floor - room * height:.3g}{step}" for height in heights.tolist()) + f"V{floor}Z"
+    tops = (floor - np.round(room * heights).astype(int)).tolist()
+    bars = ((top, len(list(same))) for top, same in itertools.groupby(tops))
+    return f"M0 {floor}" + "".join(f"V{top}h{width}" for top, width in bars) + f"V{floor}Z"

@@ -57,12 +57,12 @@ def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label
     missing = max(column.missing_fraction for column in columns.values())
     distinct = max(MAX_DISTINCT + 1 if c.values.distinct is None else c.values.distinct for c in columns.values())
     drift = max((drift.value for drift in drifts), default=-1.0)
-    badges = '<span class="badge">label</span>' if is_label else ""
+    badges = "<span class=badge>label</span>" if is_label else ""
     if anomalies:
         badges += f'<span class="badge bad">{anomalies:,} anomal{"y" if anomalies == 1 else "ies"}</span>'
     place = feature_id(number)
     cells = "".join(
-        f'<td class="n">{cell}</td>'
+        f"<td>{cell}"
         for cell in (
             _per_split(columns, _missing),
             _per_split(columns, _distinct),
@@ -71,10 +71,10 @@ def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label
         )
     )
     return (
-        f'<tbody id="{place}" data-missing="{missing:.6g}" data-distinct="{distinct}" data-drift="{drift:.6g}"><tr class="feature">'
-        f'<th scope="row"><button type="button" aria-expanded="false" aria-controls="{place}m"><bdi>{escape(name)}</bdi></button>'
-        f'<span class="type">{escape(type_name(first.type))}</span>{badges}</th><td>{_chart(columns)}</td>{cells}</tr>\n'
-        f'<tr class="more" id="{place}m" hidden><td colspan="6">{_details(columns, drifts)}</td></tr></tbody>'
+        f"<tbody id={place} data-missing={missing:.6g} data-distinct={distinct} data-drift={drift:.6g}><tr class=feature>"
+        f"<th scope=row><button aria-expanded=false aria-controls={place}m><bdi>{escape(name)}</bdi></button>"
+        f"<span class=type>{escape(type_name(first.type))}</span>{badges}<td>{_chart(columns)}{cells}\n"
+        f"<tr class=more id={place}m hidden><td colspan=6>{_details(columns, drifts)}"
     )
 
 
@@ -96,7 +96,7 @@ def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], str]) -> st
 
 def _missing(column: ColumnStatistics) -> str:
     part = share(column.missing, column.present + column.missing)
-    return f'<b class="high">{part}</b>' if column.missing_fraction >= _MANY_MISSING else part
+    return f"<b class=high>{part}</b>" if column.missing_fraction >= _MANY_MISSING else part
 
 
 def _distinct(column: ColumnStatistics) -> str:
@@ -114,7 +114,7 @@ def _range(column: ColumnStatistics) -> str:
     if isinstance(values, TextStatistics):
         if not values.count:
             return "–"
-        low, high, unit = f"{values.min_bytes:,}", f"{values.max_bytes:,}", ' <span class="soft">bytes</span>'
+        low, high, unit = f"{values.min_bytes:,}", f"{values.max_bytes:,}", " <small>bytes</small>"
     else:
         kind = value_type(column.type)
         low, high, unit = escape(show_value(values.minimum, kind)), escape(show_value(values.maximum, kind)), ""
@@ -123,7 +123,7 @@ def _range(column: ColumnStatistics) -> str:
 
 def _show_drift(drift: Drift) -> str:
     text = "&lt;0.001" if 0 < drift.value < 0.001 else f"{drift.value:.3f}" if drift.value else "0"
-    return f'<b class="high">{text}</b>' if drift.value >= _LARGE_DRIFT else text
+    return f"<b class=high>{text}</b>" if drift.value >= _LARGE_DRIFT else text
 
 
 def _show_drifts(drifts: Sequence[Drift]) -> str:
@@ -137,7 +137,7 @@ def _details(columns: _Columns, drifts: Sequence[Drift]) -> str:
     parts = []
     chart = distribution(columns, LARGE)
     if chart:
-        parts.append(f'<div class="wide">{chart}</div>')
+        parts.append(f"<div class=wide>{chart}</div>")
     parts.append(_table("Summary", heads, _summary(columns)))
     if isinstance(first.values, NumberStatistics):
         parts.append(_table("Quantiles", heads, _quantiles(columns)))
@@ -156,17 +156,17 @@ def _details(columns: _Columns, drifts: Sequence[Drift]) -> str:
             (f"{escape(drift.split)} against {escape(drift.reference)}", [_show_drift(drift)]) for drift in drifts
         )
         parts.append(_table("Drift", ["Divergence"], compared))
-    return f'<div class="details">{"".join(parts)}</div>'
+    return f"<div class=details>{''.join(parts)}</div>"
 
 
 def _count(count: int, total: int) -> str:
-    return f'{count:,} <span class="soft">{share(count, total)}</span>'
+    return f"{count:,} <small>{share(count, total)}</small>"
 
 
 def _table(title: str, heads: Sequence[str], lines: Iterable[tuple[str, list[str]]]) -> str:
     """Returns a small table; nothing without lines."""
     filled = [[name, *cells] for name, cells in lines]
-    return f'<div class="part">{table([title, *heads], filled)}</div>' if filled else ""
+    return f"<div class=part>{table([title, *heads], filled)}</div>" if filled else ""
 
 
 def _summary(columns: _Columns) -> _Lines:
