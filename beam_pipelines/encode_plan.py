@@ -16,6 +16,7 @@ from beam_pipelines.encodings.drop import Drop
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.learning import Distribution, Moments
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.recipe import Fit, Floats, Recipe
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Chain:
 
 
 @dataclasses.dataclass(frozen=True)
-class EncodePlan:
+class EncodePlan(PickledOnce):
     """What becomes of each column.
 
     Attributes:
@@ -251,7 +252,7 @@ class _Planner:
     def __init__(self, columns: EncodePlan) -> None:
         self.problems: list[Problem] = []
         self.chains: list[Chain] = []
-        self.written = list(columns.columns.names)
+        self.written = dict.fromkeys(columns.columns.names)  # in order, and quick to look into
         self._known = {name: _Known(feature) for name, feature in columns.known().items()}
 
     def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
@@ -276,7 +277,8 @@ class _Planner:
             self._add_chain(name, name + suffix, inputs, part)
         replaced = [] if not chain or "" in chain[-1][1].parts() else [name]
         consumed = [column for column in inputs if column != name] if first.consumes else []
-        self.written = [feature for feature in self.written if feature not in (*replaced, *consumed)]
+        for feature in (*replaced, *consumed):
+            self.written.pop(feature, None)
 
     def _drop(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
         if name not in self.written:
@@ -284,7 +286,7 @@ class _Planner:
         elif len(encodings) > 1:
             self._wrong(name, "drop: found an encoding after it, expected none: nothing is written.")
         else:
-            self.written.remove(name)
+            del self.written[name]
 
     def _add_chain(self, entry: str, name: str, inputs: tuple[str, ...], encodings: list[tuple[str, Encoding]]) -> None:
         known = [_Known(item.feature, item.read_complete) for item in (self._known[column] for column in inputs)]
@@ -300,8 +302,7 @@ class _Planner:
             known = [step[1]]
         self.chains.append(Chain(name, inputs, tuple(steps)))
         self._known[name] = known[0]
-        if name not in self.written:
-            self.written.append(name)
+        self.written.setdefault(name)
 
     def _step(self, entry: str, kind: str, encoding: Encoding, known: list[_Known]) -> tuple[Step, _Known] | None:
         features = tuple(item.feature for item in known)

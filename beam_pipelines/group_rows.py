@@ -111,9 +111,10 @@ def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
             _check_one_value(name, ordered, starts, plan)
     starts = _cut(starts, len(numbers), plan.max_length)
     offsets = pa.array(np.append(starts, len(numbers)).astype(np.int32))
+    lists = set(plan.lists)
     columns = [
         pa.ListArray.from_arrays(offsets, ordered.column(field.name))
-        if field.name in plan.lists
+        if field.name in lists
         else ordered.column(field.name).take(pa.array(starts))
         for field in plan.schema
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 import pyarrow as pa
 
 from beam_pipelines import columns
 from beam_pipelines.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import MIB, Join
 
@@ -26,7 +27,7 @@ _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
 
 
 @dataclasses.dataclass(frozen=True)
-class JoinStep:
+class JoinStep(PickledOnce):
     """One join that is ready to be run.
 
     Attributes:
@@ -112,8 +113,9 @@ def plan_join(
         problems.extend(_key_problems(number, join, schema, right, origins))
         keys = {right_name for _, right_name in join.on}
         added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
-        problems.extend(_name_problems(number, join, schema, added))
-        fields = [right.schema.field(name).with_name(result) for name, result in added if result not in schema.names]
+        known = set(schema.names)
+        problems.extend(_name_problems(number, join, known, added))
+        fields = [right.schema.field(name).with_name(result) for name, result in added if result not in known]
         schema = pa.schema([*schema, *fields])
         origins.update({result: (join.source, name) for name, result in added if result not in origins})
         size_bytes = plain_bytes(right)
@@ -168,9 +170,11 @@ def _type_problems(
         )
 
 
-def _name_problems(number: int, join: Join, schema: pa.Schema, added: tuple[tuple[str, str], ...]) -> Iterator[Problem]:
+def _name_problems(
+    number: int, join: Join, known: Collection[str], added: tuple[tuple[str, str], ...]
+) -> Iterator[Problem]:
     """Yields the names that would occur twice in the result."""
-    clashes = [result for _, result in added if result in schema.names]
+    clashes = [result for _, result in added if result in known]
     if clashes:
         listed = ", ".join(f"'{name}'" for name in clashes)
         example = f"{join.source}_" if not join.prefix else f"{join.source}_{join.prefix}"

@@ -27,7 +27,7 @@ from beam_pipelines.plan import Range
 from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import MIB
 from beam_pipelines.row_places import RowPlaces
-from beam_pipelines.schema_features import features_of, flattened
+from beam_pipelines.schema_features import domains_of, features_of, flattened
 from beam_pipelines.select import select_piece
 from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.csv_ranges import fold
@@ -156,13 +156,13 @@ class _Reader:
     def _hits(
         self, pieces: list[Piece], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
     ) -> list[_Hit]:
-        features = {feature.name: feature for feature in features_of(flattened(schema))}
+        features, domains = {feature.name: feature for feature in features_of(flattened(schema))}, domains_of(schema)
         found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
         for part in self._split(pieces):
             for key, number in wanted.items():
                 if key.split == part.split and len(found[key]) < number:
                     column, rows = part.batch.column(key.feature), part.batch.column(self._column).to_numpy()
-                    for place in np.flatnonzero(offending_rows(column, key.type, features[key.feature], schema)):
+                    for place in np.flatnonzero(offending_rows(column, key.type, features[key.feature], domains)):
                         value, row = column[int(place)].as_py(), int(rows[place])
                         shown = "null" if value is None else clip(repr(value), _SHOWN_VALUE)
                         expected = "a value" if value is None else reasons[key].expected

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.recipe import MIB, Source
 
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two workers share a
@@ -78,7 +79,7 @@ class SparseColumns(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class SourcePlan:
+class SourcePlan(PickledOnce):
     """A source that is ready to be read.
 
     Attributes:

@@ -16,6 +16,7 @@ from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.input_roots import OutsideRootError, only_below
 from beam_pipelines.join_plan import JoinPlan, plan_join
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.plan import SourcePlan, SparseColumns
 from beam_pipelines.preprocessing import Preprocessing, plan_preprocessing
 from beam_pipelines.read import plan_source
@@ -45,7 +46,7 @@ class Append(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(PickledOnce):
     """A conversion that is ready to run.
 
     Attributes:
@@ -284,11 +285,13 @@ def _check_exact_floats(plan: Plan) -> None:
     """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are read."""
     if plan.recipe.output.floats != "exact":
         return
-    read = [(plan.base, name, name) for name in plan.base.read_schema.names]
-    read += [(step.source_plan, name, result) for step in plan.joins.steps for name, result in step.added]
+    read = [(plan.base, [(name, name) for name in plan.base.read_schema.names])]
+    read += [(step.source_plan, list(step.added)) for step in plan.joins.steps]
+    selected = set(plan.encode.columns.names)
     problems = []
-    for source, name, result in read:
-        if name in rounded_decimals(source) and result in plan.encode.columns.names:
+    for source, added in read:
+        rounded = rounded_decimals(source)
+        for name in [name for name, result in added if name in rounded and result in selected]:
             message = (
                 f"found column '{name}' of source '{source.source.name}', decimals that are read as the nearest float64, with 'exact'. "
                 f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: {{{name}: float64}}', or drop it."

@@ -41,6 +41,7 @@ from beam_pipelines.encoded_schema import raw_features
 from beam_pipelines.encodings import Feature
 from beam_pipelines.errors import DataError, Problem, RecipeError, RecipeProblems
 from beam_pipelines.exchange import Delivery, Exchange, Parcel
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import Recipe
 
@@ -60,7 +61,7 @@ _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailabl
 
 
 @dataclasses.dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(PickledOnce):
     """A recipe's own function, and what it takes. Called with tensors, it is a ``preprocessing_fn``.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import struct
@@ -141,7 +142,7 @@ def _check_options(source: Source) -> list[Problem]:
             columns.parse_type(type_)
         except ValueError as error:
             problems.append(problem(source, "types", f"column '{name}': {error}"))
-    twice = sorted({name for name in source.columns if source.columns.count(name) > 1})
+    twice = sorted(name for name, number in collections.Counter(source.columns).items() if number > 1)
     return [*problems, *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice)]
 
 
@@ -159,15 +160,16 @@ def _check_tensors(source: Source, format_name: str) -> list[Problem]:
 def _check_names(source: Source, contents: Contents) -> None:
     """Raises ``RecipeProblems`` if the recipe names columns that are not there, or not read."""
     problems = []
+    known, read = set(contents.names), set(contents.read_schema.names)
     for key, names in (("columns", source.columns), ("types", tuple(source.types)), ("key", source.key)):
         for name in names:
-            if name not in contents.names:
+            if name not in known:
                 hint = nearest(name, contents.names)
                 problems.append(problem(source, key, f"there is no column '{name}' in the source.{hint}"))
-            elif name not in contents.read_schema.names:
+            elif name not in read:
                 problems.append(problem(source, key, f"column '{name}' is not read. Add it to 'columns'."))
     for number, name in enumerate(contents.names, start=1):
-        if name == "" and name in contents.read_schema.names:
+        if name == "" and name in read:
             message = (
                 f"column {number} has no name. Name it in the file, or leave it out: list the others in 'columns'."
             )

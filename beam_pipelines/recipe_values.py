@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import decimal
@@ -121,7 +122,7 @@ def read_texts(value: Value, allow_empty: bool = False) -> tuple[str, ...] | Non
     if not texts and not allow_empty:
         value.expected("at least one text")
         return None
-    for text in sorted({text for text in texts if texts.count(text) > 1}):
+    for text in sorted(text for text, number in collections.Counter(texts).items() if number > 1):
         value.wrong(f"found '{text}' more than once, expected it once.")
     return texts
 

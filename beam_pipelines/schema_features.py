@@ -6,11 +6,16 @@ lists: its steps, and the values of each step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import collections
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2
 
 SEQUENCE = "##SEQUENCE##"
+
+# Name -> the string domains that are called so: one, unless somebody wrote it twice.
+Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
@@ -21,6 +26,14 @@ def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
 def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
     """Returns the feature lists of a schema of tf.SequenceExamples; of any other schema, none."""
     return [child for feature in schema.feature if _is_sequence(feature) for child in feature.struct_domain.feature]
+
+
+def domains_of(schema: schema_pb2.Schema) -> Domains:
+    """Returns the string domains that features share, by name; as they lie in the schema, so that they can be changed."""
+    found: dict[str, list[schema_pb2.StringDomain]] = {}
+    for domain in schema.string_domain:
+        found.setdefault(domain.name, []).append(domain)
+    return found
 
 
 def add_feature(schema: schema_pb2.Schema, name: str, is_list: bool) -> schema_pb2.Feature:
@@ -115,5 +128,5 @@ def _add_steps(feature: schema_pb2.Feature) -> None:
 
 def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
     """Yields the names that several features have, and how many."""
-    names = [feature.name for feature in features_of(schema)]
-    yield from ((name, names.count(name)) for name in dict.fromkeys(names) if names.count(name) > 1)
+    counts = collections.Counter(feature.name for feature in features_of(schema))
+    yield from ((name, count) for name, count in counts.items() if count > 1)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.expressions import Expression, ExpressionError, evaluate, find_row, parse_expression
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.pieces import Piece, add_counts
 from beam_pipelines.recipe import Recipe
 
@@ -35,7 +36,7 @@ class SelectError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class SelectPlan:
+class SelectPlan(PickledOnce):
     """A selection that is ready to be run.
 
     Attributes:
@@ -113,12 +114,13 @@ def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch
 
 def _kept_columns(recipe: Recipe, schema: pa.Schema, broken: bool, problems: list[Problem]) -> pa.Schema:
     """Returns the columns that are left; unknown ones are noted, unless they may be derived ones that are ``broken``."""
+    known, dropped, kept = set(schema.names), set(recipe.drop), set(recipe.keep)
     for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
         for index, name in enumerate(names):
-            if name not in schema.names and not (broken and name in recipe.derive):
+            if name not in known and not (broken and name in recipe.derive):
                 message = f"found column '{name}', which is not there.{nearest(name, schema.names)}"
                 problems.append(Problem((key, index), message))
-    left = [name for name in schema.names if name not in recipe.drop and (not recipe.keep or name in recipe.keep)]
+    left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
     if not left and not problems:
         problems.append(Problem(("drop" if recipe.drop else "keep",), "found no column left, expected at least one"))
     split = recipe.split

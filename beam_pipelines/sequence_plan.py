@@ -13,6 +13,7 @@ from beam_pipelines.columns import type_name
 from beam_pipelines.encode_plan import EncodePlan
 from beam_pipelines.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.join_plan import plain_bytes
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.recipe import MIB, Recipe, Sequences
 from beam_pipelines.schema_features import SEQUENCE, feature_lists_of, features_of
@@ -22,7 +23,7 @@ PARTITION_BYTES = 32 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupPlan:
+class GroupPlan(PickledOnce):
     """A grouping that is ready to be run.
 
     Attributes:
@@ -59,8 +60,9 @@ def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPla
     if problems:
         raise RecipeProblems(problems)
     context = (*sequence.group_by, *(name for name in sequence.context if name not in sequence.group_by))
-    lists = tuple(name for name in schema.names if name not in context)
-    fields = [field if field.name in context else pa.field(field.name, pa.list_(field.type)) for field in schema]
+    whole = set(context)
+    lists = tuple(name for name in schema.names if name not in whole)
+    fields = [field if field.name in whole else pa.field(field.name, pa.list_(field.type)) for field in schema]
     partitions = max(1, math.ceil(plain_bytes(base) / PARTITION_BYTES))
     return GroupPlan(
         base.source.name,
@@ -75,9 +77,10 @@ def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPla
 
 
 def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> Iterator[Problem]:
+    known = set(schema.names)
     for key in ("group_by", "order_by", "context"):
         for name in getattr(sequence, key):
-            if name not in schema.names:
+            if name not in known:
                 yield Problem(("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}")
     for field in schema:
         if pa.types.is_list(field.type):
@@ -124,12 +127,8 @@ def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodeP
 
 def list_columns(groups: GroupPlan | None, encode: EncodePlan) -> tuple[str, ...]:
     """Returns the columns before encoding whose values are steps: those that grouping made, and those that stay feature lists."""
-    made = () if groups is None else groups.lists
-    return tuple(
-        field.name
-        for field in encode.columns
-        if pa.types.is_list(field.type) and (field.name in made or field.name in encode.lists)
-    )
+    steps = {*(() if groups is None else groups.lists), *encode.lists}
+    return tuple(field.name for field in encode.columns if pa.types.is_list(field.type) and field.name in steps)
 
 
 def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str, ...]) -> None:
@@ -142,7 +141,8 @@ def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str,
         return
     schema = schema_pb2.Schema.FromString(contract)
     nested = {feature.name for feature in feature_lists_of(schema)}
-    found = [feature.name for feature in features_of(schema) if feature.name in columns.names]
+    known = set(columns.names)
+    found = [feature.name for feature in features_of(schema) if feature.name in known]
     problems = []
     for name in found:
         if name in lists and name not in nested:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines import columns, hashing
 from beam_pipelines.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.plan import SourcePlan, gather_ranges
 from beam_pipelines.recipe import Output, Recipe, Split, TimeSplit
@@ -45,7 +46,7 @@ _EXAMPLE_FOR_KIND = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitPlan:
+class SplitPlan(PickledOnce):
     """Splits that are ready to be assigned. At most one of the three kinds is set; of a single split, none.
 
     Attributes:
@@ -90,14 +91,14 @@ def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
 
 def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
     """Leaves out the columns that were kept only because they decide the split."""
-    return pa.schema(
-        [field for field in schema if field.name not in recipe.drop and (not recipe.keep or field.name in recipe.keep)]
-    )
+    dropped, kept = set(recipe.drop), set(recipe.keep)
+    return pa.schema([field for field in schema if field.name not in dropped and (not kept or field.name in kept)])
 
 
 def _plan_fractions(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]) -> SplitPlan:
+    known = set(schema.names)
     for index, name in enumerate(split.by):
-        if name not in schema.names:
+        if name not in known:
             problems.append(Problem(("split", "by", index), _unknown_column(name, schema)))
     if len(split.names) == 1:
         return plan

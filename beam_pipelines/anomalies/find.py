@@ -24,7 +24,7 @@ from beam_pipelines.anomaly_rules.presence import (
 )
 from beam_pipelines.anomaly_rules.reason import Info, Reason
 from beam_pipelines.anomaly_rules.specification import specification_reasons
-from beam_pipelines.schema_features import feature_lists_of, features_of, path_of
+from beam_pipelines.schema_features import domains_of, feature_lists_of, features_of, path_of
 from beam_pipelines.statistics.view import DatasetView, Statistics, feature_name, proto_of, view_of
 
 # What a table says in place of a feature's name.
@@ -118,7 +118,7 @@ def _in_order(
 def _feature_reasons(
     view: DatasetView, schema: schema_pb2.Schema, environment: str | None
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    known = set()
+    known, domains = set(), domains_of(schema)
     for feature in features_of(schema):
         known.add(feature.name)
         if is_retired(feature):
@@ -127,14 +127,14 @@ def _feature_reasons(
         if feature.name not in view.features:
             yield feature.name, (missing_column(),) if required else ()
             continue
-        wrong = tuple(specification_reasons(feature, schema))
+        wrong = tuple(specification_reasons(feature, domains))
         if not feature.HasField("type"):
             yield feature.name, wrong
             continue
         column = view.features[feature.name]
         if column.present and not is_in_environment(feature, schema, environment):
             wrong = (*wrong, not_in_environment(feature.name, environment or ""))
-        findings = feature_findings(feature, column, schema, required)
+        findings = feature_findings(feature, column, domains, required)
         yield feature.name, (*wrong, *(finding.reason for finding in findings))
     for name in view.features:
         if name not in known:
@@ -163,12 +163,13 @@ def _comparisons(
         if not features:
             continue
         left, right = (_by_name(statistics) for statistics in (treatment, control))
+        lists = {feature.name for feature in feature_lists_of(schema)}
         for feature in features:
             if feature.name not in left:
                 continue
             values, reasons = compare(getattr(feature, field), comparison, left[feature.name], right.get(feature.name))
             if values:
-                path = path_of(feature.name, feature in feature_lists_of(schema))
+                path = path_of(feature.name, feature.name in lists)
                 info = measured.setdefault(feature.name, anomalies_pb2.DriftSkewInfo(path=path))
                 getattr(info, measurements).extend(values)
             yield feature.name, tuple(reasons)

@@ -13,6 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.anomaly_rules.reason import Finding, Info, Reason, clear_domain, number_text
 from beam_pipelines.anomaly_rules.texts import Mask, are_floats, are_integers, floats, integers
+from beam_pipelines.schema_features import Domains
 from beam_pipelines.statistics.view import FeatureView, Texts
 
 # Of more unexpected texts, only the most frequent are named; TFDV names them all.
@@ -23,7 +24,7 @@ _INVALID = "Invalid values"
 _NOT_BOOLEAN = "Non-boolean values"
 
 
-def domain_findings(feature: schema_pb2.Feature, view: FeatureView, schema: schema_pb2.Schema) -> Iterator[Finding]:
+def domain_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
     """Yields what is wrong with the values of a feature that has the schema's type and is present somewhere."""
     kind = feature.WhichOneof("domain_info")
     if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
@@ -32,14 +33,14 @@ def domain_findings(feature: schema_pb2.Feature, view: FeatureView, schema: sche
         reason = Reason(Info.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", description, f"text, for {kind}", "bytes")
         yield Finding(reason, clear_domain)
     elif view.num_values and kind in _FINDINGS_FOR_DOMAIN:
-        yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, schema)
+        yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
 
 
-def domain_values(feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> list[str]:
+def domain_values(feature: schema_pb2.Feature, domains: Domains) -> list[str]:
     """Returns the texts that a feature's string domain allows."""
     if feature.HasField("string_domain"):
         return list(feature.string_domain.value)
-    return [value for domain in schema.string_domain if domain.name == feature.domain for value in domain.value]
+    return [value for domain in domains.get(feature.domain, ()) for value in domain.value]
 
 
 def truth_values(domain: schema_pb2.BoolDomain) -> list[str]:
@@ -53,7 +54,7 @@ def in_domain(values: pa.Array, allowed: list[str]) -> Mask:
     return known
 
 
-def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: schema_pb2.Schema) -> Iterator[Finding]:
+def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
     least, most = view.minimum, view.maximum
     if view.strings is not None:
         bad = _first_text(view.strings, ~are_integers(view.strings.values))
@@ -76,11 +77,11 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: schema_pb2.
         yield Finding(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
 
 
-def _set_bound(feature: schema_pb2.Feature, _: schema_pb2.Schema, *, domain: str, bound: str, value: Any) -> None:
+def _set_bound(feature: schema_pb2.Feature, _: Domains, *, domain: str, bound: str, value: Any) -> None:
     setattr(getattr(feature, domain), bound, value)
 
 
-def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: schema_pb2.Schema) -> Iterator[Finding]:
+def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
     domain = feature.float_domain
     # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
     with np.errstate(over="ignore"):
@@ -122,7 +123,7 @@ def _float_range_findings(domain: schema_pb2.FloatDomain, least: float | None, m
         yield Finding(reason, partial(_set_bound, domain="float_domain", bound="max", value=most))
 
 
-def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: schema_pb2.Schema) -> Iterator[Finding]:
+def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
     if view.strings is not None:
         allowed = truth_values(feature.bool_domain)
         bad = _first_text(view.strings, ~in_domain(view.strings.values, allowed))
@@ -164,7 +165,7 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
     yield Finding(reason, partial(_to_range, domain="float_domain", view=view))
 
 
-def _to_range(feature: schema_pb2.Feature, _: schema_pb2.Schema, *, domain: str, view: FeatureView) -> None:
+def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: FeatureView) -> None:
     """Replaces a bool domain by the range of what was found."""
     bounds = getattr(feature, domain)
     bounds.SetInParent()
@@ -172,7 +173,7 @@ def _to_range(feature: schema_pb2.Feature, _: schema_pb2.Schema, *, domain: str,
         bounds.min, bounds.max = view.minimum, view.maximum
 
 
-def _string_findings(feature: schema_pb2.Feature, view: FeatureView, schema: schema_pb2.Schema) -> Iterator[Finding]:
+def _string_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
     texts = view.strings
     if texts is None:
         return
@@ -181,7 +182,7 @@ def _string_findings(feature: schema_pb2.Feature, view: FeatureView, schema: sch
         reason = Reason(Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes")
         yield Finding(reason, clear_domain)
         return
-    allowed = domain_values(feature, schema)
+    allowed = domain_values(feature, domains)
     strange = texts.where(~in_domain(texts.values, allowed))
     number = int(strange.counts.sum())
     constraints = feature.distribution_constraints
@@ -202,9 +203,9 @@ def _string_findings(feature: schema_pb2.Feature, view: FeatureView, schema: sch
     yield Finding(reason, partial(_add_values, values=sorted(text for text, _ in ordered)))
 
 
-def _add_values(feature: schema_pb2.Feature, schema: schema_pb2.Schema, *, values: list[str]) -> None:
-    domains = [domain for domain in schema.string_domain if domain.name == feature.domain]
-    domain = feature.string_domain if feature.HasField("string_domain") else domains[0] if domains else None
+def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[str]) -> None:
+    shared = domains.get(feature.domain, ())
+    domain = feature.string_domain if feature.HasField("string_domain") else shared[0] if shared else None
     if domain is not None:
         known = set(domain.value)  # features may share a domain
         domain.value.extend(value for value in values if value not in known)

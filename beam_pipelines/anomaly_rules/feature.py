@@ -15,6 +15,7 @@ from beam_pipelines.anomaly_rules.presence import (
     wrong_type,
 )
 from beam_pipelines.anomaly_rules.reason import Finding
+from beam_pipelines.schema_features import Domains
 from beam_pipelines.statistics.view import FeatureView
 
 _RETIRED_STAGES = (
@@ -45,7 +46,7 @@ def is_required(feature: schema_pb2.Feature, schema: schema_pb2.Schema, environm
 
 
 def feature_findings(
-    feature: schema_pb2.Feature, view: FeatureView, schema: schema_pb2.Schema, required: bool
+    feature: schema_pb2.Feature, view: FeatureView, domains: Domains, required: bool
 ) -> Iterator[Finding]:
     """Yields what is wrong with a feature that has a column and is not retired.
 
@@ -54,7 +55,7 @@ def feature_findings(
     Args:
       feature: of the schema.
       view: its statistics.
-      schema: with the string domains.
+      domains: the schema's string domains.
       required: whether the feature has to be there.
     """
     if not view.present:
@@ -66,5 +67,5 @@ def feature_findings(
     wrong = list(wrong_type(feature, view))
     yield from wrong
     if not wrong:
-        yield from domain_findings(feature, view, schema)
+        yield from domain_findings(feature, view, domains)
         yield from unique_findings(feature, view)

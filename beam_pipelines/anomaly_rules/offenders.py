@@ -14,6 +14,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.anomaly_rules.domains import domain_values, in_domain, truth_values
 from beam_pipelines.anomaly_rules.reason import Info
 from beam_pipelines.anomaly_rules.texts import Mask, are_floats, are_integers, floats
+from beam_pipelines.schema_features import Domains
 from beam_pipelines.statistics.table import as_numbers, is_text
 
 _MISSING = (Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, Info.FEATURE_TYPE_LOW_NUMBER_PRESENT)
@@ -24,14 +25,14 @@ def can_blame_rows(type_: int) -> bool:
     return type_ in _MISSING or type_ in _BAD_LENGTHS or type_ in _BAD_VALUES
 
 
-def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> Mask:
+def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains) -> Mask:
     """Returns bool[n]: which rows of a column are to blame for an anomaly of a type that can blame rows.
 
     Args:
       array: the column, of a column type.
       type_: ``AnomalyInfo.Type``.
       feature: of the schema.
-      schema: with the string domains.
+      domains: of its schema.
     """
     missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
     if type_ in _MISSING:
@@ -51,24 +52,24 @@ def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, sch
         items = items.flatten()
     if items.null_count:  # steps
         rows, items = rows[items.is_valid().to_numpy(zero_copy_only=False)], items.drop_null()
-    bad[rows[_bad_values(items, type_, feature, schema)]] = True
+    bad[rows[_bad_values(items, type_, feature, domains)]] = True
     return bad
 
 
-def _bad_values(items: pa.Array, type_: int, feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> Mask:
+def _bad_values(items: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains) -> Mask:
     """Returns bool[n] for the values themselves, no nulls: decided once for each distinct one."""
     if not len(items):
         return np.zeros(0, bool)
     encoded = (items if is_text(items.type) else as_numbers(items)).dictionary_encode()
     distinct = encoded.dictionary
     values: Any = distinct if is_text(distinct.type) else distinct.to_numpy(zero_copy_only=False)
-    bad: Mask = np.asarray(_BAD_VALUES[type_](values, feature, schema), bool)
+    bad: Mask = np.asarray(_BAD_VALUES[type_](values, feature, domains), bool)
     of_items: Mask = bad[encoded.indices.to_numpy()]
     return of_items
 
 
 def _outside(bound: str, is_beyond: Callable[[Any, Any], Any], domain: str) -> Callable[..., Any]:
-    def find(values: Any, feature: schema_pb2.Feature, _: schema_pb2.Schema) -> Any:
+    def find(values: Any, feature: schema_pb2.Feature, _: Domains) -> Any:
         limit = getattr(getattr(feature, domain), bound)
         if domain == "float_domain":
             return is_beyond(_as_float32(values), np.float32(limit))
@@ -94,14 +95,14 @@ def _as_float32(values: Any) -> Any:
     return numbers
 
 
-def _is_nan(values: Any, _: schema_pb2.Feature, __: schema_pb2.Schema) -> Any:
+def _is_nan(values: Any, _: schema_pb2.Feature, __: Domains) -> Any:
     if isinstance(values, pa.Array):
         return are_floats(values) & np.isnan(_as_float32(values))
     return np.isnan(values)
 
 
-def _not_in(allowed: Callable[[schema_pb2.Feature, schema_pb2.Schema], list[str]]) -> Callable[..., Any]:
-    return lambda values, feature, schema: ~in_domain(values, allowed(feature, schema))
+def _not_in(allowed: Callable[[schema_pb2.Feature, Domains], list[str]]) -> Callable[..., Any]:
+    return lambda values, feature, domains: ~in_domain(values, allowed(feature, domains))
 
 
 def _size(feature: schema_pb2.Feature) -> int:

@@ -9,6 +9,7 @@ from functools import partial
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from beam_pipelines.anomaly_rules.reason import Finding, Info, Reason, deprecate
+from beam_pipelines.schema_features import Domains
 from beam_pipelines.statistics.view import FeatureView, Level
 
 _Feature = statistics_pb2.FeatureNameStatistics
@@ -61,7 +62,7 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
     presence = feature.presence
     if presence.HasField("min_count") and view.present < presence.min_count:
 
-        def lower_count(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+        def lower_count(feature: schema_pb2.Feature, _: Domains) -> None:
             feature.presence.min_count = view.present
 
         reason = Reason(
@@ -75,7 +76,7 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
     share = view.fraction_present
     if presence.HasField("min_fraction") and share < presence.min_fraction:
 
-        def lower_fraction(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+        def lower_fraction(feature: schema_pb2.Feature, _: Domains) -> None:
             feature.presence.min_fraction = share
 
         reason = Reason(
@@ -116,7 +117,7 @@ def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator
 
 
 def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Finding:
-    def clear(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
         feature.ClearField("shape_type")
 
     levels = f"{len(view.levels)} levels" if len(view.levels) > 1 else "1 level"
@@ -150,7 +151,7 @@ def _count_findings(count: schema_pb2.ValueCount, found: Level, level: int | Non
 
 def _widen_count(
     feature: schema_pb2.Feature,
-    _: schema_pb2.Schema,
+    _: Domains,
     *,
     level: int | None,
     minimum: int | None = None,
@@ -184,7 +185,7 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         )
         shown = f"{lengths} values, {view.missing:,} missing"
 
-    def clear(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+    def clear(feature: schema_pb2.Feature, _: Domains) -> None:
         feature.ClearField("shape")
 
     expected = f"{size} value{'s' * (size != 1)} in every row"
@@ -201,7 +202,7 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
     limits = feature.unique_constraints
     if view.texts is None:
 
-        def clear(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+        def clear(feature: schema_pb2.Feature, _: Domains) -> None:
             feature.ClearField("unique_constraints")
 
         description = (
@@ -215,7 +216,7 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
         return
     unique = view.texts.unique
 
-    def widen(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+    def widen(feature: schema_pb2.Feature, _: Domains) -> None:
         limits = feature.unique_constraints
         if limits.HasField("min"):
             limits.min = min(limits.min, unique)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
+from beam_pipelines.schema_features import Domains
+
 Info = anomalies_pb2.AnomalyInfo
 
 
@@ -34,19 +36,19 @@ class Finding(NamedTuple):
 
     Attributes:
       reason: what is wrong.
-      widen: changes a feature (of the schema, which is given as well) so that it is no longer wrong.
+      widen: changes a feature (the string domains of its schema are given as well) so that it is no longer wrong.
     """
 
     reason: Reason
-    widen: Callable[[schema_pb2.Feature, schema_pb2.Schema], None]
+    widen: Callable[[schema_pb2.Feature, Domains], None]
 
 
-def deprecate(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+def deprecate(feature: schema_pb2.Feature, _: Domains) -> None:
     """Takes a feature out of validation, as TFDV does when there is no way to widen it."""
     feature.lifecycle_stage = schema_pb2.DEPRECATED
 
 
-def clear_domain(feature: schema_pb2.Feature, _: schema_pb2.Schema) -> None:
+def clear_domain(feature: schema_pb2.Feature, _: Domains) -> None:
     """Removes whatever restricts the values."""
     kind = feature.WhichOneof("domain_info")
     if kind is not None:

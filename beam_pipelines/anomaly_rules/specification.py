@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.anomaly_rules.reason import Info, Reason
+from beam_pipelines.schema_features import Domains
 
 _ALL_TYPES = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)
 _TYPES_FOR_DOMAIN = {
@@ -24,8 +25,8 @@ _TYPES_FOR_DOMAIN = {
 }
 
 
-def specification_reasons(feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> Iterator[Reason]:
-    """Yields what is wrong with a feature of the schema, whatever the data."""
+def specification_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
+    """Yields what is wrong with a feature of a schema with these string domains, whatever the data."""
     if not feature.HasField("type"):
         short = "unspecified type: determine the type and set it, rather than deprecating."
         if feature.WhichOneof("domain_info") in ("domain", "string_domain"):
@@ -33,7 +34,7 @@ def specification_reasons(feature: schema_pb2.Feature, schema: schema_pb2.Schema
         yield _reason(Info.FEATURE_MISSING_TYPE, short, "a type: INT, FLOAT or BYTES", "none")
         return
     yield from _number_reasons(feature)
-    yield from _domain_reasons(feature, schema)
+    yield from _domain_reasons(feature, domains)
 
 
 def _number_reasons(feature: schema_pb2.Feature) -> Iterator[Reason]:
@@ -54,7 +55,7 @@ def _number_reasons(feature: schema_pb2.Feature) -> Iterator[Reason]:
         yield _reason(invalid, "Shape.dim.size must be a positive integer", "sizes above 0", str(sizes))
 
 
-def _domain_reasons(feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> Iterator[Reason]:
+def _domain_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
     kind = feature.WhichOneof("domain_info")
     if feature.type not in _TYPES_FOR_DOMAIN.get(kind or "", _ALL_TYPES):
         type_ = schema_pb2.FeatureType.Name(feature.type)
@@ -65,7 +66,7 @@ def _domain_reasons(feature: schema_pb2.Feature, schema: schema_pb2.Schema) -> I
             f"a domain for {type_}",
             str(kind),
         )
-    if kind == "domain" and feature.domain not in [domain.name for domain in schema.string_domain]:
+    if kind == "domain" and feature.domain not in domains:
         short = f"missing domain: {feature.domain}"
         expected = f"a string_domain named '{feature.domain}'"
         yield _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")

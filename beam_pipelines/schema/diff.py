@@ -139,7 +139,8 @@ def _repeated(field: FieldDescriptor, old: list[Any], new: list[Any], path: tupl
     name = ".".join(path)
     is_domain = path[-1] == "value"
     for items, others, sign, effect in ((new, old, "+", WIDENS), (old, new, "-", NARROWS)):
-        only = [item for item in items if item not in set(others)]
+        known = set(others)
+        only = [item for item in items if item not in known]
         if only:
             yield Difference(
                 "", name, "", f"{sign} {_listed(field, only)}", effect if is_domain else _environment(path, sign)

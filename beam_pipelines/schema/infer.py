@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from google.protobuf import text_format
@@ -14,7 +14,7 @@ from beam_pipelines.anomaly_rules.presence import TYPE_FOR_STATISTICS_TYPE
 from beam_pipelines.anomaly_rules.texts import are_integers, true_and_false
 from beam_pipelines.columns import shape_of
 from beam_pipelines.errors import DataError
-from beam_pipelines.schema_features import add_feature, duplicates
+from beam_pipelines.schema_features import add_feature, domains_of, duplicates
 from beam_pipelines.statistics.proto import feature_type
 from beam_pipelines.statistics.view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
 
@@ -38,8 +38,7 @@ def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
     views = [view_of(split) for split in statistics.values()]
     views = [view for view in views if view.rows] or views
     schema = schema_pb2.Schema()
-    for name in dict.fromkeys(name for view in views for name in view.features):
-        infer_feature(name, views, schema)
+    infer_features(list(dict.fromkeys(name for view in views for name in view.features)), views, schema)
     return schema
 
 
@@ -58,19 +57,33 @@ def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Sch
     return schema
 
 
-def infer_feature(name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema) -> None:
-    """Adds the feature of a column, and its string domain if it gets one, to a schema; see ``infer_schema``."""
+def infer_features(names: Sequence[str], views: Sequence[DatasetView], schema: schema_pb2.Schema) -> None:
+    """Adds the features of columns, and the string domains that they get, to a schema; see ``infer_schema``."""
+    taken = set(domains_of(schema))
+    for name in names:
+        feature, values = _infer_feature(name, views, schema)
+        if values:
+            feature.domain = _free_name(name, taken)
+            schema.string_domain.add(name=feature.domain, value=values)
+            taken.add(feature.domain)
+
+
+def _infer_feature(
+    name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema
+) -> tuple[schema_pb2.Feature, list[str]]:
+    """Adds the feature of a column to a schema. Returns it, and the values of the string domain that it is to have, if any."""
     columns = [view.features.get(name) or _missing_column(view) for view in views]
     filled = [column for column in columns if column.present]
     known = filled or [view.features[name] for view in views if name in view.features]
     feature = add_feature(schema, name, known[0].is_feature_list)
     feature.type = TYPE_FOR_STATISTICS_TYPE[known[0].type]
     feature.presence.min_count = int(len(filled) == len(columns))
-    if filled:
-        if not any(column.missing for column in columns):
-            feature.presence.min_fraction = 1.0
-        _infer_valency(feature, filled)
-        _infer_domain(feature, [column for column in filled if column.num_values], schema)
+    if not filled:
+        return feature, []
+    if not any(column.missing for column in columns):
+        feature.presence.min_fraction = 1.0
+    _infer_valency(feature, filled)
+    return feature, _infer_domain(feature, [column for column in filled if column.num_values])
 
 
 def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
@@ -143,13 +156,14 @@ def _set_value_count(count: schema_pb2.ValueCount, fewest: int, most: int) -> No
         count.max = most
 
 
-def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView], schema: schema_pb2.Schema) -> None:
-    """Sets the first domain that fits; numbers get no bounds."""
+def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> list[str]:
+    """Sets the first domain that fits; numbers get no bounds. If that is a string domain, returns its values instead."""
     texts = [column.strings for column in columns if column.strings is not None]
     if texts:
-        _infer_text_domain(feature, texts, schema)
-    elif columns and feature.type == schema_pb2.INT and _is_boolean(columns):
+        return _infer_text_domain(feature, texts)
+    if columns and feature.type == schema_pb2.INT and _is_boolean(columns):
         feature.bool_domain.SetInParent()
+    return []
 
 
 def _is_boolean(columns: Sequence[FeatureView]) -> bool:
@@ -157,9 +171,9 @@ def _is_boolean(columns: Sequence[FeatureView]) -> bool:
     return least >= 0 and most == 1
 
 
-def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts], schema: schema_pb2.Schema) -> None:
+def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts]) -> list[str]:
     if not all(text.exact and text.are_utf8 for text in texts):
-        return
+        return []
     values = _few_values(texts)
     truth = true_and_false(values) if values else None
     if truth is not None:
@@ -169,9 +183,9 @@ def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts], sche
             feature.bool_domain.false_value = truth[1]
     elif all(_all_integers(text.values) for text in texts):
         feature.int_domain.SetInParent()
-    elif values:
-        feature.domain = _free_domain_name(feature.name, schema)
-        schema.string_domain.add(name=feature.domain, value=values)
+    else:
+        return values
+    return []
 
 
 def _all_integers(values: pa.Array) -> bool:
@@ -179,9 +193,8 @@ def _all_integers(values: pa.Array) -> bool:
     return bool(are_integers(few).all() and are_integers(values).all())
 
 
-def _free_domain_name(name: str, schema: schema_pb2.Schema) -> str:
-    """Returns the feature's name, with a number from 2 where a domain has it already."""
-    taken = {domain.name for domain in schema.string_domain}
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """Returns a feature's name for its string domain, with a number from 2 where another one has it already."""
     free, number = name, 2
     while free in taken:
         free, number = f"{name}{number}", number + 1

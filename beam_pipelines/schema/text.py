@@ -64,10 +64,12 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
 def feature_lines(text: str) -> dict[str, int]:
     """Returns the line, from 1, on which each feature of a schema begins."""
     lines: dict[str, int] = {}
+    line, counted = 1, 0
     for entry in _entries(text):
+        line, counted = line + text.count("\n", counted, entry.start), entry.start
         if entry.name == "feature" and entry.kind == "{":
             name = next((_unquoted(text, inner) for inner in _entries(text, entry) if inner.name == "name"), "")
-            lines.setdefault(name, text.count("\n", 0, entry.start) + 1)
+            lines.setdefault(name, line)
     return lines
 
 
@@ -197,20 +199,25 @@ def _field_changes(message: _Message, field: FieldDescriptor, old: list[Any], ne
                 _edit(text, old[number], wanted, message.indent + _INDENT, entry) if nested else _scalar(field, wanted)
             )
             changes.append(_Change(entry.value_start, entry.value_end, inner))
-    added = [item for number, item in enumerate(new) if number not in matches.values()]
+    matched = set(matches.values())
+    added = [item for number, item in enumerate(new) if number not in matched]
     return [*changes, _addition(message, field, added, own[-1] if own else None)] if added else changes
 
 
 def _matches(old: list[Any], new: list[Any]) -> dict[int, int]:
     """Returns which old value is which new one: the equal ones, and messages of the same name, in order."""
-    identities = [[_identity(item) for item in items] for items in (old, new)]
+    places: dict[Any, list[int]] = {}  # last place first
+    for place, item in reversed(list(enumerate(new))):
+        places.setdefault(_identity(item), []).append(place)
     matches: dict[int, int] = {}
     position = 0
-    for number, identity in enumerate(identities[0]):
-        if identity in identities[1][position:]:
-            position = identities[1].index(identity, position)
-            matches[number] = position
-            position += 1
+    for number, item in enumerate(old):
+        left = places.get(_identity(item), [])
+        while left and left[-1] < position:
+            left.pop()
+        if left:
+            matches[number] = left.pop()
+            position = matches[number] + 1
     return matches
 
 

@@ -8,8 +8,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.anomaly_rules.feature import feature_findings, is_required, is_retired
 from beam_pipelines.anomaly_rules.reason import Info, deprecate
-from beam_pipelines.schema.infer import infer_feature
-from beam_pipelines.schema_features import features_of
+from beam_pipelines.schema.infer import infer_features
+from beam_pipelines.schema_features import domains_of, features_of
 from beam_pipelines.statistics.view import Statistics, view_of
 
 
@@ -32,6 +32,7 @@ def update_schema(
     updated = schema_pb2.Schema()
     updated.CopyFrom(schema)
     views = [view for view in map(view_of, statistics) if view.rows]
+    domains = domains_of(updated)
     for feature in features_of(updated):
         for view in views:
             if is_retired(feature) or not feature.HasField("type"):
@@ -39,13 +40,12 @@ def update_schema(
             column = view.features.get(feature.name)
             required = is_required(feature, updated, None)
             if column is None and required and applies(Info.SCHEMA_MISSING_COLUMN, feature.name):
-                deprecate(feature, updated)
+                deprecate(feature, domains)
             elif column is not None:
-                for finding in list(feature_findings(feature, column, updated, required)):
+                for finding in list(feature_findings(feature, column, domains, required)):
                     if applies(finding.reason.type, feature.name):
-                        finding.widen(feature, updated)
+                        finding.widen(feature, domains)
     known = {feature.name for feature in features_of(updated)}
-    for name in dict.fromkeys(name for view in views for name in view.features):
-        if name not in known and applies(Info.SCHEMA_NEW_COLUMN, name):
-            infer_feature(name, views, updated)
+    names = dict.fromkeys(name for view in views for name in view.features if name not in known)
+    infer_features([name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated)
     return updated

@@ -44,12 +44,13 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
     """Returns the columns whose files hold decimals with places behind the point, and that are read as float64 undeclared."""
+    read = set(plan.read_schema.names)
     return frozenset(
         field.name
         for field in nested.flatten_fields(plan.file_schema)
         if pa.types.is_decimal(leaf := shapes.leaf(field.type))
         and leaf.scale > 0
-        and field.name in plan.read_schema.names
+        and field.name in read
         and field.name not in plan.source.types
     )
 

@@ -80,7 +80,8 @@ class AsBatches(beam.PTransform):
 
 def _normalised(table: pa.RecordBatch | pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in table.to_batches() if isinstance(table, pa.Table) else (table,):
-        found = {name: batch.schema.field(name).type for name in schema.names if name in batch.schema.names}
+        given = set(batch.schema.names)
+        found = {name: batch.schema.field(name).type for name in schema.names if name in given}
         wrong = [field for field in schema if found.get(field.name) != field.type]
         if wrong:
             raise DataError(

@@ -56,10 +56,7 @@ class ComputeStatistics(beam.PTransform):
         return (
             pieces.pipeline
             | "Once" >> beam.Create([None])
-            | "MergeSplits"
-            >> beam.Map(
-                _merge_splits, beam.pvalue.AsList(nodes), self.splits, TableStatistics.empty(self.schema, self.plan)
-            )
+            | "MergeSplits" >> beam.Map(_merge_splits, beam.pvalue.AsList(nodes), self.splits, self.schema, self.plan)
         )
 
 
@@ -151,9 +148,16 @@ class _MergeKept:
 
 
 def _merge_splits(
-    _: None, nodes: Iterable[tuple[tuple[str, int], Node]], splits: tuple[str, ...], empty: TableStatistics
+    _: None,
+    nodes: Iterable[tuple[tuple[str, int], Node]],
+    splits: tuple[str, ...],
+    schema: pa.Schema,
+    plan: StatisticsPlan,
 ) -> dict[str, TableStatistics]:
-    of_split: dict[str, list[Node]] = {split: [Node((-1,), empty)] for split in splits}
+    of_split: dict[str, list[Node]] = {split: [] for split in splits}
     for (split, _number), node in nodes:
         of_split[split].append(node._replace(value=_load(node.value)))
-    return {split: merge_in_order(ordered, TableStatistics.merged).value for split, ordered in of_split.items()}
+    return {
+        split: merge_in_order(ordered, TableStatistics.merged).value if ordered else TableStatistics.empty(schema, plan)
+        for split, ordered in of_split.items()
+    }

@@ -10,12 +10,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.columns import type_name
 from beam_pipelines.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.recipe import Recipe
 from beam_pipelines.schema_features import features_of
 
 
 @dataclasses.dataclass(frozen=True)
-class StatisticsPlan:
+class StatisticsPlan(PickledOnce):
     """What is computed beside the statistics of all rows.
 
     Attributes:

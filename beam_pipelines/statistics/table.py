@@ -223,8 +223,9 @@ def _weights(column: str, array: pa.Array) -> Weights:
 
 
 def _table(batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits) -> TableStatistics:
+    categorical, lists = set(plan.categorical), set(plan.lists)
     columns = {
-        name: ColumnStatistics.of(array, weights, name in plan.categorical, limits, name in plan.lists)
+        name: ColumnStatistics.of(array, weights, name in categorical, limits, name in lists)
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
     return TableStatistics(batch.num_rows, columns, None if weights is None else float(weights.sum()))
