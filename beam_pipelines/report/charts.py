@@ -38,7 +38,7 @@ class Chart(NamedTuple):
 
 # In half pixels, and in pixels, of page.css.
 SMALL = Chart(bars=24, height=88)
-LARGE = Chart(bars=60, height=170)
+LARGE = Chart(bars=60, height=170)  # shows the same once more, to those who see it
 
 
 class Frequent(NamedTuple):
@@ -78,13 +78,19 @@ def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> lis
 
 
 def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Frequent]:
-    counts = [{str(value): count for value, count in text.top(_CANDIDATES)} for text in texts]
-    shares: dict[str, float] = {}
-    for split, text in zip(counts, texts, strict=True):
-        for value, count in split.items():
-            shares[value] = shares.get(value, 0.0) + count / text.count
-    top = sorted(shares, key=lambda value: (-shares[value], value))[:number]
-    return [Frequent(value, tuple(split.get(value, 0) for split in counts)) for value in top]
+    candidates = [text.tally.frequent(_CANDIDATES) for text in texts]
+    encoded = pa.concat_arrays([values for values, _ in candidates]).dictionary_encode()
+    counts = np.zeros((len(texts), len(encoded.dictionary)), np.int64)
+    shares, start = np.zeros(counts.shape[1]), 0
+    for split, (text, (_, own)) in enumerate(zip(texts, candidates, strict=True)):
+        places = encoded.indices.slice(start, len(own)).to_numpy()
+        counts[split, places], start = own, start + len(own)
+        shares += counts[split] / max(1, text.count)
+    rare = len(shares) - number
+    places = np.flatnonzero(shares >= (np.partition(shares, rare)[rare] if rare > 0 else 0))
+    values = encoded.dictionary.take(pa.array(places)).to_pylist()
+    top = sorted(zip((-shares[places]).tolist(), values, places.tolist(), strict=True))[:number]
+    return [Frequent(value, tuple(counts[:, place].tolist())) for _, value, place in top]
 
 
 def bars(values: Iterable[Frequent], totals: Sequence[int]) -> str:
@@ -133,11 +139,11 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
         for end in (axis.low, axis.high)
     )
     scale = ", logarithmic" if axis.logarithmic else ""
-    note = "<span>log</span>" if axis.logarithmic else ""
+    note = "log" if axis.logarithmic else ""
+    name = "aria-hidden=true" if size is LARGE else f'role=img aria-label="Distribution from {low} to {high}{scale}"'
     return (
-        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none role=img '
-        f'aria-label="Distribution from {low} to {high}{scale}">{paths}</svg>'
-        f"<div class=ends aria-hidden=true><span>{low}</span>{note}<span>{high}</span></div>"
+        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none {name}>{paths}</svg>'
+        f"<p class=ends aria-hidden=true>{low}<b>{note}</b>{high}</p>"
     )
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from beam_pipelines.columns import type_name
 from beam_pipelines.figures import MINUS, show_number, show_spread, show_value
-from beam_pipelines.report.charts import FEW_VALUES, LARGE, SMALL, bars, distribution, frequent_values
+from beam_pipelines.report.charts import FEW_VALUES, LARGE, SMALL, Frequent, bars, distribution, frequent_values
 from beam_pipelines.report.drift import Drift, measure_drift
-from beam_pipelines.report.markup import SPLIT_COLORS, escape, key, share, shown, table
+from beam_pipelines.report.markup import SPLIT_COLORS, escape, share, shown_alone, table
 from beam_pipelines.report.values import Report
 from beam_pipelines.statistics.numeric import MAX_DISTINCT, NumberStatistics
 from beam_pipelines.statistics.table import ColumnStatistics, value_type
@@ -56,11 +56,11 @@ def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label
     first = next(iter(columns.values()))
     missing = max(column.missing_fraction for column in columns.values())
     distinct = max(MAX_DISTINCT + 1 if c.values.distinct is None else c.values.distinct for c in columns.values())
-    drift = max((drift.value for drift in drifts), default=-1.0)
+    drift = f" data-drift={max(drift.value for drift in drifts):.6g}" if drifts else ""
     badges = "<span class=badge>label</span>" if is_label else ""
     if anomalies:
         badges += f'<span class="badge bad">{anomalies:,} anomal{"y" if anomalies == 1 else "ies"}</span>'
-    place = feature_id(number)
+    values = frequent_values(columns, _TOP_VALUES)
     cells = "".join(
         f"<td>{cell}"
         for cell in (
@@ -71,15 +71,18 @@ def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label
         )
     )
     return (
-        f"<tbody id={place} data-missing={missing:.6g} data-distinct={distinct} data-drift={drift:.6g}><tr class=feature>"
-        f"<th scope=row><button aria-expanded=false aria-controls={place}m><bdi>{escape(name)}</bdi></button>"
-        f"<span class=type>{escape(type_name(first.type))}</span>{badges}<td>{_chart(columns)}{cells}\n"
-        f"<tr class=more id={place}m hidden><td colspan=6>{_details(columns, drifts)}"
+        f"<tbody id={feature_id(number)} data-missing={missing:.6g} data-distinct={distinct}{drift}><tr class=feature>"
+        f"<th scope=row><button><bdi>{escape(name)}</bdi></button>"
+        f"<span class=type>{escape(type_name(first.type))}</span>{badges}<td>{_chart(columns, values)}{cells}\n"
+        f"<tr class=more hidden><td colspan=6>{_details(columns, values, drifts)}"
     )
 
 
-def _chart(columns: _Columns) -> str:
-    return bars(frequent_values(columns, FEW_VALUES), _totals(columns)) or distribution(columns, SMALL)
+def _chart(columns: _Columns, values: Sequence[Frequent]) -> str:
+    """Draws the values if they are texts, or few enough to be drawn one by one, and else their distribution."""
+    is_text = isinstance(next(iter(columns.values())).values, TextStatistics)
+    drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
+    return bars(drawn, _totals(columns)) or distribution(columns, SMALL)
 
 
 def _totals(columns: _Columns) -> list[int]:
@@ -131,8 +134,8 @@ def _show_drifts(drifts: Sequence[Drift]) -> str:
     return _show_drift(max(drifts, key=lambda drift: drift.value)) if drifts else "–"
 
 
-def _details(columns: _Columns, drifts: Sequence[Drift]) -> str:
-    heads = [key(number, split) for number, split in enumerate(columns)]
+def _details(columns: _Columns, values: Sequence[Frequent], drifts: Sequence[Drift]) -> str:
+    heads = [escape(split) for split in columns]  # page.css gives them their colors
     first = next(iter(columns.values()))
     parts = []
     chart = distribution(columns, LARGE)
@@ -141,21 +144,27 @@ def _details(columns: _Columns, drifts: Sequence[Drift]) -> str:
     parts.append(_table("Summary", heads, _summary(columns)))
     if isinstance(first.values, NumberStatistics):
         parts.append(_table("Quantiles", heads, _quantiles(columns)))
-    values = frequent_values(columns, _TOP_VALUES)
     totals = _totals(columns)
     lines = (
-        (shown(item.value), [_count(count, total) for count, total in zip(item.counts, totals, strict=True)])
+        (
+            shown_alone(item.value),
+            [
+                cell
+                for count, total in zip(item.counts, totals, strict=True)
+                for cell in (f"{count:,}", share(count, total))
+            ],
+        )
         for item in values
     )
     few = isinstance(first.values, NumberStatistics) or all(
         (column.values.distinct or 0) <= len(values) for column in columns.values()
     )
-    parts.append(_table("Values" if few else "Most frequent values", heads, lines))
+    parts.append(_table("Values" if few else "Most frequent values", heads, lines, "shares", cells=2))
     if len(drifts) > 1:
         compared = (
             (f"{escape(drift.split)} against {escape(drift.reference)}", [_show_drift(drift)]) for drift in drifts
         )
-        parts.append(_table("Drift", ["Divergence"], compared))
+        parts.append(_table("Drift", ["Divergence"], compared, "drift"))
     return f"<div class=details>{''.join(parts)}</div>"
 
 
@@ -163,10 +172,13 @@ def _count(count: int, total: int) -> str:
     return f"{count:,} <small>{share(count, total)}</small>"
 
 
-def _table(title: str, heads: Sequence[str], lines: Iterable[tuple[str, list[str]]]) -> str:
+def _table(
+    title: str, heads: Sequence[str], lines: Iterable[tuple[str, list[str]]], style: str = "", cells: int = 1
+) -> str:
     """Returns a small table; nothing without lines."""
-    filled = [[name, *cells] for name, cells in lines]
-    return f"<div class=part>{table([title, *heads], filled)}</div>" if filled else ""
+    filled = [[name, *values] for name, values in lines]
+    kind = f'"part {style}"' if style else "part"
+    return f"<div class={kind}>{table([title, *heads], filled, cells=cells)}</div>" if filled else ""
 
 
 def _summary(columns: _Columns) -> _Lines:

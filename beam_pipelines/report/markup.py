@@ -13,6 +13,7 @@ from beam_pipelines.figures import show_share
 
 SPLIT_COLORS = 5  # in page.css
 _SHOWN_CHARACTERS = 120
+_BLANK = "<i class=soft>blank</i>"
 
 
 def escape(text: str) -> str:
@@ -27,9 +28,12 @@ def clipped(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
 
 def shown(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
     """Returns a value of the data as HTML: clipped, kept apart from the text around it; a blank one says so."""
-    if not text.strip():
-        return "<i class=soft>blank</i>"
-    return f"<bdi>{escape(clipped(text, characters))}</bdi>"
+    return f"<bdi>{escape(clipped(text, characters))}</bdi>" if text.strip() else _BLANK
+
+
+def shown_alone(text: str) -> str:
+    """Returns a value of the data that has a cell to itself as HTML: clipped; a blank one says so."""
+    return escape(clipped(text)) if text.strip() else _BLANK
 
 
 def share(part: float, whole: float) -> str:
@@ -42,19 +46,21 @@ def key(number: int, split: str) -> str:
     return f'<span class="key s{number % SPLIT_COLORS}">{escape(split)}</span>'
 
 
-def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1, label: str = "") -> str:
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1, label: str = "", cells: int = 1) -> str:
     """Returns a table; the first cell of a line is its header.
 
     Args:
       heads: of the columns, as HTML.
-      lines: cells as HTML, as many as there are heads.
+      lines: cells as HTML: one below the first head, ``cells`` below each other one.
       texts: number of columns, from the left, that are texts; the others are numbers.
       label: the table's name for those who do not see it; empty if a heading says so.
+      cells: see above.
     """
-    head = "".join(f"<th>{text}" for text in heads)
+    wide = "<th>" if cells == 1 else f"<th colspan={cells}>"
+    head = f"<th>{heads[0]}" + "".join(f"{wide}{text}" for text in heads[1:])
     # Headers need no scope: beside cells of a line they are the line's, else their column's.
     body = "".join(f"<tr><th>{line[0]}" + "".join(f"<td>{cell}" for cell in line[1:]) + "\n" for line in lines)
-    kind = f" class=n{texts}" if texts < len(heads) else ""
+    kind = "" if texts == 1 else " class=texts" if texts == len(heads) else f" class=texts{texts}"
     name = f' aria-label="{escape(label)}"' if label else ""
     return f"<table{kind}{name}><thead><tr>{head}<tbody>\n{body}</table>"
 

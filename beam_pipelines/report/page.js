@@ -5,6 +5,7 @@ const features = Array.from(table.tBodies, (body) => ({
   name: body.querySelector("bdi").textContent,
   text: body.querySelector("th").textContent.toLowerCase(),
 }));
+for (const { body } of features) body.querySelector("button").setAttribute("aria-expanded", false);
 const headers = Array.from(table.querySelectorAll("th[data-sort]"));
 const search = document.getElementById("search");
 const sort = document.getElementById("sort");
@@ -51,7 +52,7 @@ function order(key, direction) {
   const sign = direction === "descending" ? -1 : 1;
   const compare = key === "name"
     ? (a, b) => a.name.localeCompare(b.name, "en", { numeric: true })
-    : (a, b) => Number(a.body.dataset[key]) - Number(b.body.dataset[key]);
+    : (a, b) => Number(a.body.dataset[key] ?? -1) - Number(b.body.dataset[key] ?? -1);
   const ordered = key ? features.slice().sort((a, b) => sign * compare(a, b)) : features;
   table.append(...ordered.map((feature) => feature.body));
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
-from google.protobuf import text_format
+from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import files
@@ -116,9 +116,26 @@ def read_schema(path: str) -> schema_pb2.Schema:
 
 
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema in protobuf's text format, UTF-8; the same bytes for equal schemas."""
-    text: str = text_format.MessageToString(schema, as_utf8=True)
-    return text.encode()
+    """Returns a schema in protobuf's text format, UTF-8; the same bytes for equal schemas.
+
+    The string domains, mostly nearly all of it, are written here: protobuf's own printer takes 20 µs for each of their values.
+    """
+    features, others = schema_pb2.Schema(feature=schema.feature), schema_pb2.Schema()
+    others.CopyFrom(schema)
+    del others.feature[:], others.string_domain[:]
+    # In the order of the fields' numbers: features have the first, string domains the next.
+    head, rest = (text_format.MessageToString(part, as_utf8=True) for part in (features, others))
+    return "".join([head, *map(_domain_to_text, schema.string_domain), rest]).encode()
+
+
+def _domain_to_text(domain: schema_pb2.StringDomain) -> str:
+    """Returns a string domain as a field of a schema."""
+    named = schema_pb2.StringDomain()
+    named.CopyFrom(domain)
+    del named.value[:]
+    head = text_format.MessageToString(schema_pb2.Schema(string_domain=[named]), as_utf8=True).removesuffix("}\n")
+    values = [f'  value: "{text_encoding.CEscape(value, as_utf8=True)}"\n' for value in domain.value]
+    return "".join([head, *values, "}\n"])
 
 
 def write_schema(path: str, schema: schema_pb2.Schema) -> None:

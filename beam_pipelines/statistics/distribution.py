@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.statistics.limits import Limits
-from beam_pipelines.statistics.packing import pack, unpack
+from beam_pipelines.statistics.packing import SMALL_BYTES, pack, unpack
 
 Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
@@ -49,6 +49,8 @@ class Distribution:
         return _bounded(cls(*add_equal(values, weights), sum(part.error for part in parts)), limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.values.nbytes < SMALL_BYTES:
+            return Distribution, (self.values, self.weights, self.error)
         return _unpickle, (pack(pa.array(self.values), self.weights), self.error)
 
     @property

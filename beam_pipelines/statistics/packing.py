@@ -9,6 +9,8 @@ import pyarrow as pa
 # How often values occur, or how much weight they have.
 Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
+# Below it, values are pickled as they are: a stream takes 40 µs, and Beam pickles to estimate sizes, too.
+SMALL_BYTES = 1 << 14
 # A worker has its own core; Arrow's thread pool would only get in the way of the others'.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 

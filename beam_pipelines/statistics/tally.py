@@ -14,7 +14,7 @@ from tfx_bsl.sketches import KmvSketch
 
 from beam_pipelines.statistics.distribution import Numbers
 from beam_pipelines.statistics.limits import BYTES_PER_TEXT, Limits
-from beam_pipelines.statistics.packing import pack, unpack
+from beam_pipelines.statistics.packing import SMALL_BYTES, pack, unpack
 
 # As in TFDV's sketches: once not all values are kept, longer ones are not told apart.
 LARGE_BYTES = 1024
@@ -55,6 +55,8 @@ class Tally:
         return _bounded(cls(*_added(values, counts), undercount, _merged_sketch(parts, limits)), limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.values.nbytes < SMALL_BYTES and not self.values.offset:
+            return Tally, (self.values, self.counts, self.undercount, self.sketch)
         return _unpickle, (pack(self.values, self.counts), self.undercount, self.sketch)
 
     @property
@@ -69,18 +71,25 @@ class Tally:
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
         """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
-        if not len(self.values) or number < 1:
-            return []
-        places = np.arange(len(self.counts))
-        if len(places) > number:  # sort no more than what can be among them
-            threshold = np.partition(self.counts, -number)[-number]
-            above = np.flatnonzero(self.counts > threshold)
-            equal = np.flatnonzero(self.counts == threshold)
-            order = pc.sort_indices(self.values.take(pa.array(equal)), sort_keys=[("", "descending")]).to_numpy()
-            places = np.concatenate([above, equal[order[: number - len(above)]]])
-        values = self.values.take(pa.array(places))
-        pairs = zip(values.to_pylist(), self.counts[places].tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: (pair[1], _as_bytes(pair[0])), reverse=True)
+        values, counts = self.frequent(number)
+        # Arrow sorts texts by their bytes; the second sort keeps that order where counts are equal.
+        order = pc.sort_indices(values, sort_keys=[("", "descending")]).to_numpy()
+        order = order[np.argsort(-counts[order], kind="stable")]
+        return list(zip(values.take(pa.array(order)).to_pylist(), counts[order].tolist(), strict=True))
+
+    def frequent(self, number: int) -> tuple[pa.Array, Numbers]:
+        """Returns the values of ``top``, and their counts, in no particular order."""
+        if len(self.values) <= number:
+            return self.values, self.counts
+        if number < 1:
+            return self.values.slice(0, 0), self.counts[:0]
+        # Sort no more than what can be among them.
+        threshold = np.partition(self.counts, -number)[-number]
+        above = np.flatnonzero(self.counts > threshold)
+        equal = np.flatnonzero(self.counts == threshold)
+        order = pc.sort_indices(self.values.take(pa.array(equal)), sort_keys=[("", "descending")]).to_numpy()
+        places = np.concatenate([above, equal[order[: number - len(above)]]])
+        return self.values.take(pa.array(places)), self.counts[places]
 
 
 def _bounded(tally: Tally, limits: Limits) -> Tally:
@@ -147,10 +156,6 @@ def _merged_sketch(parts: Sequence[Tally], limits: Limits) -> bytes | None:
 def _size_bytes(values: pa.Array) -> int:
     """Returns what values and counts take together, independent of slices and buffers."""
     return int(pc.sum(pc.binary_length(values)).as_py() or 0) + BYTES_PER_TEXT * len(values)
-
-
-def _as_bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> Tally:
