@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.errors import DataError
+from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.statistics.distribution import Distribution
 from beam_pipelines.statistics.limits import Limits
 from beam_pipelines.statistics.numeric import NumberStatistics, count_distinct
@@ -126,7 +127,7 @@ class ColumnStatistics:
 
 
 @dataclasses.dataclass(frozen=True)
-class TableStatistics:
+class TableStatistics(PickledOnce):
     """Statistics of the rows of a table, or of one of its splits.
 
     Attributes:
@@ -136,6 +137,7 @@ class TableStatistics:
       slices: slice -> statistics of its rows, which have no slices themselves; ordered.
     """
 
+    compresses = False  # megabytes, most of them compressed already
     rows: int
     columns: Mapping[str, ColumnStatistics]
     weight: float | None = None
