@@ -23,6 +23,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines import pickled_once
 from beam_pipelines.anomalies import find_anomalies
 from beam_pipelines.encode_plan import plan_encode
+from beam_pipelines.errors import DataError
 from beam_pipelines.join_plan import JoinStep, plan_join
 from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.pipeline import Conversion, _folders
@@ -30,7 +31,7 @@ from beam_pipelines.plan import FileInfo, SourcePlan
 from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe import Join, Recipe, Source
 from beam_pipelines.recipe_file import parse_recipe
-from beam_pipelines.schema import infer_schema, schema_to_text
+from beam_pipelines.schema import infer_schema, read_schema, schema_to_text
 from beam_pipelines.schema.text import feature_lines
 from beam_pipelines.schema.update import update_schema
 from beam_pipelines.schema_features import duplicates
@@ -189,20 +190,57 @@ FEATURES = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.builds(
-        schema_pb2.Schema,
-        feature=st.lists(FEATURES, max_size=3),
-        sparse_feature=st.lists(st.builds(schema_pb2.SparseFeature, name=TEXTS), max_size=2),
-        string_domain=st.lists(DOMAINS | st.builds(schema_pb2.StringDomain), max_size=3),
-        default_environment=st.lists(TEXTS, max_size=2),
-        dataset_constraints=st.builds(schema_pb2.DatasetConstraints, min_examples_count=st.integers(0, 9)) | st.none(),
-    )
+SCHEMAS = st.builds(
+    schema_pb2.Schema,
+    feature=st.lists(FEATURES, max_size=3),
+    sparse_feature=st.lists(st.builds(schema_pb2.SparseFeature, name=TEXTS), max_size=2),
+    string_domain=st.lists(DOMAINS | st.builds(schema_pb2.StringDomain), max_size=3),
+    default_environment=st.lists(TEXTS, max_size=2),
+    dataset_constraints=st.builds(schema_pb2.DatasetConstraints, min_examples_count=st.integers(0, 9)) | st.none(),
 )
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCHEMAS)
 def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
     """Whatever stands in its fields and texts, a schema has the text that protobuf's own printer gives it."""
     assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    SCHEMAS, st.sampled_from(["", "# a comment\n", "\n"]), st.integers(0, 60), st.sampled_from(["", " ", "}", "x", '"'])
+)
+def test_schemas_are_read_as_protobuf_does(tmp_path_factory, found, comment: str, place: int, dirt: str) -> None:
+    """A schema's text, as it was written or touched since, is read as protobuf's own parser reads it, or refused as it refuses it."""
+    text = comment + schema_to_text(found).decode()
+    text = text[:place] + dirt + text[place:]
+    path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
+    path.write_bytes(text.encode())
+    names = [feature.name for feature in found.feature]
+    try:
+        expected = text_format.Parse(text, schema_pb2.Schema())
+    except text_format.ParseError:
+        with pytest.raises(DataError):
+            read_schema(str(path))
+    else:
+        if len(names) == len(set(names)):
+            assert read_schema(str(path)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'feature {\nname: "a"\nstring_domain {\n  name: "d"\n  value: "x"\n}\n}\n',
+        'feature {\n  name: "a" annotation {\n}\nstring_domain {\n  name: "d"\n  value: "x"\n}\n  }\n',
+        '# string_domain\nstring_domain {\n  name: "d"\n  value: "x"\n}\nfeature { name: "a" }\n',
+    ],
+)
+def test_domains_stay_where_they_stand(tmp_path, text: str) -> None:
+    """A domain within a feature that is not indented is the feature's; another order of fields does no harm."""
+    path = tmp_path / "schema.pbtxt"
+    path.write_text(text)
+    assert read_schema(str(path)) == text_format.Parse(text, schema_pb2.Schema())
 
 
 def test_schemas_know_no_field_before_string_domains_but_features() -> None:
