@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
@@ -12,8 +11,6 @@ import pyarrow as pa
 T = TypeVar("T")
 
 MAX_TEXT = 1_000
-# Rows up to which cutting around single rows beats halving: with 1 % bad rows of 40 columns 2.5 ms a bad row, against 9.5.
-_SHORT = 512
 # pyarrow.csv counts from 1, "Row #12", pyarrow.json from 0, "in row 11".
 _ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
@@ -35,7 +32,8 @@ class BadRow(NamedTuple):
 def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
     """Yields what was made of the good rows of [start, end), and the bad ones, in order, by cutting up what fails.
 
-    Long stretches are halved. A short one is cut around the row that the error names, which spares most of the attempts; should the
+    What fails is cut before the row that the error names, or else in the middle; a row that fails alone is bad. How many rows are tried next
+    depends on how many were good before: a bad row among good ones costs few attempts, and one among bad ones a single one. Should the
     error name another row than the bad one, that costs time and changes nothing.
 
     Args:
@@ -43,27 +41,36 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
         its neighbours.
       start, end: the rows to read.
     """
-    try:
-        if start < end:
-            yield attempt(start, end)
-        return
-    except ERRORS as error:
-        if end - start == 1:
+    length, good, failures = end - start, 0, 0
+    behind = start  # the first row that is not known to lie before or at a bad one
+    while start < end:
+        stop = min(start + length, end)
+        try:
+            made = attempt(start, stop)
+        except ERRORS as error:
+            if stop - start > 1:
+                named = _named_row(error, stop - start)
+                failures += 1
+                # An error that leads nowhere, twice, is not to be trusted.
+                length = max(1, (stop - start) // 2 if named is None or failures > 2 else named)
+                behind = stop if named is None else start + named + 1
+                continue
             yield BadRow(start, error)
-            return
-        cuts = _around_named_row(error, start, end) if end - start <= _SHORT else ((start + end) // 2,)
-    for begin, stop in itertools.pairwise((start, *cuts, end)):
-        yield from sift(attempt, begin, stop)
+            behind, length, good = stop, max(1, 2 * good), 0
+        else:
+            yield made
+            good += stop - start
+            length = (behind - stop + 1) // 2 if stop < behind else 2 * length
+        start, failures = stop, 0
 
 
-def _around_named_row(error: Exception, start: int, end: int) -> tuple[int, ...]:
-    """Returns where to cut so that the row that pyarrow's error names is alone; the middle if it names none."""
+def _named_row(error: Exception, rows: int) -> int | None:
+    """Returns the row, from 0, that pyarrow's error names; ``None`` if it names none of so many."""
     match = _ROW.search(str(error))
     if match is None:
-        return ((start + end) // 2,)
-    named = start + (int(match["from_one"]) - 1 if match["from_one"] else int(match["from_zero"]))
-    row = min(max(named, start), end - 1)
-    return row, row + 1
+        return None
+    named = int(match["from_one"]) - 1 if match["from_one"] else int(match["from_zero"])
+    return named if 0 <= named < rows else None
 
 
 def clip(text: str, limit: int = MAX_TEXT) -> str:
@@ -85,15 +92,20 @@ def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
     return f"found {shown}, expected {expected(type_)}. {cure}"
 
 
+def integer_range(type_: pa.DataType) -> tuple[int, int]:
+    """Returns the smallest and the largest integer of a type that a column can hold, which is of int64."""
+    bits = type_.bit_width - pa.types.is_signed_integer(type_)
+    low = -(1 << bits) if pa.types.is_signed_integer(type_) else 0
+    return low, (1 << min(bits, 63)) - 1
+
+
 def expected(type_: pa.DataType) -> str:
     """Describes the values that a column type takes, for people."""
     types = pa.types
     if types.is_list(type_):
         return f"a list, each item {expected(type_.value_type)}"
     if types.is_integer(type_):
-        bits = type_.bit_width - types.is_signed_integer(type_)
-        low = -(1 << bits) if types.is_signed_integer(type_) else 0
-        high = (1 << bits) - 1 if type_ != pa.uint64() else (1 << 63) - 1
+        low, high = integer_range(type_)
         return f"an integer from {low} to {high}"
     for matches, words in (
         (types.is_boolean, "true or false"),

@@ -17,16 +17,17 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines import columns
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, csv_ranges
+from beam_pipelines.sources import bad_rows, csv_ranges, text
+from beam_pipelines.sources.bad_cells import INFINITY, Flags, bad_cells
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect, Positions
-from beam_pipelines.sources.text import BYTE_ORDER_MARK
 
 # What is parsed stays in the processor's cache until it is converted: a quarter quicker than a whole range at once
 # (benchmarks/bench_stages.py).
 _BLOCK_BYTES = 1 << 20
-# What pyarrow.csv takes for infinity. RE2 syntax.
-_INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
+
+# A bad record: where it begins and ends, its column, and what is wrong.
+Found = tuple[int, int, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +85,11 @@ class CsvParser:
         texts = read_table(data, tuple(infinite), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
         for name in infinite:
             column = texts.column(name).combine_chunks()
-            named = pc.match_substring_regex(column, _INFINITY)
+            named = pc.match_substring_regex(column, INFINITY)
             if pc.any(pc.and_(found[name].combine_chunks(), pc.invert(named))).as_py():
                 raise pa.ArrowInvalid("a number beyond the range of its type")
 
-    def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | tuple[int, int, str, str]]:
+    def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | Found]:
         """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason). Bad ones come in order."""
         badly_closed = csv_ranges.badly_closed(data, toggles, self.dialect)
         if not len(badly_closed):
@@ -101,22 +102,63 @@ class CsvParser:
         is_closed = np.zeros(len(starts), bool)
         is_closed[np.searchsorted(starts, badly_closed, side="right") - 1] = True
         is_bad = is_closed | (csv_ranges.count_cells(data, toggles, starts, self.dialect) != len(self.names))
-        # Of all rows, or many, the number of cells may be wrong: those are found without parsing them one by one.
-        bad = (
+        ragged = (
             (start, (start, end, *self._explain(data[start:end].rstrip(b"\r\n"), closed, None)))
             for start, end, closed in zip(
                 starts[is_bad].tolist(), ends[is_bad].tolist(), is_closed[is_bad].tolist(), strict=True
             )
         )
-        for _, found in heapq.merge(bad, self._sift_types(data, starts[~is_bad], ends[~is_bad]), key=itemgetter(0)):
+        starts, ends = starts[~is_bad], ends[~is_bad]
+        # Of all rows, or many, something may be wrong: they are not to be parsed one by one.
+        cells, is_bad = self._bad_cells(data, starts, ends)
+        for _, found in heapq.merge(
+            ragged, cells, self._sift_types(data, starts[~is_bad], ends[~is_bad]), key=itemgetter(0)
+        ):
             yield found
+
+    def _bad_cells(self, data: bytes, starts: Positions, ends: Positions) -> tuple[Iterator[tuple[int, Found]], Flags]:
+        """Looks for cells that do not fit their columns, in records with the right number of cells.
+
+        Returns:
+          Where each record begins that has one, and what is wrong as ``sift`` says it, of the first such column; and flags of these records.
+        """
+        is_bad = np.zeros(len(starts), np.bool_)
+        types = dict.fromkeys(self.read_schema.names, pa.binary())
+        try:
+            table = read_table(
+                text.joined(data, starts, ends), tuple(types), types, names=self.names, dialect=self.dialect, nulls=()
+            )
+        except bad_rows.ERRORS:
+            table = None
+        if table is None or table.num_rows != len(starts):
+            return iter(()), is_bad
+        wrong = np.full(len(starts), -1)
+        for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
+            wrong[(wrong < 0) & bad_cells(_only_chunk(column), field.type, self.nulls)] = number
+        return self._described(table, wrong, starts, ends), wrong >= 0
+
+    def _described(
+        self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
+    ) -> Iterator[tuple[int, Found]]:
+        """Yields what is wrong with the records of a table of bytes, given the number of the column to blame, or -1."""
+        rows = np.flatnonzero(wrong >= 0)
+        known: dict[tuple[int, bytes], str] = {}
+        for row, number, start, end in zip(
+            rows.tolist(), wrong[rows].tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
+        ):
+            field, cell = self.read_schema.field(number), table.column(number)[row].as_py()
+            if (number, cell) not in known:
+                known[number, cell] = _describe_cell(field, cell.decode("utf-8", errors="backslashreplace"))
+            yield start, (start, end, field.name, known[number, cell])
 
     def _sift_types(
         self, data: bytes, starts: Positions, ends: Positions
-    ) -> Iterator[tuple[int, pa.RecordBatch | tuple[int, int, str, str]]]:
-        """Parses records with the right number of cells; yields where each finding begins, and the finding as ``sift`` does."""
-        spans = map(slice, starts.tolist(), ends.tolist())
-        records = b"".join(map(memoryview(data).__getitem__, spans))
+    ) -> Iterator[tuple[int, pa.RecordBatch | Found]]:
+        """Parses records in which nothing wrong was found; yields where each finding begins, and the finding as ``sift`` does.
+
+        If parsing does find something, rows are parsed one by one.
+        """
+        records = text.joined(data, starts, ends)
         edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
         place = 0
         for found in bad_rows.sift(lambda start, end: self.parse(records[edges[start] : edges[end]]), 0, len(starts)):
@@ -149,14 +191,17 @@ class CsvParser:
             try:
                 one.parse(record)
             except bad_rows.ERRORS:
-                found = cells[self.names.index(field.name)]
-                return field.name, bad_rows.wrong_value(found, field.type, _cure(field, found))
+                return field.name, _describe_cell(field, cells[self.names.index(field.name)])
         return "", str(error)
 
 
 def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _describe_cell(field: pa.Field, found: str) -> str:
+    return bad_rows.wrong_value(found, field.type, _cure(field, found))
 
 
 def _cure(field: pa.Field, found: str) -> str:
@@ -199,8 +244,8 @@ def read_table(
     if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
         return pa.schema([(name, (types or {}).get(name, pa.null())) for name in wanted]).empty_table()
     # pyarrow would skip a mark, or miss the rest of one, wherever in a file these records lie.
-    if BYTE_ORDER_MARK.startswith(data[:3]):
-        data = BYTE_ORDER_MARK + data
+    if text.BYTE_ORDER_MARK.startswith(data[:3]):
+        data = text.BYTE_ORDER_MARK + data
     return pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
@@ -225,9 +270,9 @@ def split_cells(record: bytes, dialect: Dialect) -> list[str]:
     """Splits one record with Python's csv module, for headers and messages; bytes that are not UTF-8 show as escapes."""
     # Python's own limit of a cell is one for the whole process and knows no recipe.
     csv.field_size_limit(max(csv.field_size_limit(), len(record)))
-    text = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
+    lines = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
     if dialect.quote is None:
-        reader = csv.reader(text, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None)
+        reader = csv.reader(lines, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None)
     else:
-        reader = csv.reader(text, delimiter=chr(dialect.delimiter), quotechar=chr(dialect.quote))
+        reader = csv.reader(lines, delimiter=chr(dialect.delimiter), quotechar=chr(dialect.quote))
     return next(reader, [])

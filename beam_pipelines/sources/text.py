@@ -177,10 +177,15 @@ class LineNumbers:
 
     def line(self, position: int) -> int:
         """Returns the line, from 1, of a position in the body."""
+        return int(self.lines(np.array([position]))[0])
+
+    def lines(self, positions: Positions) -> Positions:
+        """Returns the lines, from 1, of n positions in the body."""
         if self._ends is None:
             self._before = _count_lines(self._source, self._path, self._body.offset)
             self._ends = _line_ends(self._body.data)
-        return 1 + self._before + int(np.searchsorted(self._ends, position))
+        found: Positions = 1 + self._before + np.searchsorted(self._ends, positions)
+        return found
 
 
 def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions = NO_QUOTES) -> None:
@@ -199,6 +204,12 @@ def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions =
         line = LineNumbers(source, file, body).line(long)
         message = exceeded(source.limits, "line_bytes", f"a line of more than {most:,} bytes")
         raise DataError(f"{file.path}, line {line}: {message}")
+
+
+def joined(data: bytes, starts: Positions, ends: Positions) -> bytes:
+    """Returns some records, one after the other."""
+    spans = map(slice, starts.tolist(), ends.tolist())
+    return b"".join(map(memoryview(data).__getitem__, spans))
 
 
 def _line_ends(data: bytes) -> Positions:
