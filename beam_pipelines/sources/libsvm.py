@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,15 +15,17 @@ from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan, SparseColumns
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, inference, tables, text
+from beam_pipelines.sources.bad_cells import Flags
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.csv_ranges import Dialect, Positions
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
 from beam_pipelines.sources.libsvm_lines import (
     INTEGER,
     LABEL,
     NUMBER,
     QID,
+    BadLinesError,
     Layout,
     explain,
     parse_lines,
@@ -130,21 +133,32 @@ def _read_body(
     lines = text.LineNumbers(plan.source, file, body)
     tokens = tokenise(body.data)
     starts, ends = tokens.row_starts, tokens.row_ends
-    good: list[pa.RecordBatch] = []
+    batches, bad = _sift(body.data, starts, ends, layout)
     rejected: list[Rejected] = []
+    for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
+        line = body.data[start:end]
+        shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
+        row = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown)
+        if not reject:
+            raise DataError(row.describe())
+        rejected.append(row)
+    return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
 
-    def attempt(start: int, end: int) -> pa.RecordBatch:
-        return parse_lines(body.data[starts[start] : ends[end - 1]], layout).select(names)
 
-    for found in bad_rows.sift(attempt, 0, len(starts)):
-        if isinstance(found, BadRow):
-            start = int(starts[found.number])
-            line = body.data[start : ends[found.number]]
-            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
-            bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown)
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
-        else:
-            good.append(found)
-    return combine(good, plan.schema), tuple(rejected)
+def _sift(data: bytes, starts: Positions, ends: Positions, layout: Layout) -> tuple[list[pa.RecordBatch], Flags]:
+    """Returns what was made of the good lines, and flags of the bad ones: those of one kind at a time."""
+    bad = np.zeros(len(starts), np.bool_)
+    ends = np.minimum(ends + 1, len(data))
+    while True:
+        left = np.flatnonzero(~bad)
+        lines = text.joined(data, starts[left], ends[left])
+        try:
+            return [parse_lines(lines, layout)], bad
+        except BadLinesError as error:
+            bad[left[error.rows]] = True
+        except bad_rows.ERRORS:
+            break
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum((ends - starts)[left])])
+    found = list(bad_rows.sift(lambda start, end: parse_lines(lines[edges[start] : edges[end]], layout), 0, len(left)))
+    bad[left[[row.number for row in found if isinstance(row, BadRow)]]] = True
+    return [batch for batch in found if isinstance(batch, pa.RecordBatch)], bad

@@ -7,8 +7,9 @@ left is a CSV file with ``:`` between its cells, which is parsed at about ten ti
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +19,24 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines import columns
 from beam_pipelines.sources import bad_rows
+from beam_pipelines.sources.bad_cells import bad_cells
 
 LABEL, QID = "label", "qid"
 INTEGER = r"^[+-]?[0-9]+$"
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_INDEX = r"^-?[0-9]+$"
+# The same for Python, which looks at tokens one by one.
+_IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
 _MOST = (1 << 63) - 1
 _MOST_DIGITS = 4_000
+# What rounds to no finite float32 any more: half a step beyond the largest.
+_INFINITE = float.fromhex("0x1.ffffffp+127")
 
-_NEWLINE, _RETURN, _BLANK, _HASH = b"\n\r #"
+_NEWLINE, _RETURN, _BLANK, _HASH, _COLON = b"\n\r #:"
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
-_ROW = re.compile(r"Row #([0-9]+)")
 
 Integers = npt.NDArray[np.int64]
+# The columns of a feature's keys, and the first and the last number of each.
+Expected = tuple[tuple[str, tuple[int, int | None]], ...]
 
 
 class Layout(NamedTuple):
@@ -100,10 +106,6 @@ class Tokens(NamedTuple):
     row_starts: Integers
     row_ends: Integers
 
-    def row_of(self, token: int) -> int:
-        """Returns the number of the row in which a token is."""
-        return int(np.searchsorted(self.first, token, "right")) - 1
-
     def texts(self, chosen: Integers, skip: int = 0) -> tuple[pa.Array, Integers]:
         """Returns some tokens, without the first ``skip`` bytes, as a binary array, and the positions of all their bytes."""
         starts = self.starts[chosen] + skip
@@ -165,8 +167,8 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
       count from 0 and ascend within a row, with fields within a field.
 
     Raises:
-      ValueError: a row that is not as the layout says; the message names it as ``in row N``, from 0.
-      pa.ArrowInvalid: a label or a query that is beyond its type.
+      BadLinesError: rows that are not as the layout says.
+      ValueError: as much, of rows that are not known.
     """
     tokens = tokenise(data)
     lines = np.frombuffer(tokens.lines, np.uint8).copy()
@@ -176,7 +178,7 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
     counts = tokens.number - 1
     rows = tokens.queries()
     if len(rows) and not layout.has_qid:
-        raise _bad_row(int(rows[0]))
+        raise BadLinesError(rows)
     if len(rows):
         counts[rows] -= 1
         lines[tokens.texts(tokens.first[rows] + 1)[1]] = _NEWLINE
@@ -188,26 +190,39 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _bad_row(row: int) -> ValueError:
-    return ValueError(f"bad in row {row}")
+class BadLinesError(ValueError):
+    """Rows that cannot be read: all for which one check fails, by their numbers among those parsed, ascending; others may be bad, too."""
+
+    def __init__(self, rows: Integers) -> None:
+        super().__init__(f"bad in row {rows[0]}")
+        self.rows = rows
 
 
 def _labels(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    labels = _numbers(texts, INTEGER if pa.types.is_integer(type_) else NUMBER, type_)
+    labels = _numbers(texts, _label_pattern(type_), type_)
     if pa.types.is_floating(type_):
         _check(pc.is_finite(labels))
-    return columns.normalise(labels)
+    return labels
+
+
+def _label_pattern(type_: pa.DataType) -> str:
+    return INTEGER if pa.types.is_integer(type_) else NUMBER
 
 
 def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
-    """Casts texts of a pattern."""
+    """Casts texts of a pattern to a type, and to its column type."""
     _check(pc.match_substring_regex(texts, pattern))
-    return pc.utf8_ltrim(texts.cast(pa.string()), characters="+").cast(type_)
+    plain = pc.utf8_ltrim(texts.cast(pa.string()), characters="+")
+    try:
+        return columns.normalise(plain.cast(type_))
+    except bad_rows.ERRORS:
+        _check(pa.array(~bad_cells(pc.fill_null(plain, "0").cast(pa.binary()), type_, ())))
+        raise
 
 
 def _check(fine: pa.Array) -> None:
     if not pc.all(fine, min_count=0).as_py():
-        raise _bad_row(int(pc.index(fine, False).as_py()))
+        raise BadLinesError(np.flatnonzero(~pc.fill_null(fine, True).to_numpy(zero_copy_only=False)))
 
 
 def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
@@ -221,34 +236,49 @@ def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
 
 def _features(lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: Layout) -> pa.Table:
     """Parses the tokens that are left in ``lines``, one a row."""
-    names = [*layout.keys, layout.value]
     types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
     number = int(counts.sum())
     if not number:
         return pa.schema(list(types.items())).empty_table()
-    data = pa.py_buffer(lines)
     strange = np.flatnonzero((lines | 0x20) == ord("x"))  # Arrow would read 0x1F as a number
     if len(strange):
-        raise _bad_row(tokens.row_of(int(np.searchsorted(tokens.starts, strange[0], "right")) - 1))
+        of_tokens = np.searchsorted(tokens.starts, strange, "right") - 1
+        raise BadLinesError(np.unique(np.searchsorted(tokens.first, of_tokens, "right") - 1))
     try:
-        table = pa_csv.read_csv(
-            pa.BufferReader(data),
-            pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(lines) + 1),
-            pa_csv.ParseOptions(delimiter=":", quote_char=False, newlines_in_values=False),
-            pa_csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid as error:
-        match = _ROW.search(str(error))
-        if match is None:
-            raise
-        raise _bad_row(_row_of_feature(counts, int(match[1]) - 1)) from error
+        table = _parse_features(lines, types)
+    except pa.ArrowInvalid:
+        _check_features(lines, counts, types)
+        raise
     if table.num_rows != number:
         raise ValueError(f"{number} features, of which {table.num_rows} were read")
     return table.combine_chunks()
 
 
-def _row_of_feature(counts: Integers, feature: int) -> int:
-    return int(np.searchsorted(np.cumsum(counts), feature, "right"))
+def _parse_features(lines: npt.NDArray[np.uint8], types: dict[str, pa.DataType]) -> pa.Table:
+    return pa_csv.read_csv(
+        pa.BufferReader(pa.py_buffer(lines)),
+        pa_csv.ReadOptions(column_names=list(types), use_threads=False, block_size=len(lines) + 1),
+        pa_csv.ParseOptions(delimiter=":", quote_char=False, newlines_in_values=False),
+        pa_csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
+    )
+
+
+def _check_features(lines: npt.NDArray[np.uint8], counts: Integers, types: dict[str, pa.DataType]) -> None:
+    """Raises ``BadLinesError`` of rows with features that have another number of parts, or else parts that are no such numbers."""
+    filled = lines != _NEWLINE
+    starts = np.flatnonzero(filled & ~np.concatenate([np.zeros(1, np.bool_), filled[:-1]]))
+    wrong = np.add.reduceat(lines == _COLON, starts, dtype=np.int64) != len(types) - 1
+    if not wrong.any():
+        table = _parse_features(lines, dict.fromkeys(types, pa.binary())).combine_chunks()
+        for column, type_ in zip(table.columns, types.values(), strict=True):
+            wrong |= bad_cells(_only_chunk(column), type_, ())
+    _raise_features(wrong, counts)
+
+
+def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
+    """Raises ``BadLinesError`` of the rows in which features are wrong, if any is."""
+    if wrong.any():
+        raise BadLinesError(np.unique(np.searchsorted(np.cumsum(counts), np.flatnonzero(wrong), "right")))
 
 
 def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Array]:
@@ -262,8 +292,7 @@ def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Arra
         if high is not None:
             wrong |= key > high
     wrong[1:] |= ~_ascends(keys) & ~_begins_row(offsets)[1:]
-    if wrong.any():
-        raise _bad_row(_row_of_feature(counts, int(np.argmax(wrong))))
+    _raise_features(wrong, counts)
     keys[-1] = keys[-1] - layout.base
     offsets_array = pa.array(offsets, pa.int32())
     return [pa.ListArray.from_arrays(offsets_array, array) for array in (*map(pa.array, keys), values)]
@@ -298,11 +327,12 @@ def explain(line: bytes, layout: Layout) -> tuple[str, str]:
         if not layout.has_qid:
             cure = f"Declare 'types: {{{QID}: int64}}', or set 'infer: full' of the source."
             return QID, f"found 'qid:{query}', expected none: no row of the sample has one. {cure}"
-        if not _is_integer(query, INTEGER):
+        if not _is_integer(query, _IS_INTEGER):
             return QID, _wrong(query, "an integer from -2^63 to 2^63-1")
     before: tuple[int, ...] = ()
+    expected = tuple(zip(layout.keys, layout.bounds, strict=True))
     for token in tokens:
-        keys, column, wrong = _explain_feature(token, layout)
+        keys, column, wrong = _explain_feature(token, expected, layout)
         if wrong:
             return column, wrong
         if keys <= before:
@@ -320,29 +350,36 @@ def _explain_label(label: str, type_: pa.DataType) -> str:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
         return f"found '{bad_rows.clip(label, 100)}', expected one label: rows with several are not read. Write them as JSON Lines with a list of labels, or keep one."
-    try:
-        _labels(pa.array([label.encode()]), type_)
-    except (*bad_rows.ERRORS, OverflowError):
-        is_number = pa.types.is_integer(type_) and re.match(NUMBER, label)
+    if not _is_label(label, type_):
+        is_number = pa.types.is_integer(type_) and _IS_NUMBER.match(label)
         cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
         return bad_rows.wrong_value(label, type_, cure)
     return ""
 
 
-def _explain_feature(token: str, layout: Layout) -> tuple[tuple[int, ...], str, str]:
+def _is_label(label: str, type_: pa.DataType) -> bool:
+    if pa.types.is_integer(type_):
+        low, high = bad_rows.integer_range(type_)
+        return _is_integer(label, _IS_INTEGER) and low <= int(label) <= high
+    most = _INFINITE if type_ == pa.float32() else math.inf
+    return bool(_IS_NUMBER.match(label)) and abs(float(label)) < most
+
+
+def _explain_feature(token: str, expected: Expected, layout: Layout) -> tuple[tuple[int, ...], str, str]:
     """Returns the keys of a token, and the column and what is wrong with it, if something is."""
     form = "field:index:value" if layout.has_fields else "index:value"
     *texts, value = token.split(":")
-    if len(texts) != len(layout.keys):
+    if len(texts) != len(expected):
         return (), "", f"found '{bad_rows.clip(token, 100)}', expected {form}. Mend the line, or set another 'format'."
     keys: list[int] = []
-    for text, column, (low, high) in zip(texts, layout.keys, layout.bounds, strict=True):
-        if not _is_integer(text, _INDEX):
+    for text, (column, (low, high)) in zip(texts, expected, strict=True):
+        if not _is_integer(text, _IS_INDEX):
             return (), column, _wrong(token, f"{form} with whole numbers before the value")
-        if int(text) < low or (high is not None and int(text) > high):
-            return (), column, _explain_range(token, int(text), low, high, column == layout.keys[-1])
-        keys.append(int(text))
-    if not re.match(NUMBER, value) or not np.isfinite(_float32(value)):
+        key = int(text)
+        if key < low or (high is not None and key > high):
+            return (), column, _explain_range(token, key, low, high, column == layout.keys[-1])
+        keys.append(key)
+    if not _IS_NUMBER.match(value) or abs(float(value)) >= _INFINITE:
         return (), layout.value, _wrong(token, f"{form} with a finite number (of 32 bits) as its value")
     return tuple(keys), "", ""
 
@@ -364,14 +401,9 @@ def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
     return f"found '{bad_rows.clip(token, 100)}', {problem}, expected {order} in ascending order, each once. Sort the line."
 
 
-def _is_integer(text: str, pattern: str) -> bool:
+def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
     # Python refuses to read thousands of digits.
-    return bool(re.match(pattern, text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
-
-
-def _float32(text: str) -> Any:
-    with np.errstate(over="ignore"):
-        return np.float32(text)
+    return bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
 
 
 def _wrong(found: str, expected: str) -> str:
