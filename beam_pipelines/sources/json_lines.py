@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +21,9 @@ from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, csv_ranges, inference, nested, shapes, tables, text
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.csv_ranges import Dialect, Positions
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+from beam_pipelines.sources.json_bad_lines import BadLines, plain, values_of
 from beam_pipelines.sources.json_depth import check_depth
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
@@ -31,8 +31,13 @@ _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
 _NULL_LINES = (re.compile(rb"\A[ \t\r\n]*n"), re.compile(rb"\n[ \t\r]*n"), re.compile(rb"\r[ \t]*n"))
 # Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
 _MAX_RUNS = 1_000
+# Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so many at a time.
+_FEW, _MANY, _JUDGED = 100, 20, 2_000
 _NO_QUOTES = np.empty(0, np.int64)
 _IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+
+# A bad line: where it begins, the line, its column and what is wrong.
+Found = tuple[int, bytes, tuple[str, str]]
 
 
 class JsonLines:
@@ -173,21 +178,15 @@ def _contradiction(source: Source, file: FileInfo, body: text.Body) -> DataError
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
         f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON object like those before: "
-        f"{_plain(error)}. Mend the line."
+        f"{plain(error)}. Mend the line."
     )
-
-
-def _plain(error: Exception) -> str:
-    """Returns the parser's own words, without its row number, which counts from another place."""
-    words = re.sub(r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(". ")
-    return re.sub(r"Column\(/?(.*?)\)", lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'", words)
 
 
 def _check_integers(file: FileInfo, body: text.Body, name: str) -> None:
     """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond int64."""
     for line in body.data.splitlines():
         try:
-            values = list(_values(json.loads(line), name)) if line.strip() else []
+            values = list(values_of(json.loads(line), name)) if line.strip() else []
         except ValueError:  # a bad line, which is reported when it is read
             continue
         for value in values:
@@ -196,21 +195,6 @@ def _check_integers(file: FileInfo, body: text.Body, name: str) -> None:
                     f"{file.path}, column '{name}': found the integer {bad_rows.clip(str(value), 100)}, expected none beyond int64. "
                     f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
                 )
-
-
-def _values(value: Any, name: str) -> Iterator[Any]:
-    """Yields what a parsed line holds in a flat column."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _values(item, name)
-    elif name == "":
-        yield value
-    elif value is None:
-        yield None
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if name == key or name.startswith(f"{key}."):
-                yield from _values(item, name[len(key) + 1 :])
 
 
 def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
@@ -250,7 +234,7 @@ def _count_lines(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n"))
 
 
-def _lines(data: bytes) -> tuple[csv_ranges.Positions, csv_ranges.Positions]:
+def _lines(data: bytes) -> tuple[Positions, Positions]:
     """Returns where the lines that are not blank begin and end."""
     starts, ends = csv_ranges.record_spans(data, _NO_QUOTES)
     if not len(starts):
@@ -287,92 +271,75 @@ def _read_body(
         # With the plan's types the parser goes no deeper than they do. What looks for the bad row does.
         check_depth(plan.source, file, body)
     lines = text.LineNumbers(plan.source, file, body)
-    starts, ends = _lines(body.data)
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
-
-    def attempt(start: int, end: int) -> pa.RecordBatch:
-        return _read_lines(body.data[starts[start] : ends[end - 1]], plan)
-
-    for found in bad_rows.sift(attempt, 0, len(starts)):
-        if isinstance(found, BadRow):
-            start = int(starts[found.number])
-            line = body.data[start : ends[found.number]].strip()
-            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
-            column, reason = _explain(line, plan, found.error)
-            bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown)
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
-        else:
+    for found in _sift(body.data, plan):
+        if isinstance(found, pa.RecordBatch):
             good.append(found)
+            continue
+        start, line, (column, reason) = found
+        shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
+        bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown)
+        if not reject:
+            raise DataError(bad.describe())
+        rejected.append(bad)
     return combine(good, plan.schema), tuple(rejected)
 
 
-def _explain(line: bytes, plan: SourcePlan, error: Exception) -> tuple[str, str]:
-    """Returns the column and what is wrong with a line that does not parse."""
-    if not text.is_utf8(line):
-        return "", "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the file to UTF-8."
-    try:
-        value = json.loads(line.decode())
-    except ValueError as wrong:
-        return "", f"found text that is not JSON ({wrong}), expected one object a line. Mend the line."
-    if not isinstance(value, dict):
-        return "", f"found {bad_rows.clip(repr(value), 100)}, expected an object with named fields. Mend the line."
-    if "specified twice" in str(error):
-        return "", f"{_plain(error)}, expected every field once. Mend the line."
-    return _explain_fields(line, value, plan) or ("", f"{_plain(error)}. Mend the line.")
+def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
+    """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad, each is judged before any is parsed."""
+    starts, ends = _lines(data)
+    bad_lines = BadLines(plan, _read_lines)
+    place, are_many = 0, False
+    while place < len(starts):
+        stop = min(place + _JUDGED, len(starts)) if are_many else len(starts)
+        try_lines = _judge if are_many else _try
+        rows = bad = 0  # since there were many bad ones last
+        for found in try_lines(data, starts[place:stop], ends[place:stop], plan, bad_lines):
+            yield found
+            lines = found.num_rows if isinstance(found, pa.RecordBatch) else 1
+            place += lines
+            rows += lines
+            bad += not isinstance(found, pa.RecordBatch)
+            if bad >= _MANY and not are_many:
+                if bad * _FEW > rows:
+                    break
+                rows = bad = 0
+        are_many = bad * _FEW > rows
 
 
-def _explain_fields(line: bytes, value: dict[str, Any], plan: SourcePlan) -> tuple[str, str] | None:
-    """Returns the first column that cannot be read alone, or the first field that is not known."""
-    for field in plan.read_schema:
-        try:
-            _read_lines(line, _only(plan, field.name))
-        except bad_rows.ERRORS as wrong:
-            return field.name, _explain_value(value, field, wrong)
-    known = [field.name for field in nested.flatten_fields(plan.file_schema)]
-    for name in _field_names(value):
-        if name not in known and not any(other.startswith(f"{name}.") for other in known):
-            return name, (
-                "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of the "
-                "source to look at every line first, or name the columns to read with 'columns'."
-            )
-    return None
+def _try(
+    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
+) -> Iterator[pa.RecordBatch | Found]:
+    """Parses neighbouring lines."""
+    for found in bad_rows.sift(
+        lambda start, end: _read_lines(data[starts[start] : ends[end - 1]], plan), 0, len(starts)
+    ):
+        if isinstance(found, BadRow):
+            start = int(starts[found.number])
+            line = data[start : ends[found.number]].strip()
+            yield start, line, bad_lines.explain(line, found.error)
+        else:
+            yield found
 
 
-def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
-    found = list(_values(value, field.name))
-    if None in found and nested.is_list(field.type):
-        return "found a null inside a list, expected values only. Leave the column out with 'columns'."
-    if not found:
-        return f"{_plain(error)}. Mend the line, or leave the column out with 'columns'."
-    cure = f"Mend the line, or leave the column out with 'columns' ({_plain(error)})."
-    if not pa.types.is_string(field.type) and isinstance(found[0], str):
-        cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
-    return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
-
-
-def _only(plan: SourcePlan, name: str) -> SourcePlan:
-    """Returns the plan for one column, whatever else is there."""
-    keep = pa.schema(nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None))
-    return dataclasses.replace(
-        plan,
-        source=dataclasses.replace(plan.source, columns=(name,)),
-        file_schema=keep,
-        read_schema=pa.schema([plan.read_schema.field(name)]),
-        schema=pa.schema([plan.schema.field(name)]),
-    )
-
-
-def _field_names(value: Any, prefix: str = "") -> Iterator[str]:
-    """Yields the names of the flat columns of a parsed line."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            name = f"{prefix}{key}"
-            items = item if isinstance(item, list) else [item]
-            nested_items = [entry for entry in items if isinstance(entry, dict)]
-            if not nested_items:
-                yield name
-            for entry in nested_items:
-                yield from _field_names(entry, f"{name}.")
+def _judge(
+    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
+) -> Iterator[pa.RecordBatch | Found]:
+    """Judges lines, and parses those that are not certainly bad."""
+    lines = [data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    verdicts = [bad_lines.judge(line) for line in lines]
+    found = [
+        (start, line, verdict)
+        for start, line, verdict in zip(starts.tolist(), lines, verdicts, strict=True)
+        if verdict is not None
+    ]
+    left = np.array([verdict is None for verdict in verdicts])
+    kept, lengths = starts[left], (ends - starts)[left]
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    for part in _try(text.joined(data, kept, ends[left]), edges[:-1], edges[1:], plan, bad_lines):
+        if isinstance(part, pa.RecordBatch):
+            yield part
+        else:
+            found.append((int(kept[np.searchsorted(edges, part[0])]), *part[1:]))
+    yield from sorted(found, key=itemgetter(0))
