@@ -8,16 +8,18 @@ whole, with all that joins made of it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.encode import UnencodableError, check_encodable
 from beam_pipelines.encode_plan import EncodePlan
-from beam_pipelines.expressions import ExpressionError, evaluate
+from beam_pipelines.expressions import Expression, ExpressionError, evaluate, failing_rows, failures
 from beam_pipelines.pieces import ROW, Piece, Rejected, add_counts
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.row_places import RowPlaces
@@ -71,13 +73,9 @@ def _try_rows(checks: Checks, batch: pa.RecordBatch) -> None:
 def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
     """Returns an error of each bad row of the base source, by its number: that of an expression, or else that of an encoding."""
     bad: dict[int, Exception] = {}
-    suspects = batch.take(pa.array(_suspects(checks.select, batch)))
-    numbers = suspects.column(ROW).to_numpy()
-    for found in sift(
-        lambda start, end: select_rows(checks.select, suspects.slice(start, end - start)), 0, len(numbers)
-    ):
-        if isinstance(found, BadRow):
-            bad.setdefault(int(numbers[found.number]), found.error)
+    numbers = batch.column(ROW).to_numpy()
+    for row, error in _without_value(checks.select, batch):
+        bad.setdefault(int(numbers[row]), error)
     if checks.encode is not None:
         good = batch.filter(pa.array(~np.isin(batch.column(ROW).to_numpy(), np.array(list(bad), np.int64))))
         numbered = dataclasses.replace(checks.select, schema=checks.select.schema.append(pa.field(ROW, pa.int64())))
@@ -87,19 +85,57 @@ def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
     return dict(sorted(bad.items()))
 
 
-def _suspects(select: SelectPlan, batch: pa.RecordBatch) -> Numbers:
-    """Returns the rows for which an expression has no value, for whatever reason: one evaluation, where each bad row costs several."""
-    null = np.zeros(batch.num_rows, np.bool_)
+def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[int, Exception]]:
+    """Returns the rows for which an expression has no value, ascending, each with the error of the first such expression."""
+    left, rows = batch, np.arange(batch.num_rows)
+    found: dict[int, Exception] = {}
     try:
         for expression in (*filter(None, [select.filter]), *select.derive):
-            values = evaluate(batch, expression._replace(sql=f"TRY(\n{expression.sql}\n)"))
-            null |= values.is_null().to_numpy(zero_copy_only=False)
+            failing = failing_rows(left, expression)
+            errors = _errors(left.filter(pa.array(failing)), expression)
+            found.update(zip(rows[failing].tolist(), errors, strict=True))
+            left, rows = left.filter(pa.array(~failing)), rows[~failing]
+            values = evaluate(left, expression)
             if expression in select.derive:
-                names = [*batch.schema.names, expression.name]
-                batch = pa.RecordBatch.from_arrays([*batch.columns, values], names)
-    except ExpressionError:  # there are expressions that TRY does not take
-        return np.arange(batch.num_rows)
-    return np.flatnonzero(null)
+                names = [*left.schema.names, expression.name]
+                left = pa.RecordBatch.from_arrays([*left.columns, values], names)
+            else:
+                left, rows = left.filter(values), rows[pc.fill_null(values, False).to_numpy(zero_copy_only=False)]
+    except ExpressionError:  # one that TRY does not take, or a value that no column holds
+        tried = sift(lambda start, end: select_rows(select, batch.slice(start, end - start)), 0, batch.num_rows)
+        return [(bad.number, bad.error) for bad in tried if isinstance(bad, BadRow)]
+    return sorted(found.items(), key=itemgetter(0))
+
+
+def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectError]:
+    """Returns what is wrong with rows on which an expression fails; asks for it once for all rows with the same values.
+
+    Raises:
+      ExpressionError: on one of them it does not fail alone.
+    """
+    inputs = failing.select(expression.columns)
+    first, same = _distinct(inputs)
+    messages = failures(inputs.take(pa.array(first)), expression)
+    if None in messages:
+        raise ExpressionError("a value")
+    errors = [SelectError(message, expression, failing) for message in messages if message is not None]
+    return [errors[number] for number in same.tolist()]
+
+
+def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Returns the first row of each kind, rows of one kind having the same values to the last bit; and the number of the kind of each row."""
+    rows = np.arange(batch.num_rows)
+    if not batch.num_columns or any(pa.types.is_list(column.type) for column in batch.columns):
+        return rows, rows
+    kinds = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        bits = (
+            column.view(f"int{column.type.bit_width}") if pa.types.is_floating(column.type) else column
+        )  # zero has two
+        values = bits.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        kinds = np.unique(kinds * (len(values) + 1) + values, return_inverse=True)[1]
+    _, first, same = np.unique(kinds, return_index=True, return_inverse=True)
+    return first, same
 
 
 def _unencodable(encode: EncodePlan, batch: pa.RecordBatch, numbers: Numbers) -> dict[int, Exception]:
@@ -161,13 +197,14 @@ class _SelectOrReject(beam.DoFn):
         if bad:
             self._places = self._places or RowPlaces(self._base)
             places = self._places.find(piece.range_number, list(bad))
+            first_rows = _first_rows(piece)
             rows = (
                 Rejected(
                     self._base.source.name,
                     place.file,
                     place.place,
                     *explain(error),
-                    place.text or (_shown(piece, row) if place.place else ""),
+                    place.text or (_shown(piece, first_rows[row]) if place.place else ""),
                 )
                 for place, (row, error) in zip(places, bad.items(), strict=True)
             )
@@ -175,7 +212,12 @@ class _SelectOrReject(beam.DoFn):
         yield selected
 
 
-def _shown(piece: Piece, number: int) -> str:
-    """Returns the values of the first row of that number, for sources without text."""
-    row = int(np.flatnonzero(piece.batch.column(ROW).to_numpy() == number)[0])
+def _first_rows(piece: Piece) -> dict[int, int]:
+    """Returns where the first row of each number is."""
+    numbers, first = np.unique(piece.batch.column(ROW).to_numpy(), return_index=True)
+    return dict(zip(numbers.tolist(), first.tolist(), strict=True))
+
+
+def _shown(piece: Piece, row: int) -> str:
+    """Returns the values of a row, for sources without text."""
     return shown_row(piece.batch.slice(row, 1).drop_columns([ROW]))

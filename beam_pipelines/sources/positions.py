@@ -50,15 +50,19 @@ def positions_of(
     format_ = FORMATS[plan.format]
     path = range_.file.path
     if isinstance(format_, Csv | JsonLines | Libsvm | Lines):
-        left_out = {bad.position for bad in rejected}
-        return list(_in_text(plan, range_, states, left_out, list(rows)))
+        return list(_in_text(plan, range_, states, _numbers(rejected), np.asarray(rows, np.int64)))
     if plan.format in FORMATS_OF_FOLDERS:
         bad_files = {bad.file for bad in rejected}
         good = [file.path for file in plan.files[slice(*range_.members)] if file.path not in bad_files]
         return [Position(good[row], "", "") for row in rows]
     word, first = _numbering(plan, range_)
-    numbers = sorted(int(bad.position.rpartition(" ")[2]) for bad in rejected)
-    return [Position(path, f"{word} {_skipping(first + row, numbers)}", "") for row in rows]
+    numbers = _skipping(first + np.asarray(rows, np.int64), np.sort(_numbers(rejected)))
+    return [Position(path, f"{word} {number}", "") for number in numbers.tolist()]
+
+
+def _numbers(rejected: Sequence[Rejected]) -> Positions:
+    """Returns the numbers of rows, or lines, in their file."""
+    return np.array([int(bad.position.rpartition(" ")[2]) for bad in rejected], np.int64)
 
 
 def _numbering(plan: SourcePlan, range_: Range) -> tuple[str, int]:
@@ -73,11 +77,11 @@ def _numbering(plan: SourcePlan, range_: Range) -> tuple[str, int]:
     return "row", 1 + (_rows_before(range_) if isinstance(format_, Parquet) else 0)
 
 
-def _skipping(number: int, left_out: Sequence[int]) -> int:
-    """Returns the number of a row in the file, given its number among those that were not left out."""
-    for other in left_out:
-        number += other <= number
-    return number
+def _skipping(numbers: Positions, left_out: Positions) -> Positions:
+    """Returns the numbers of rows in the file, given their numbers among those that were not left out; both ascend."""
+    kept_before = left_out - np.arange(len(left_out))
+    skipped: Positions = numbers + np.searchsorted(kept_before, numbers, "right")
+    return skipped
 
 
 def _rows_before(range_: Range) -> int:
@@ -88,17 +92,17 @@ def _rows_before(range_: Range) -> int:
 
 
 def _in_text(
-    plan: SourcePlan, range_: Range, states: QuoteStates, left_out: set[str], rows: list[int]
+    plan: SourcePlan, range_: Range, states: QuoteStates, left_out: Positions, rows: Positions
 ) -> Iterator[Position]:
     """Yields the positions of rows of a text file: counts its records, without parsing them."""
     before = 0
     for body, starts, ends in _records(plan, range_, states):
         lines = text.LineNumbers(plan.source, range_.file, body)
         spans = np.stack([starts, ends], axis=1)
-        if left_out:
-            spans = spans[[f"line {lines.line(start)}" not in left_out for start in starts.tolist()]]
-        while rows and rows[0] < before + len(spans):
-            start, end = spans[rows.pop(0) - before].tolist()
+        if len(left_out):
+            spans = spans[~np.isin(lines.lines(starts), left_out)]
+        here = rows[(rows >= before) & (rows < before + len(spans))]
+        for start, end in spans[here - before].tolist():
             record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
             yield Position(range_.file.path, f"line {lines.line(start)}", clip(record))
         before += len(spans)

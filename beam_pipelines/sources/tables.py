@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +18,7 @@ from beam_pipelines.recipe import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.exact_cast import exact_cast
-from beam_pipelines.sources.format import Contents, Rows, check_columns, combine, cut_rows, problem
+from beam_pipelines.sources.format import Contents, Rows, check_columns, cut_rows, empty_batch, problem
 
 
 class ColumnError(ValueError):
@@ -218,20 +220,43 @@ def rows_of(
     Raises:
       DataError: a bad row.
     """
-    good: list[pa.RecordBatch] = []
+    try:
+        yield from cut_rows(convert(batch, plan) if batch.num_rows else empty_batch(plan.schema), ())
+        return
+    except ColumnError:
+        pass
+    errors = _errors(batch, plan)
     rejected: list[Rejected] = []
-    for found in bad_rows.sift(lambda start, end: convert(batch.slice(start, end - start), plan), 0, batch.num_rows):
-        if isinstance(found, BadRow):
-            column, reason = explain(batch.slice(found.number, 1), plan, found.error)
-            position = f"{word} {first_row + found.number}"
-            shown = bad_rows.shown_row(batch.slice(found.number, 1))
-            bad = Rejected(plan.source.name, file.path, position, column, reason, shown)
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
-        else:
-            good.append(found)
-    yield from cut_rows(combine(good, plan.schema), tuple(rejected))
+    for number, error in errors.items():
+        row = batch.slice(number, 1)
+        position = f"{word} {first_row + number}"
+        bad = Rejected(plan.source.name, file.path, position, *explain(row, plan, error), bad_rows.shown_row(row))
+        if not reject:
+            raise DataError(bad.describe())
+        rejected.append(bad)
+    is_good = np.ones(batch.num_rows, np.bool_)
+    is_good[list(errors)] = False
+    good = convert(batch.filter(pa.array(is_good)), plan) if is_good.any() else empty_batch(plan.schema)
+    yield from cut_rows(good, tuple(rejected))
+
+
+def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
+    """Returns what is wrong with the rows that cannot be converted, ascending: that of the first such column. Most columns are good."""
+    errors: dict[int, ColumnError] = {}
+    flat = _flat_arrays(batch)
+    for field, column in zip(plan.read_schema, plan.schema, strict=True):
+        declared, array = plan.source.types.get(field.name), flat[field.name]
+        attempt = functools.partial(_convert_some, array, declared, column, field.type)
+        for found in bad_rows.sift(attempt, 0, batch.num_rows):
+            if isinstance(found, BadRow):
+                errors.setdefault(found.number, ColumnError(field.name, str(found.error)))
+    return dict(sorted(errors.items()))
+
+
+def _convert_some(
+    array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType, start: int, end: int
+) -> pa.Array:
+    return _convert(array.slice(start, end - start), declared, column, type_)
 
 
 def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
