@@ -121,12 +121,13 @@ def failing_rows(batch: pa.RecordBatch, expression: Expression) -> npt.NDArray[n
 
 
 def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
-    """Evaluates an expression on each row alone.
-
-    Costs a fraction of ``evaluate`` for each row, since the expression is prepared once.
+    """Evaluates an expression on each row alone, for a fraction of what ``evaluate`` costs, since it is prepared once.
 
     Returns:
       What ``evaluate`` says of each row on which it fails; ``None`` of others, and of those whose value no column type holds.
+
+    Raises:
+      ExpressionError: the expression cannot be prepared.
     """
     place = _other_name(expression.columns)
     inputs = {name: batch.column(name) for name in expression.columns} | {place: np.arange(batch.num_rows)}
@@ -134,10 +135,13 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     connection.register(_TABLE, pa.table(inputs))
     try:
         connection.execute(f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {_TABLE} WHERE {place} = $1")  # noqa: S608
-        return [_failure(connection, row) for row in range(batch.num_rows)]
-    finally:
+        found = [_failure(connection, row) for row in range(batch.num_rows)]
         connection.execute("DEALLOCATE one")
+    except duckdb.Error as error:
+        raise ExpressionError(_clean(str(error))) from error
+    finally:
         connection.unregister(_TABLE)
+    return found
 
 
 def _failure(connection: duckdb.DuckDBPyConnection, row: int) -> str | None:

@@ -129,9 +129,8 @@ def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
         return rows, rows
     kinds = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        bits = (
-            column.view(f"int{column.type.bit_width}") if pa.types.is_floating(column.type) else column
-        )  # zero has two
+        # By their bits, zero has two values.
+        bits = column.view(f"int{column.type.bit_width}") if pa.types.is_floating(column.type) else column
         values = bits.dictionary_encode(null_encoding="encode").indices.to_numpy()
         kinds = np.unique(kinds * (len(values) + 1) + values, return_inverse=True)[1]
     _, first, same = np.unique(kinds, return_index=True, return_inverse=True)
