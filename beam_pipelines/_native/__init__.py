@@ -180,3 +180,37 @@ def _check_lists(schema: pa.Schema, lists: Collection[str]) -> None:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def parse_csv(
+    data: bytes,
+    delimiter: int,
+    quote: int | None,
+    num_columns: int,
+    wanted: Sequence[tuple[int, str]],
+    nulls: Sequence[str],
+    most_bytes: int,
+) -> list[pa.Array] | None:
+    """Parses CSV records where it is certain what pyarrow.csv would make of them.
+
+    Args:
+      data: whole records, without a header; the last one may lack its line end.
+      delimiter, quote: bytes; without a quote nothing is quoted.
+      num_columns: cells of each record.
+      wanted: the columns to read: their places, and their types as Arrow's C data interface writes them (``CSV_TYPES``).
+      nulls: texts that mean null in a column of any type, quoted or not.
+      most_bytes: of a record.
+
+    Returns:
+      The columns: integers of any width as int64, timestamps in UTC without a zone; or ``None`` if there are no records, one has other than ``num_columns``
+      cells or ``most_bytes`` or more, a line before the last ones is blank, a quote stands where it may mean several things, a carriage return has no
+      newline behind it, or a value is not one of its column's type or is written in a way that is unusual. Then pyarrow.csv says what it means.
+    """
+    places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
+    texts = [null.encode() for null in nulls]
+    pairs = _kernels.parse_csv(
+        data, delimiter, -1 if quote is None else quote, num_columns, places, types, texts, most_bytes
+    )
+    if pairs is None:
+        return None
+    return [pa.Array._import_from_c_capsule(*pair) for pair in pairs]  # noqa: SLF001

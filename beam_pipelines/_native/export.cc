@@ -1,5 +1,6 @@
 #include "export.h"
 
+#include <initializer_list>
 #include <new>
 
 #include "arrow.h"
@@ -7,9 +8,9 @@
 namespace native {
 namespace {
 
-// What an exported array owns: the pointers that ArrowArray.buffers points to. The first is the validity bitmap, which we have none of.
+// What an exported array owns: the pointers that ArrowArray.buffers points to. The first is the validity bitmap, or null without nulls.
 struct Owned {
-  Memory memory[2];
+  Memory memory[3];
   const void* buffers[3];
 };
 
@@ -36,22 +37,23 @@ void destroy_schema(PyObject* capsule) { destroy<ArrowSchema>(capsule, "arrow_sc
 
 }  // namespace
 
-PyObject* export_array(const char* format, int64_t length, Memory buffer1, Memory buffer2) {
-  Owned* owned = new (std::nothrow) Owned{{buffer1, buffer2}, {nullptr, buffer1.data, buffer2.data}};
+PyObject* export_array(const char* format, int64_t length, Memory buffer1, Memory buffer2, Memory validity, int64_t null_count) {
+  Owned* owned = new (std::nothrow) Owned{{validity, buffer1, buffer2}, {validity.data, buffer1.data, buffer2.data}};
   ArrowArray* array = new (std::nothrow) ArrowArray{};
   ArrowSchema* schema = new (std::nothrow) ArrowSchema{};
   if (!owned || !array || !schema) {
-    give_back(buffer1);
-    give_back(buffer2);
+    for (const Memory& memory : {validity, buffer1, buffer2}) give_back(memory);
     delete owned;
     delete array;
     delete schema;
     return PyErr_NoMemory();
   }
-  schema->format = format;  // a literal
+  schema->format = format;
   schema->name = "";
+  schema->flags = 2;  // ARROW_FLAG_NULLABLE
   schema->release = release_schema;
   array->length = length;
+  array->null_count = null_count;
   array->n_buffers = buffer2.data ? 3 : 2;
   array->buffers = owned->buffers;
   array->release = release_array;

@@ -9,9 +9,9 @@
 
 namespace native {
 
-// Returns the pair of capsules that an object's __arrow_c_array__() returns, of an array without nulls.
-// `format` is the type in the interface's words; the buffers after the validity bitmap are given back with the array.
+// Returns the pair of capsules that an object's __arrow_c_array__() returns.
+// `format` is the type in the interface's words, a literal; the buffers, of which the last ones may be missing, are given back with the array.
 // Takes the buffers in any case. Returns nullptr with a Python exception set if there is no memory.
-PyObject* export_array(const char* format, int64_t length, Memory buffer1, Memory buffer2 = {});
+PyObject* export_array(const char* format, int64_t length, Memory buffer1, Memory buffer2 = {}, Memory validity = {}, int64_t null_count = 0);
 
 }  // namespace native

@@ -8,11 +8,13 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrow.h"
 #include "column.h"
 #include "crc32c.h"
+#include "csv.h"
 #include "example.h"
 #include "export.h"
 #include "hash.h"
@@ -223,10 +225,79 @@ PyObject* py_crc32c(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(II)", by_instructions, by_tables) : nullptr;
 }
 
+// A type of a CSV column: as Python names it, in the words of the C data interface; of integers the limits; and what its values become.
+struct NamedCsvType {
+  const char* name;
+  CsvType type;
+  int64_t least, most;
+  const char* format;
+};
+
+constexpr NamedCsvType kCsvTypes[] = {
+    {"c", CsvType::kInteger, INT8_MIN, INT8_MAX, "l"},   {"C", CsvType::kInteger, 0, UINT8_MAX, "l"},   {"s", CsvType::kInteger, INT16_MIN, INT16_MAX, "l"},
+    {"S", CsvType::kInteger, 0, UINT16_MAX, "l"},        {"i", CsvType::kInteger, INT32_MIN, INT32_MAX, "l"}, {"I", CsvType::kInteger, 0, UINT32_MAX, "l"},
+    {"l", CsvType::kInteger, INT64_MIN, INT64_MAX, "l"}, {"L", CsvType::kInteger, 0, INT64_MAX, "l"},   {"f", CsvType::kFloat, 0, 0, "f"},
+    {"g", CsvType::kDouble, 0, 0, "g"},                  {"b", CsvType::kBool, 0, 0, "b"},              {"u", CsvType::kText, 0, 0, "u"},
+    {"z", CsvType::kBytes, 0, 0, "z"},                   {"tdD", CsvType::kDate, 0, 0, "tdD"},          {"ttu", CsvType::kTime, 0, 0, "ttu"},
+    {"tsu:", CsvType::kTimestamp, 0, 0, "tsu:"},         {"tsu:UTC", CsvType::kZonedTimestamp, 0, 0, "tsu:"},
+};
+
+const NamedCsvType* csv_type_of(const std::string& name) {
+  for (const NamedCsvType& type : kCsvTypes) {
+    if (name == type.name) return &type;
+  }
+  return nullptr;
+}
+
+// Returns a list of pairs of capsules, one for each column, or None.
+PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
+  const char* data;
+  Py_ssize_t size, num_columns, most;
+  int delimiter, quote;
+  PyObject *place_list, *type_list, *null_list;
+  if (!PyArg_ParseTuple(arguments, "y#iinO!O!O!n", &data, &size, &delimiter, &quote, &num_columns, &PyList_Type, &place_list, &PyList_Type, &type_list,
+                        &PyList_Type, &null_list, &most)) {
+    return nullptr;
+  }
+  std::vector<std::string> type_names, nulls;
+  if (!read_names(type_list, &type_names) || !read_names(null_list, &nulls)) return nullptr;
+  std::vector<CsvColumn> columns;
+  std::vector<const char*> formats;
+  for (size_t number = 0; number < type_names.size() && static_cast<Py_ssize_t>(number) < PyList_Size(place_list); ++number) {
+    const Py_ssize_t place = PyLong_AsSsize_t(PyList_GetItem(place_list, static_cast<Py_ssize_t>(number)));
+    const NamedCsvType* type = csv_type_of(type_names[number]);
+    if (place == -1 && PyErr_Occurred()) return nullptr;
+    if (!type || place < 0 || place >= num_columns) {
+      PyErr_Format(PyExc_ValueError, "column %zd of type '%s': found no such place or type", place, type_names[number].c_str());
+      return nullptr;
+    }
+    columns.push_back({static_cast<size_t>(place), type->type, type->least, type->most});
+    formats.push_back(type->format);
+  }
+  std::optional<CsvTable> table;
+  const bool done = run([&] {
+    table = parse_csv(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), {static_cast<uint8_t>(delimiter), quote},
+                      static_cast<size_t>(num_columns), columns, nulls, static_cast<size_t>(most));
+  });
+  if (!done) return nullptr;
+  if (!table) Py_RETURN_NONE;
+  PyObject* pairs = PyList_New(0);
+  for (size_t number = 0; pairs && number < columns.size(); ++number) {
+    CsvValues values = std::exchange(table->columns[number], {});
+    PyObject* pair = export_array(formats[number], table->rows, values.fixed, values.texts, values.validity, static_cast<int64_t>(values.null_count));
+    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
+    Py_XDECREF(pair);
+    if (!is_added) Py_CLEAR(pairs);
+  }
+  return pairs;
+}
+
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines._native."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines._native."},
+    {"parse_csv", py_parse_csv, METH_VARARGS,
+     "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 
 from beam_pipelines import columns
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, csv_ranges, text
+from beam_pipelines.sources import bad_rows, csv_native, csv_ranges, text
 from beam_pipelines.sources.bad_cells import INFINITY, Flags, bad_cells
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect, Positions
@@ -58,6 +58,11 @@ class CsvParser:
         Raises:
           pa.ArrowInvalid: any of them is ragged or has a value that does not fit its column.
         """
+        batch = csv_native.parse(data, self.names, self.read_schema, self.schema, self.dialect, self.nulls)
+        return self.parse_with_arrow(data, multi_line) if batch is None else batch
+
+    def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
+        """Parses records with pyarrow.csv, which knows of all of them what they mean, or what is wrong; see ``parse``."""
         types = {field.name: field.type for field in self.read_schema}
         read = partial(read_table, data, tuple(types), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
         try:

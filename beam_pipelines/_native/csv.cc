@@ -1,0 +1,298 @@
+#include "csv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "bytes.h"
+#include "csv_values.h"
+
+namespace native {
+namespace {
+
+// Cells that are found before they are converted, column by column: so few that they and their text stay in the processor's first cache.
+constexpr size_t kCellsAtATime = 4096;
+
+// The texts that mean null.
+class NullTexts {
+ public:
+  explicit NullTexts(const std::vector<std::string>& texts) : texts_(texts) {
+    for (const std::string& text : texts) {
+      if (text.empty()) is_empty_null_ = true;
+      else sizes_[static_cast<uint8_t>(text[0])] |= bit(text.size());
+    }
+  }
+
+  bool has(Text text) const {
+    if (!text.size) return is_empty_null_;
+    if (!(sizes_[*text.data] & bit(text.size))) return false;
+    for (const std::string& null : texts_) {
+      if (null.size() == text.size && !std::memcmp(null.data(), text.data, text.size)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static uint64_t bit(size_t size) { return uint64_t{1} << std::min<size_t>(size, 63); }
+
+  const std::vector<std::string>& texts_;
+  bool is_empty_null_ = false;
+  uint64_t sizes_[256] = {};  // of those that begin with a byte
+};
+
+// Whole records of which the ends of all cells are known. Cell i is what lies behind the end of cell i - 1, which is the byte that ends it.
+struct Records {
+  const uint8_t* data;
+  size_t size;
+  const uint32_t* ends;  // of the first cell; ends[-1] is that of the record before
+  size_t num_rows, num_columns;
+  int quote;             // -1: no cell has quotes
+  bool has_returns;
+
+  uint32_t begin_of(size_t row) const { return ends[row * num_columns - 1] + 1; }
+  uint32_t end_of(size_t row) const { return ends[row * num_columns + num_columns - 1]; }
+};
+
+// Bytes of a value in the fixed buffer, of booleans a bit in truth.
+size_t width_of(CsvType type) {
+  switch (type) {
+    case CsvType::kBool:
+      return 1;
+    case CsvType::kFloat:
+    case CsvType::kDate:
+    case CsvType::kText:  // an offset
+    case CsvType::kBytes:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+// One column as it grows. What it has not certainly understood makes `add` return false.
+class Builder {
+ public:
+  // Makes room for what is expected; there may be more.
+  Builder(const CsvColumn& column, size_t rows, size_t text_bytes)
+      : column_(column), fixed_((rows + 1) * width_of(column.type)), texts_(is_text() ? text_bytes : 0) {
+    fixed_at_ = fixed_.data();
+    text_at_ = texts_.data();
+    if (is_text()) put(int32_t{0});
+  }
+
+  bool add(const Records& records, const NullTexts& nulls) {
+    fixed_at_ = fixed_.room(fixed_at_, (records.num_rows + 1) * width_of(column_.type));
+    const bool may_have_return = records.has_returns && column_.place == records.num_columns - 1;
+    return records.quote >= 0 || may_have_return ? add_cells<false>(records, nulls) : add_cells<true>(records, nulls);
+  }
+
+  // Whether all that was added is UTF-8. Every text is if all of them together are and none begins within a character.
+  bool is_utf8() const {
+    if (column_.type != CsvType::kText) return true;
+    const uint8_t* const end = text_at_;
+    for (const uint8_t* at = fixed_.data(); at < fixed_at_; at += sizeof(int32_t)) {
+      const uint8_t* const begin = texts_.data() + load<int32_t>(at);
+      if (begin < end && (*begin & 0xC0) == 0x80) return false;
+    }
+    return native::is_utf8(texts_.data(), static_cast<size_t>(end - texts_.data()));
+  }
+
+  // Hands the buffers over.
+  void finish(CsvValues* values) {
+    values->null_count = null_rows_.size();
+    if (!null_rows_.empty()) {
+      const size_t bytes = (row_ + 7) / 8;
+      Buffer validity(bytes);
+      std::memset(validity.data(), 0xFF, bytes);
+      for (const uint32_t row : null_rows_) validity.data()[row / 8] &= static_cast<uint8_t>(~(1u << row % 8));
+      values->validity = validity.release(bytes);
+    }
+    values->fixed = fixed_.release(static_cast<size_t>(fixed_at_ - fixed_.data()));
+    if (is_text()) values->texts = texts_.release(static_cast<size_t>(text_at_ - texts_.data()));
+  }
+
+ private:
+  bool is_text() const { return column_.type == CsvType::kText || column_.type == CsvType::kBytes; }
+
+  // `kIsPlain`: cells are what stands between their ends, without quotes or carriage returns.
+  template <bool kIsPlain>
+  bool add_cells(const Records& records, const NullTexts& nulls) {
+    const auto number = [&](auto zero, auto parse) {
+      return each<kIsPlain>(records, nulls, [&] { put(zero); }, [&](Text text) {
+        auto value = zero;
+        const bool is_certain = parse(text, &value);
+        put(value);
+        return is_certain;
+      });
+    };
+    switch (column_.type) {
+      case CsvType::kInteger:
+        return number(int64_t{0}, [least = column_.least, most = column_.most](Text text, int64_t* value) { return parse_integer(text, least, most, value); });
+      case CsvType::kFloat:
+        return number(float{0}, [](Text text, float* value) { return parse_float(text, value); });
+      case CsvType::kDouble:
+        return number(double{0}, [](Text text, double* value) { return parse_float(text, value); });
+      case CsvType::kDate:
+        return number(int32_t{0}, parse_date);
+      case CsvType::kTime:
+        return number(int64_t{0}, parse_time);
+      case CsvType::kTimestamp:
+        return number(int64_t{0}, [](Text text, int64_t* value) { return parse_timestamp(text, false, value); });
+      case CsvType::kZonedTimestamp:
+        return number(int64_t{0}, [](Text text, int64_t* value) { return parse_timestamp(text, true, value); });
+      case CsvType::kBool:
+        return each<kIsPlain>(records, nulls, [&] { put_bit(false); }, [&](Text text) {
+          bool value = false;
+          const bool is_certain = parse_bool(text, &value);
+          put_bit(value);
+          return is_certain;
+        });
+      case CsvType::kText:
+      case CsvType::kBytes:
+        return each<kIsPlain>(records, nulls, [&] { put(text_end()); }, [&](Text text) {
+          put_text(text);
+          return true;
+        });
+    }
+    return false;
+  }
+
+  // Calls put_null() or put_value(text) for each row.
+  template <bool kIsPlain, typename PutNull, typename PutValue>
+  inline bool each(const Records& records, const NullTexts& nulls, PutNull put_null, PutValue put_value) {
+    const uint32_t* end = records.ends + column_.place;
+    for (size_t row = 0; row < records.num_rows; ++row, ++row_, end += records.num_columns) {
+      const uint32_t begin = end[-1] + 1;
+      Text text = {records.data + begin, *end - begin, records.size - begin};
+      if (!kIsPlain) text = content(text, records);
+      if (nulls.has(text)) {
+        null_rows_.push_back(row_);
+        put_null();
+      } else if (!put_value(text)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What a cell says: without the carriage return of the line end, and without quotes around it.
+  Text content(Text cell, const Records& records) {
+    if (column_.place == records.num_columns - 1 && cell.size && cell.data[cell.size - 1] == '\r') --cell.size;
+    if (!cell.size || *cell.data != records.quote) return cell;
+    const Text inner = {cell.data + 1, cell.size - 2, cell.readable - 1};
+    if (!std::memchr(inner.data, records.quote, inner.size)) return inner;
+    // Quotes inside stand there twice.
+    unquoted_.resize(inner.size);
+    size_t size = 0;
+    for (size_t place = 0; place < inner.size; ++place) {
+      unquoted_[size++] = inner.data[place];
+      place += inner.data[place] == records.quote;
+    }
+    return {unquoted_.data(), size, size};
+  }
+
+  template <typename Value>
+  void put(Value value) {
+    store(fixed_at_, value);
+    fixed_at_ += sizeof value;
+  }
+
+  void put_bit(bool value) {
+    if (row_ % 8 == 0) *fixed_at_++ = 0;
+    fixed_at_[-1] |= static_cast<uint8_t>(value << row_ % 8);
+  }
+
+  void put_text(Text text) {
+    text_at_ = texts_.room(text_at_, text.size);
+    copy(text_at_, text.data, text.size, text.readable);
+    text_at_ += text.size;
+    put(text_end());
+  }
+
+  int32_t text_end() const { return static_cast<int32_t>(text_at_ - texts_.data()); }
+
+  const CsvColumn column_;
+  Buffer fixed_, texts_;
+  uint8_t *fixed_at_, *text_at_;  // what is written next
+  uint32_t row_ = 0;
+  std::vector<uint32_t> null_rows_;
+  std::vector<uint8_t> unquoted_;
+};
+
+// Whether a line ends where every record does, and none is blank or too long.
+bool are_records(const Records& records, size_t most) {
+  for (size_t row = 0; row < records.num_rows; ++row) {
+    const uint32_t begin = records.begin_of(row), end = records.end_of(row);
+    if (end < records.size && records.data[end] != '\n') return false;
+    if (begin == end || records.data[begin] == '\r' || end - begin >= most) return false;
+  }
+  return true;
+}
+
+// A builder for each column, with room for as much as there will be if all of the text is like its first records, and a little more.
+std::vector<std::unique_ptr<Builder>> make_builders(const std::vector<CsvColumn>& columns, const Records& first) {
+  const size_t read = first.end_of(first.num_rows - 1) + size_t{1};
+  const double times = 1.05 * static_cast<double>(first.size) / static_cast<double>(read) + 1;
+  std::vector<std::unique_ptr<Builder>> builders;
+  for (const CsvColumn& column : columns) {
+    size_t text_bytes = 0;
+    for (size_t row = 0; row < first.num_rows; ++row) {
+      const uint32_t* const end = first.ends + row * first.num_columns + column.place;
+      text_bytes += *end - (end[-1] + 1);
+    }
+    builders.push_back(std::make_unique<Builder>(column, static_cast<size_t>(times * static_cast<double>(first.num_rows)),
+                                                 static_cast<size_t>(times * static_cast<double>(text_bytes))));
+  }
+  return builders;
+}
+
+// The size without blank lines at the end.
+size_t without_blank_lines(const uint8_t* data, size_t size) {
+  while (size > 1 && data[size - 1] == '\n') {
+    const size_t before = size - 1 - (data[size - 2] == '\r');
+    if (!before || data[before - 1] != '\n') break;
+    size = before;
+  }
+  return size;
+}
+
+}  // namespace
+
+CsvTable::~CsvTable() {
+  for (const CsvValues& values : columns) {
+    for (const Memory& memory : {values.validity, values.fixed, values.texts}) give_back(memory);
+  }
+}
+
+std::optional<CsvTable> parse_csv(const uint8_t* data, size_t size, CsvDialect dialect, size_t num_columns, const std::vector<CsvColumn>& columns,
+                                  const std::vector<std::string>& nulls, size_t most) {
+  size = without_blank_lines(data, size);
+  if (!size || size > INT32_MAX || !num_columns || num_columns > INT32_MAX) return std::nullopt;
+  const NullTexts null_texts(nulls);
+  CellFinder finder(data, size, dialect);
+  std::vector<uint32_t> ends = {UINT32_MAX};  // the byte before the first one
+  std::vector<std::unique_ptr<Builder>> builders;
+  size_t rows = 0;
+  while (!finder.is_done()) {
+    if (!finder.find(std::max(kCellsAtATime, num_columns), &ends)) return std::nullopt;
+    const Records records = {data, size, ends.data() + 1, (ends.size() - 1) / num_columns, num_columns, finder.has_quotes() ? dialect.quote : -1, finder.has_returns()};
+    rows += records.num_rows;
+    if (finder.lines() != rows || !are_records(records, most)) return std::nullopt;
+    if (builders.empty() && records.num_rows) builders = make_builders(columns, records);
+    for (const std::unique_ptr<Builder>& builder : builders) {
+      if (!builder->add(records, null_texts)) return std::nullopt;
+    }
+    // The end of the last record, and those of the cells behind it, come before the next ones.
+    ends.erase(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(records.num_rows * num_columns));
+  }
+  if (ends.size() != 1) return std::nullopt;  // the last record has too few cells
+  for (const std::unique_ptr<Builder>& builder : builders) {
+    if (!finder.is_ascii() && !builder->is_utf8()) return std::nullopt;
+  }
+  CsvTable table;
+  table.rows = static_cast<int64_t>(rows);
+  table.columns.resize(columns.size());
+  for (size_t place = 0; place < columns.size(); ++place) builders[place]->finish(&table.columns[place]);
+  return table;
+}
+
+}  // namespace native
