@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bytes.h"
+#include "csv_digits.h"
 #include "csv_values.h"
 
 namespace native {
@@ -76,7 +77,10 @@ class Builder {
       : column_(column), fixed_((rows + 1) * width_of(column.type)), texts_(is_text() ? text_bytes : 0) {
     fixed_at_ = fixed_.data();
     text_at_ = texts_.data();
-    if (is_text()) put(int32_t{0});
+    if (is_text()) {
+      store(fixed_at_, int32_t{0});  // where the first text begins
+      fixed_at_ += sizeof(int32_t);
+    }
   }
 
   bool add(const Records& records, const NullTexts& nulls) {
@@ -116,61 +120,99 @@ class Builder {
   // `kIsPlain`: cells are what stands between their ends, without quotes or carriage returns.
   template <bool kIsPlain>
   bool add_cells(const Records& records, const NullTexts& nulls) {
-    const auto number = [&](auto zero, auto parse) {
-      return each<kIsPlain>(records, nulls, [&] { put(zero); }, [&](Text text) {
-        auto value = zero;
-        const bool is_certain = parse(text, &value);
-        put(value);
-        return is_certain;
-      });
-    };
     switch (column_.type) {
       case CsvType::kInteger:
-        return number(int64_t{0}, [least = column_.least, most = column_.most](Text text, int64_t* value) { return parse_integer(text, least, most, value); });
-      case CsvType::kFloat:
-        return number(float{0}, [](Text text, float* value) { return parse_float(text, value); });
-      case CsvType::kDouble:
-        return number(double{0}, [](Text text, double* value) { return parse_float(text, value); });
-      case CsvType::kDate:
-        return number(int32_t{0}, parse_date);
-      case CsvType::kTime:
-        return number(int64_t{0}, parse_time);
-      case CsvType::kTimestamp:
-        return number(int64_t{0}, [](Text text, int64_t* value) { return parse_timestamp(text, false, value); });
-      case CsvType::kZonedTimestamp:
-        return number(int64_t{0}, [](Text text, int64_t* value) { return parse_timestamp(text, true, value); });
-      case CsvType::kBool:
-        return each<kIsPlain>(records, nulls, [&] { put_bit(false); }, [&](Text text) {
-          bool value = false;
-          const bool is_certain = parse_bool(text, &value);
-          put_bit(value);
-          return is_certain;
-        });
-      case CsvType::kText:
-      case CsvType::kBytes:
-        return each<kIsPlain>(records, nulls, [&] { put(text_end()); }, [&](Text text) {
-          put_text(text);
+        return add_values<kIsPlain, int64_t>(records, nulls, [least = column_.least, most = column_.most](Text text, int64_t* value) {
+          uint64_t number;  // nearly all are up to eight digits, and nothing else
+          if (text.size > 8 || !parse_digits(text, &number) || number > static_cast<uint64_t>(most)) return parse_integer(text, least, most, value);
+          *value = static_cast<int64_t>(number);
           return true;
         });
+      case CsvType::kFloat:
+        return add_values<kIsPlain, float>(records, nulls, [](Text text, float* value) { return parse_float(text, value); });
+      case CsvType::kDouble:
+        return add_values<kIsPlain, double>(records, nulls, [](Text text, double* value) { return parse_float(text, value); });
+      case CsvType::kDate:
+        return add_values<kIsPlain, int32_t>(records, nulls, parse_date);
+      case CsvType::kTime:
+        return add_values<kIsPlain, int64_t>(records, nulls, parse_time);
+      case CsvType::kTimestamp:
+        return add_values<kIsPlain, int64_t>(records, nulls, [](Text text, int64_t* value) { return parse_timestamp(text, false, value); });
+      case CsvType::kZonedTimestamp:
+        return add_values<kIsPlain, int64_t>(records, nulls, [](Text text, int64_t* value) { return parse_timestamp(text, true, value); });
+      case CsvType::kBool:
+        return add_bools<kIsPlain>(records, nulls);
+      case CsvType::kText:
+      case CsvType::kBytes:
+        return add_texts<kIsPlain>(records, nulls);
     }
     return false;
   }
 
-  // Calls put_null() or put_value(text) for each row.
-  template <bool kIsPlain, typename PutNull, typename PutValue>
-  inline bool each(const Records& records, const NullTexts& nulls, PutNull put_null, PutValue put_value) {
+  // The places of what is written next stand in variables of their own while a column's cells are added: a byte that is written might be a part of anything
+  // else, so that members would be read again for each cell.
+
+  template <bool kIsPlain, typename Value, typename Parse>
+  bool add_values(const Records& records, const NullTexts& nulls, Parse parse) {
+    uint8_t* at = fixed_at_;
+    const bool is_certain = each<kIsPlain>(records, nulls, [&](Text text, bool is_null) {
+      Value value = 0;
+      if (!is_null && !parse(text, &value)) return false;
+      store(at, value);
+      at += sizeof value;
+      return true;
+    });
+    fixed_at_ = at;
+    return is_certain;
+  }
+
+  template <bool kIsPlain>
+  bool add_bools(const Records& records, const NullTexts& nulls) {
+    uint32_t row = row_;
+    return each<kIsPlain>(records, nulls, [&](Text text, bool is_null) {
+      bool value = false;
+      if (!is_null && !parse_bool(text, &value)) return false;
+      if (row % 8 == 0) *fixed_at_++ = 0;
+      fixed_at_[-1] |= static_cast<uint8_t>(value << row++ % 8);
+      return true;
+    });
+  }
+
+  template <bool kIsPlain>
+  bool add_texts(const Records& records, const NullTexts& nulls) {
+    uint8_t *at = text_at_, *offset_at = fixed_at_, *end = texts_.end();
+    const uint8_t* begin = texts_.data();
+    each<kIsPlain>(records, nulls, [&](Text text, bool is_null) {
+      if (is_null) text.size = 0;
+      if (static_cast<size_t>(end - at) < text.size) {
+        at = texts_.room(at, text.size);
+        begin = texts_.data();
+        end = texts_.end();
+      }
+      copy(at, text.data, text.size, text.readable);
+      at += text.size;
+      store(offset_at, static_cast<int32_t>(at - begin));
+      offset_at += sizeof(int32_t);
+      return true;
+    });
+    text_at_ = at;
+    fixed_at_ = offset_at;
+    return true;
+  }
+
+  // Calls add(text, whether it is null) for each row, until it returns false.
+  template <bool kIsPlain, typename Add>
+  inline bool each(const Records& records, const NullTexts& nulls, Add add) {
     const uint32_t* end = records.ends + column_.place;
-    for (size_t row = 0; row < records.num_rows; ++row, ++row_, end += records.num_columns) {
+    for (size_t row = 0; row < records.num_rows; ++row, end += records.num_columns) {
       const uint32_t begin = end[-1] + 1;
       Text text = {records.data + begin, *end - begin, records.size - begin};
       if (!kIsPlain) text = content(text, records);
-      if (nulls.has(text)) {
-        null_rows_.push_back(row_);
-        put_null();
-      } else if (!put_value(text)) {
-        return false;
-      }
+      const bool is_null = nulls.has(text);
+      if (is_null) null_rows_.push_back(row_ + static_cast<uint32_t>(row));
+      if (!add(text, is_null)) return false;
     }
+    row_ += static_cast<uint32_t>(records.num_rows);
     return true;
   }
 
@@ -189,26 +231,6 @@ class Builder {
     }
     return {unquoted_.data(), size, size};
   }
-
-  template <typename Value>
-  void put(Value value) {
-    store(fixed_at_, value);
-    fixed_at_ += sizeof value;
-  }
-
-  void put_bit(bool value) {
-    if (row_ % 8 == 0) *fixed_at_++ = 0;
-    fixed_at_[-1] |= static_cast<uint8_t>(value << row_ % 8);
-  }
-
-  void put_text(Text text) {
-    text_at_ = texts_.room(text_at_, text.size);
-    copy(text_at_, text.data, text.size, text.readable);
-    text_at_ += text.size;
-    put(text_end());
-  }
-
-  int32_t text_end() const { return static_cast<int32_t>(text_at_ - texts_.data()); }
 
   const CsvColumn column_;
   Buffer fixed_, texts_;

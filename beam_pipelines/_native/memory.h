@@ -32,6 +32,9 @@ class Buffer {
 
   uint8_t* data() const { return memory_.data; }
 
+  // Up to where there is room; what is written may spill over it.
+  uint8_t* end() const { return memory_.data + memory_.size - kSpill; }
+
   // Returns where to go on writing at least `size` bytes: `at`, or its new place where the buffer had to move.
   uint8_t* room(uint8_t* at, size_t size) {
     if (static_cast<size_t>(memory_.data + memory_.size - at) >= size + kSpill) return at;
