@@ -7,6 +7,7 @@ keep to ``serialize.py``, ``serialize_sequence.py``, ``tfrecord.py`` and ``hashi
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -189,7 +190,7 @@ def parse_csv(
     num_columns: int,
     wanted: Sequence[tuple[int, str]],
     nulls: Sequence[str],
-    most_bytes: int,
+    line_bytes: int | None = None,
 ) -> list[pa.Array] | None:
     """Parses CSV records where it is certain what pyarrow.csv would make of them.
 
@@ -199,17 +200,24 @@ def parse_csv(
       num_columns: cells of each record.
       wanted: the columns to read: their places, and their types as Arrow's C data interface writes them (``CSV_TYPES``).
       nulls: texts that mean null in a column of any type, quoted or not.
-      most_bytes: of a record.
+      line_bytes: of a record, its line end not counted; ``None``: any number.
 
     Returns:
       The columns: integers of any width as int64, timestamps in UTC without a zone; or ``None`` if there are no records, one has other than ``num_columns``
-      cells or ``most_bytes`` or more, a line before the last ones is blank, a quote stands where it may mean several things, a carriage return has no
+      cells or nearly ``line_bytes`` or more, a line before the last ones is blank, a quote stands where it may mean several things, a carriage return has no
       newline behind it, or a value is not one of its column's type or is written in a way that is unusual. Then pyarrow.csv says what it means.
     """
     places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
     texts = [null.encode() for null in nulls]
     pairs = _kernels.parse_csv(
-        data, delimiter, -1 if quote is None else quote, num_columns, places, types, texts, most_bytes
+        data,
+        delimiter,
+        -1 if quote is None else quote,
+        num_columns,
+        places,
+        types,
+        texts,
+        sys.maxsize if line_bytes is None else line_bytes,
     )
     if pairs is None:
         return None

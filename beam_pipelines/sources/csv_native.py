@@ -26,7 +26,6 @@ _KERNEL_TYPES = {
     pa.time64("us"): "ttu",
     pa.timestamp("us"): "tsu:",
 }
-_UNLIMITED = 1 << 62
 
 
 def parse(
@@ -36,14 +35,14 @@ def parse(
     schema: pa.Schema,
     dialect: Dialect,
     nulls: tuple[str, ...],
-    most_bytes: int = _UNLIMITED,
+    line_bytes: int | None,
 ) -> pa.RecordBatch | None:
     """Parses records, or declines.
 
     Args:
       data: whole records, without a header.
       names, read_schema, schema, dialect, nulls: see ``CsvParser``.
-      most_bytes: of a record; with longer ones, or as long, the records are declined.
+      line_bytes: the most that a record may have; what comes near it is declined. ``None``: any number.
 
     Returns:
       What ``CsvParser.parse`` returns, or ``None`` where the kernel is not certain of it, or is not there.
@@ -53,7 +52,7 @@ def parse(
         return None
     place_of = {name: place for place, name in enumerate(names)}
     wanted = [(place_of[name], str(type_)) for name, type_ in zip(read_schema.names, kernel_types, strict=True)]
-    arrays = _native.parse_csv(data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, most_bytes)
+    arrays = _native.parse_csv(data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, line_bytes)
     return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

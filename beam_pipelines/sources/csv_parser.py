@@ -58,8 +58,12 @@ class CsvParser:
         Raises:
           pa.ArrowInvalid: any of them is ragged or has a value that does not fit its column.
         """
-        batch = csv_native.parse(data, self.names, self.read_schema, self.schema, self.dialect, self.nulls)
+        batch = self.parse_natively(data)
         return self.parse_with_arrow(data, multi_line) if batch is None else batch
+
+    def parse_natively(self, data: bytes, line_bytes: int | None = None) -> pa.RecordBatch | None:
+        """Returns what ``parse`` does; ``None`` where the kernel is not certain of it, or a record may have more than ``line_bytes``."""
+        return csv_native.parse(data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes)
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
         """Parses records with pyarrow.csv, which knows of all of them what they mean, or what is wrong; see ``parse``."""

@@ -1,4 +1,4 @@
-// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones; to be built with AddressSanitizer and UBSan.
+// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, and with text; to be built with AddressSanitizer and UBSan.
 //
 // Every buffer is a piece of memory of exactly its size, so that one byte read beyond is seen. Arrow's own check, which Python runs before the
 // kernels, holds buffers against the first and the last offset: so these two are kept sound here, and everything else may be anything.
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../../beam_pipelines/_native/csv.h"
 #include "../../beam_pipelines/_native/example.h"
 #include "../../beam_pipelines/_native/hash.h"
 #include "../../beam_pipelines/_native/tfrecord.h"
@@ -130,7 +131,57 @@ void serialize(const std::vector<native::Feature>& features, int64_t rows, const
   native::give_back(records.offsets);
 }
 
+// Makes CSV text of pieces that mean something there, and of other bytes.
+std::string make_text(Decisions& decisions) {
+  static const char* const kPieces[] = {",", ",", ",", "\n", "\n", "\r\n", "\"", "\"\"", "1", "-7", "12345678", "1.5", "1e5", "0.1234567890123456789", "true", "NA",
+                                        "2013-01-31", "05:15:00", "2013-01-31 05:15:00.5Z", "\xC3\xA9", "abcdefghijklmnopqrstuvwxyz", "\r", " ", "1e-320"};
+  std::string text;
+  const size_t pieces = decisions.next(200);
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const size_t kind = decisions.next(sizeof kPieces / sizeof *kPieces + 1);
+    if (kind < sizeof kPieces / sizeof *kPieces) {
+      text += kPieces[kind];
+    } else {
+      text.append(decisions.next(80) + 1, static_cast<char>(decisions.next(256)));
+    }
+  }
+  return text;
+}
+
+// Parses text, from memory of exactly its size, sometimes as many records as one after the other; what is not declined has buffers that hold together.
+void parse_csv(Decisions& decisions) {
+  std::string text = make_text(decisions);
+  const size_t num_columns = 1 + decisions.next(4);
+  const size_t times = decisions.next(8) ? 1 : 1 + decisions.next(100);
+  if (decisions.next(4)) {  // mostly records of so many cells
+    const std::string cell = text.substr(0, text.find_first_of(",\n\r\""));
+    text.clear();
+    for (size_t place = 0; place < num_columns * times; ++place) text += cell + ((place + 1) % num_columns ? "," : "\n");
+  }
+  std::vector<native::CsvColumn> columns;
+  for (size_t place = 0; place < num_columns; ++place) {
+    columns.push_back({place, static_cast<native::CsvType>(decisions.next(10)), decisions.next(2) ? INT64_MIN : 0, INT64_MAX});
+  }
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]);
+  std::copy(text.begin(), text.end(), data.get());
+  const std::optional<native::CsvTable> table = native::parse_csv(data.get(), text.size(), {',', decisions.next(2) ? '"' : -1}, num_columns, columns,
+                                                                  {"", "NA", "-7"}, decisions.next(4) ? SIZE_MAX : 30);
+  if (!table) return;
+  const size_t rows = static_cast<size_t>(table->rows);
+  for (size_t place = 0; place < num_columns; ++place) {
+    const native::CsvValues& values = table->columns[place];
+    size_t nulls = 0;
+    for (size_t row = 0; row < rows && values.validity.data; ++row) nulls += !(values.validity.data[row / 8] >> row % 8 & 1);
+    check(nulls == values.null_count, "nulls are counted");
+    if (columns[place].type != native::CsvType::kText && columns[place].type != native::CsvType::kBytes) continue;
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(values.fixed.data);
+    check(offsets[0] == 0 && values.texts.size >= static_cast<size_t>(offsets[rows]), "texts lie in their buffer");
+    for (size_t row = 0; row < rows; ++row) check(offsets[row] <= offsets[row + 1], "offsets grow");
+  }
+}
+
 void run(Decisions decisions) {
+  if (decisions.next(2)) return parse_csv(decisions);
   const int64_t rows = static_cast<int64_t>(decisions.next(12));
   const int64_t unused = static_cast<int64_t>(decisions.next(3));
   std::vector<int64_t> selected(decisions.next(8));
