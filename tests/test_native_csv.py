@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines import _native, columns, read
 from beam_pipelines.recipe import Source
-from beam_pipelines.sources import csv_native
+from beam_pipelines.sources import csv_native, csv_ranges
 from beam_pipelines.sources.csv_parser import CsvParser
 from beam_pipelines.sources.csv_ranges import Dialect
 
@@ -323,6 +323,19 @@ def test_numbers_between_two_floats(significand: int, exponent: int, near: int) 
     parser, found = natively(text.encode() + b",1\n", [pa.float32(), pa.int64()])
     assert found is not None
     check_same(found, parser.parse_with_arrow(text.encode() + b",1\n"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text('"",\n\rab', max_size=200), st.sampled_from([0, 60, 63, 64, 200]), st.sampled_from(b',\n\r"a'))
+def test_quotes_are_followed(text: str, before: int, previous: int) -> None:
+    """Across blocks of 64 bytes, the state after some text is for each state before it that of numpy's automaton, which other tests hold to be right."""
+    data = b"x" * before + text.encode()
+    found = _native.quote_transition(data, previous, *COMMAS)
+    expected = [
+        csv_ranges.state_after(data, state, csv_ranges.toggling_quotes(data, state, previous, COMMAS))
+        for state in (csv_ranges.OUTSIDE, csv_ranges.CLOSED, csv_ranges.INSIDE)
+    ]
+    assert list(found) == expected
 
 
 @pytest.mark.parametrize(("line_bytes", "is_taken"), [(None, True), (12, True), (11, True), (10, False), (9, False)])

@@ -222,3 +222,15 @@ def parse_csv(
     if pairs is None:
         return None
     return [pa.Array._import_from_c_capsule(*pair) for pair in pairs]  # noqa: SLF001
+
+
+def quote_transition(data: bytes, previous: int, delimiter: int, quote: int) -> tuple[int, int, int]:
+    """Returns the state of the quote automaton after some text for each state before it, as ``csv_ranges.transition`` does.
+
+    Args:
+      data: the text.
+      previous: the byte before it.
+      delimiter, quote: bytes.
+    """
+    states: tuple[int, int, int] = _kernels.quote_transition(data, previous, delimiter, quote)
+    return states

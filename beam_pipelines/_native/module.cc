@@ -18,6 +18,7 @@
 #include "example.h"
 #include "export.h"
 #include "hash.h"
+#include "quotes.h"
 #include "tfrecord.h"
 
 namespace native {
@@ -292,12 +293,23 @@ PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
   return pairs;
 }
 
+PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
+  const char* data;
+  Py_ssize_t size;
+  unsigned char previous, delimiter, quote;
+  if (!PyArg_ParseTuple(arguments, "y#bbb", &data, &size, &previous, &delimiter, &quote)) return nullptr;
+  std::array<QuoteState, 3> after{};
+  const bool done = run([&] { after = quote_transition(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), previous, delimiter, quote); });
+  return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
+}
+
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines._native."},
     {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines._native."},
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines._native."},
+    {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -19,6 +19,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines import _native
 from beam_pipelines.errors import DataError
 from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import MIB
@@ -105,6 +106,8 @@ def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, 
     """Scans one chunk and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE) before it."""
     if dialect.quote is None or bytes((dialect.quote,)) not in data:
         return (OUTSIDE, OUTSIDE, INSIDE) if data else (OUTSIDE, CLOSED, INSIDE)
+    if _native.KERNELS_AVAILABLE:
+        return _native.quote_transition(data, previous, dialect.delimiter, dialect.quote)
     text = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(text == dialect.quote)
 

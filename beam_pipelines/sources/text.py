@@ -89,11 +89,10 @@ def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect:
 def scan_range(range_: Range, dialect: Dialect) -> tuple[int, int, int]:
     """Reads a range and returns its transition (``csv_ranges.transition``)."""
     with files.open_read(range_.file.path) as file:
-        start = max(range_.start - 1, 0)
-        data = read_exactly(file, range_.file.path, start, range_.end)
-    if range_.start == 0:
-        return csv_ranges.transition(without_mark(0, data, range_.file.path)[1], NEWLINE, dialect)
-    return csv_ranges.transition(data[1:], data[0], dialect)
+        path, start = range_.file.path, range_.start
+        previous = read_exactly(file, path, start - 1, start)[0] if start else NEWLINE
+        data = read_exactly(file, path, start, range_.end)
+    return csv_ranges.transition(without_mark(start, data, path)[1], previous, dialect)
 
 
 def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:

@@ -15,6 +15,7 @@
 #include "../../beam_pipelines/_native/csv.h"
 #include "../../beam_pipelines/_native/example.h"
 #include "../../beam_pipelines/_native/hash.h"
+#include "../../beam_pipelines/_native/quotes.h"
 #include "../../beam_pipelines/_native/tfrecord.h"
 
 namespace {
@@ -148,11 +149,33 @@ std::string make_text(Decisions& decisions) {
   return text;
 }
 
+// Holds the states after text against an automaton that looks at one byte after the other.
+void follow_quotes(const std::string& text, char previous) {
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]);
+  std::copy(text.begin(), text.end(), data.get());
+  const auto after = native::quote_transition(data.get(), text.size(), static_cast<uint8_t>(previous), ',', '"');
+  for (native::QuoteState before : {native::kOutside, native::kClosed, native::kInside}) {
+    native::QuoteState state = before;
+    char last = previous;
+    for (const char byte : text) {
+      const bool may_open = state == native::kClosed || (state == native::kOutside && (last == ',' || last == '\n' || last == '\r'));
+      if (state == native::kInside) {
+        if (byte == '"') state = native::kClosed;
+      } else {
+        state = byte == '"' && may_open ? native::kInside : native::kOutside;
+      }
+      last = byte;
+    }
+    check(after[before] == state, "the state after text is that of an automaton");
+  }
+}
+
 // Parses text, from memory of exactly its size, sometimes as many records as one after the other; what is not declined has buffers that hold together.
 void parse_csv(Decisions& decisions) {
   std::string text = make_text(decisions);
   const size_t num_columns = 1 + decisions.next(4);
   const size_t times = decisions.next(8) ? 1 : 1 + decisions.next(100);
+  follow_quotes(text, decisions.next(2) ? '\n' : 'x');
   if (decisions.next(4)) {  // mostly records of so many cells
     const std::string cell = text.substr(0, text.find_first_of(",\n\r\""));
     text.clear();

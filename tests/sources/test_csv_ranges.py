@@ -21,6 +21,8 @@ from beam_pipelines.sources import csv_ranges
 from beam_pipelines.sources.csv_ranges import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
 from tests.sources import support
 
+pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
+
 DIALECT = Dialect(ord(","), ord('"'))
 TEXT = st.text(alphabet='"",\n\n\rab', max_size=60)
 
