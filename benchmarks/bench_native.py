@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 import criteo_like
 from beam_pipelines import _native, hashing, serialize, tfrecord
 from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.memory import keep_freed_memory
+from beam_pipelines.recipe import Source
+from beam_pipelines.sources import csv_ranges
+from beam_pipelines.sources.csv_parser import CsvParser
+from beam_pipelines.sources.csv_ranges import Dialect
 from measuring import print_line
 
 Way = Callable[[], Any]
+ROWS_OF_A_RANGE = 60_000
 
 
 def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
@@ -48,42 +56,93 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
     data = data_of(framed)
     fallback = serialize.serialize_batch(batch)
     arrays = batch.columns
+    plain, quoted = csv_of(batch, "none"), csv_of(batch, "all_valid")
+    parser = parser_of(batch.schema)
     return {
+        "CSV records to columns": [
+            ("native", lambda: [taken(parser.parse_natively(body)) for body in plain]),
+            ("pyarrow.csv", lambda: [parser.parse_with_arrow(body, multi_line=False) for body in plain]),
+        ],
+        "the same, every cell in quotes": [
+            ("native", lambda: [taken(parser.parse_natively(body)) for body in quoted]),
+            ("pyarrow.csv", lambda: [parser.parse_with_arrow(body) for body in quoted]),
+            ("numpy, to check the quotes first", lambda: [checked_quotes(parser, body) for body in quoted]),
+        ],
+        "the same, quotes followed where a file is cut": [
+            ("native", lambda: [transition(parser, body) for body in quoted]),
+            ("numpy", lambda: [without_kernels(lambda body=body: transition(parser, body)) for body in quoted]),
+        ],
         "rows to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch)),
-            ("Arrow kernels", lambda: tfrecord.frame(serialize.serialize_batch(batch))),
+            ("Arrow kernels", lambda: without_kernels(lambda: tfrecord.frame(serialize.serialize_batch(batch)))),
             ("tfx-bsl, framed by Arrow", lambda: by_tfx_bsl(batch)),
         ],
         "rows in random order to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch, shuffled)),
-            ("Arrow kernels", lambda: tfrecord.frame(serialize.serialize_batch(batch)).take(pa.array(shuffled))),
+            (
+                "Arrow kernels",
+                lambda: without_kernels(
+                    lambda: tfrecord.frame(serialize.serialize_batch(batch)).take(pa.array(shuffled))
+                ),
+            ),
         ],
         "frames of records": [
             ("native", lambda: _native.frame(fallback)),
-            ("Arrow kernels and google-crc32c", lambda: tfrecord.frame(fallback)),
+            ("Arrow kernels and google-crc32c", lambda: without_kernels(lambda: tfrecord.frame(fallback))),
         ],
         "framed bytes to checked records": [
             ("native", lambda: _native.unframe(data)),
-            ("Python and google-crc32c", lambda: _checked(data)),
+            ("Python and google-crc32c", lambda: without_kernels(lambda: _checked(data))),
         ],
         "hashes of rows, all columns": [
             ("native", lambda: _native.hash_rows(arrays)),
-            ("numpy", lambda: _by_numpy(arrays)),
+            ("numpy", lambda: without_kernels(lambda: hashing.hash_rows(arrays))),
         ],
     }
 
 
-def _checked(data: pa.Buffer) -> list[bytes]:
-    text = data.to_pybytes()
-    starts = tfrecord._record_starts(text, "", 0, 0)  # noqa: SLF001 (the loop that is compared)
-    return tfrecord._checked_records(text, starts, "", 0, 0)  # noqa: SLF001
+def parser_of(schema: pa.Schema) -> CsvParser:
+    """Returns the parser of a source with such columns."""
+    return CsvParser(tuple(schema.names), schema, schema, Dialect(ord(","), ord('"')), Source.nulls)
 
 
-def _by_numpy(arrays: list[pa.Array]) -> np.ndarray:
-    """Hashes as ``hashing.py`` does without the kernels."""
+def csv_of(batch: pa.RecordBatch, quoting: str) -> list[bytes]:
+    """Returns records as CSV, in pieces of about 16 MiB, as ranges are."""
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style=quoting)
+    bodies = []
+    for start in range(0, len(batch), ROWS_OF_A_RANGE):
+        sink = pa.BufferOutputStream()
+        pyarrow.csv.write_csv(pa.table(batch.slice(start, ROWS_OF_A_RANGE)), sink, options)
+        bodies.append(sink.getvalue().to_pybytes())
+    return bodies
+
+
+def taken(batch: pa.RecordBatch | None) -> pa.RecordBatch:
+    """Checks that the kernel has not declined."""
+    if batch is None:
+        sys.exit("found that the CSV kernel declines the records, expected that it takes them")
+    return batch
+
+
+def checked_quotes(parser: CsvParser, body: bytes) -> Any:
+    """Looks for quotes that are never closed, or closed within a cell, as is done before pyarrow.csv parses."""
+    return csv_ranges.badly_closed(body, parser.toggles(body), parser.dialect)
+
+
+def transition(parser: CsvParser, body: bytes) -> tuple[int, int, int]:
+    """Scans a range for quotes."""
+    return csv_ranges.transition(body, csv_ranges.NEWLINE, parser.dialect)
+
+
+def _checked(data: pa.Buffer) -> list[int]:
+    return tfrecord._record_starts(data.to_pybytes(), "", 0, 0)  # noqa: SLF001 (what is compared)
+
+
+def without_kernels(way: Way) -> Any:
+    """Does something as where the kernels are not built."""
     available, _native.KERNELS_AVAILABLE = _native.KERNELS_AVAILABLE, False
     try:
-        return hashing.hash_rows(arrays)
+        return way()
     finally:
         _native.KERNELS_AVAILABLE = available
 
@@ -111,6 +170,7 @@ def main() -> None:
             "the kernels are not built: there was no C++ compiler when beam-pipelines was installed (docs/native.md)"
         )
     pa.set_cpu_count(1)
+    keep_freed_memory()  # as every worker does
     (batch,) = pa.concat_tables(criteo_like.chunks(arguments.rows, seed=7)).combine_chunks().to_batches()
     print(
         f"{len(batch):,} rows, {batch.num_columns} columns, {batch.nbytes / len(batch):,.0f} bytes a row; load {os.getloadavg()[0]:.1f}\n"
