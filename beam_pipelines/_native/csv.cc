@@ -296,7 +296,8 @@ std::optional<CsvTable> parse_csv(const uint8_t* data, size_t size, CsvDialect d
   size_t rows = 0;
   while (!finder.is_done()) {
     if (!finder.find(std::max(kCellsAtATime, num_columns), &ends)) return std::nullopt;
-    const Records records = {data, size, ends.data() + 1, (ends.size() - 1) / num_columns, num_columns, finder.has_quotes() ? dialect.quote : -1, finder.has_returns()};
+    const size_t num_rows = (ends.size() - 1) / num_columns;
+    const Records records = {data, size, ends.data() + 1, num_rows, num_columns, finder.has_quotes() ? dialect.quote : -1, finder.has_returns()};
     rows += records.num_rows;
     if (finder.lines() != rows || !are_records(records, most)) return std::nullopt;
     if (builders.empty() && records.num_rows) builders = make_builders(columns, records);

@@ -187,8 +187,9 @@ void parse_csv(Decisions& decisions) {
   }
   const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]);
   std::copy(text.begin(), text.end(), data.get());
-  const std::optional<native::CsvTable> table = native::parse_csv(data.get(), text.size(), {',', decisions.next(2) ? '"' : -1}, num_columns, columns,
-                                                                  {"", "NA", "-7"}, decisions.next(4) ? SIZE_MAX : 30);
+  const native::CsvDialect dialect = {',', decisions.next(2) ? '"' : -1};
+  const size_t most = decisions.next(4) ? SIZE_MAX : 30;
+  const std::optional<native::CsvTable> table = native::parse_csv(data.get(), text.size(), dialect, num_columns, columns, {"", "NA", "-7"}, most);
   if (!table) return;
   const size_t rows = static_cast<size_t>(table->rows);
   for (size_t place = 0; place < num_columns; ++place) {

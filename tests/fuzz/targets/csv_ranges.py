@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
-from beam_pipelines import read
+from beam_pipelines import _native, read
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
@@ -139,7 +139,9 @@ def run(data: bytes) -> None:
     options |= {} if has_header else {"columns": names}
     options |= {} if has_nulls else {"nulls": ()}
     options |= {"file_name": "a.csv", "reject": reject, "is_streamed": bool(head[0] & 64)}
-    found, why = read_all(text, "csv", head[2:4], **options)
+    # The parser in C++ and what stands in for it, both.
+    with mock.patch.object(_native, "KERNELS_AVAILABLE", _native.KERNELS_AVAILABLE and head[0] < 128):
+        found, why = read_all(text, "csv", head[2:4], **options)
     is_easy = set(types.values()) <= {"bytes"} and bool(types) and len(set(names)) == len(names) and "" not in names
     if found is None:
         is_good = records and all(len(record.cells) == len(names) and record.is_strict for record in records)
