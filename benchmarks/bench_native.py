@@ -70,7 +70,7 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
         ],
         "the same, quotes followed where a file is cut": [
             ("native", lambda: [transition(parser, body) for body in quoted]),
-            ("numpy", lambda: [without_kernels(lambda body=body: transition(parser, body)) for body in quoted]),
+            ("numpy", lambda: without_kernels(lambda: [transition(parser, body) for body in quoted])),
         ],
         "rows to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch)),
