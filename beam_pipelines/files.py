@@ -21,7 +21,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines import input_roots, s3_client
+from beam_pipelines import input_roots, object_stores, s3_client
 from beam_pipelines.errors import DataError, PipelineError, keep_secret
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ _RENAMED_FILES = 100
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-s3_client.share()
+object_stores.import_when_asked()
 
 
 def use_options(arguments: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Spares a command what Beam does for others: clients of services that a local run never calls, and looking at the same thing many times.
 
-Imports of pandas and of clients of BigQuery, Pub/Sub and Dataflow, and the same questions about the same functions and options, took a fifth of the time of a
+Imports of pandas and of clients of databases, of Pub/Sub and of Dataflow, and the same questions about the same functions and options, took a fifth of the time of a
 conversion of a small table (docs/decisions.md). Beam runs without these packages, which are extras of its own. They are left out only while Beam is imported: whoever
 imports them later gets them. Arrow alone does without pandas for good, as nothing here becomes a data frame.
 """
@@ -10,15 +10,22 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
+import logging
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-# Files on Google's storage and on S3 need their clients, which stay.
+# URL scheme -> what has its files, and imports a client; ``object_stores`` imports it when it is asked for.
+FILESYSTEM_FOR_SCHEME = {"gs": "apache_beam.io.gcp.gcsfilesystem", "s3": "apache_beam.io.aws.s3filesystem"}
 _LEFT_OUT = frozenset(
     [
         "pandas",
+        "bson",
+        "pymongo",
+        "apache_beam.io.gcp.bigquery",
+        "apache_beam.io.gcp.gcsio",
+        *FILESYSTEM_FOR_SCHEME.values(),
         *(
             f"google.cloud.{name}"
             for name in ("bigquery", "bigquery_storage_v1", "bigtable", "dataflow", "datastore", "pubsub", "spanner")
@@ -46,12 +53,15 @@ def import_beam(arguments: Sequence[str]) -> None:
         return
     finder = _LeavesOut()
     sys.meta_path.insert(0, finder)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # of a database that it cannot read without its client
     try:
         importlib.import_module("apache_beam")
         # Arrow looks for pandas once, and would import it in each worker.
         importlib.import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
+        logging.disable(disabled)
 
 
 def remember_dofns() -> None:
@@ -70,6 +80,20 @@ def remember_dofns() -> None:
         return known[dofn]
 
     userstate.get_dofn_specs = get_dofn_specs
+
+
+def leave_elements_unmeasured() -> None:
+    """Lets Beam take every element for a small one, where it pickles whole pieces to tell how large they are, for metrics that nobody sees.
+
+    For good, as ``remember_dofns``.
+    """
+    from apache_beam.coders import coder_impl, coders
+
+    class Unmeasured(coder_impl.FastPrimitivesCoderImpl):  # type: ignore[misc]
+        def get_estimated_size_and_observables(self, value: Any, nested: bool = False) -> tuple[int, list[Any]]:  # noqa: ARG002
+            return 1, []
+
+    coders.FastPrimitivesCoder._create_impl = lambda self: Unmeasured(self._fallback_coder.get_impl())  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.errors import nearest
-from beam_pipelines.quick_beam import import_beam, remember_dofns
+from beam_pipelines.quick_beam import import_beam, leave_elements_unmeasured, remember_dofns
 
 # Beam's classes of options that say how files are opened.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -52,6 +52,7 @@ class BeamCommand(click.Command):
         from beam_pipelines.forked_workers import prepared
 
         remember_dofns()
+        leave_elements_unmeasured()
         with prepared():
             return super().invoke(ctx)
 
