@@ -89,7 +89,7 @@ def leave_elements_unmeasured() -> None:
     """
     from apache_beam.coders import coder_impl, coders
 
-    class Unmeasured(coder_impl.FastPrimitivesCoderImpl):  # type: ignore[misc]
+    class Unmeasured(coder_impl.FastPrimitivesCoderImpl):
         def get_estimated_size_and_observables(self, value: Any, nested: bool = False) -> tuple[int, list[Any]]:  # noqa: ARG002
             return 1, []
 
