@@ -101,20 +101,24 @@ def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
 def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
     """Prints rows a second with one worker and with all, from the difference of two sizes.
 
-    What does not grow with the rows, start-up and end, is the same in both and drops out; nothing has to be known of when one ends and the other begins. The
-    larger size has several times the rows of the smaller, because the errors of both add up in the difference.
+    Each gets as many cores as it has workers: a worker alone would use a second one for its threads. What does not grow with the rows, start-up and end, is
+    the same in both and drops out; nothing has to be known of when one ends and the other begins. The larger size has several times the rows of the smaller,
+    because the errors of both add up in the difference.
     """
+    available = sorted(os.sched_getaffinity(0))
     small, large = arguments.scaling_rows
     seconds: dict[tuple[int, int], list[float]] = {}
     for _ in range(arguments.repeats):
         for workers in (1, arguments.cores):
             mode = [f"--direct_running_mode={arguments.running_mode}"] if workers > 1 else []
+            os.sched_setaffinity(0, available[:workers])
             for rows in (small, large):
                 run = run_once(arguments, data_file(arguments.folder, rows, "csv"), workers, None, *mode)
                 seconds.setdefault((workers, rows), []).append(run.wall_seconds)
+    os.sched_setaffinity(0, available)
     took = {key: statistics.median(found) for key, found in seconds.items()}
     print(
-        f"\n### Workers: start-up excluded, by the difference of {small:,} and {large:,} rows ({arguments.running_mode})\n"
+        f"\n### Workers, each with a core: start-up excluded, by the difference of {small:,} and {large:,} rows ({arguments.running_mode})\n"
     )
     print_header("workers", f"{small:,} rows, s", f"{large:,} rows, s", "rows/s between them", "× one worker")
     rates = {
