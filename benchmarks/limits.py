@@ -118,7 +118,7 @@ def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
     os.sched_setaffinity(0, available)
     took = {key: statistics.median(found) for key, found in seconds.items()}
     print(
-        f"\n### Workers, each with a core: start-up excluded, by the difference of {small:,} and {large:,} rows ({arguments.running_mode})\n"
+        f"\n### Workers: each with a core, start-up excluded, by the difference of {small:,} and {large:,} rows ({arguments.running_mode})\n"
     )
     print_header("workers", f"{small:,} rows, s", f"{large:,} rows, s", "rows/s between them", "× one worker")
     rates = {
