@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -31,6 +32,7 @@ _READ_BYTES = 4 << 20
 _CONNECTIONS = 16
 # Files that one connection renames at a time: as many as Google's storage takes in one request.
 _RENAMED_FILES = 100
+_REMOVALS, _REMOVAL_SECS = 20, 0.05
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -251,7 +253,7 @@ def _delete_local(path: str) -> None:
     """Deletes as ``delete``. Beam would take the name as a pattern, and delete its namesakes too."""
     try:
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            _remove_folder(path)
         else:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(path)
@@ -260,6 +262,21 @@ def _delete_local(path: str) -> None:
             f"{error.filename or path}: cannot be deleted: {error.strerror or error}. Check the folder and its permissions, "
             "or choose another --output."
         ) from error
+
+
+def _remove_folder(path: str) -> None:
+    """Removes a folder in which threads of a run that was interrupted may still make and rename files, for some moments."""
+    for _ in range(_REMOVALS):
+        try:
+            return shutil.rmtree(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise
+        shutil.rmtree(path, ignore_errors=True)  # what can go goes, whatever is no longer where it was listed
+        if not os.path.lexists(path):
+            return None
+        time.sleep(_REMOVAL_SECS)
+    return shutil.rmtree(path)
 
 
 def is_object(path: str) -> bool:
