@@ -76,9 +76,8 @@ def commit(
         _replace(folder, temporary, paths)
     else:
         _add(folder, temporary, paths)
-    with contextlib.suppress(
-        DataError
-    ):  # the dataset is complete; the launcher tries once more, and says so if it stays
+    # The dataset is complete; the launcher tries once more, and says so if the folder stays.
+    with contextlib.suppress(DataError):
         files.delete(temporary)
 
 
