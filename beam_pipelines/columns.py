@@ -169,6 +169,11 @@ def shape_of(field: pa.Field) -> Shape | None:
     return None if text is None else tuple(int(size) for size in text.decode().split(","))
 
 
+def only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Returns the rows of several batches of one schema, of which at least one has rows, as one. ``pa.concat_batches`` needs pyarrow 19."""
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()

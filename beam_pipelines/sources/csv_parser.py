@@ -80,7 +80,7 @@ class CsvParser:
             # Perhaps nothing is wrong but that a record is longer than a block.
             table = read(multi_line=multi_line)
         self._check_infinite(data, table)
-        arrays = [columns.normalise(_only_chunk(column)) for column in table.columns]
+        arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
@@ -146,7 +146,7 @@ class CsvParser:
             return iter(()), is_bad
         wrong = np.full(len(starts), -1)
         for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
-            wrong[(wrong < 0) & bad_cells(_only_chunk(column), field.type, self.nulls)] = number
+            wrong[(wrong < 0) & bad_cells(columns.only_chunk(column), field.type, self.nulls)] = number
         return self._described(table, wrong, starts, ends), wrong >= 0
 
     def _described(
@@ -205,11 +205,6 @@ class CsvParser:
             except bad_rows.ERRORS:
                 return field.name, _describe_cell(field, cells[self.names.index(field.name)])
         return "", str(error)
-
-
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _describe_cell(field: pa.Field, found: str) -> str:

@@ -60,9 +60,9 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _is_infinite(array: pa.Array) -> pa.BooleanArray:
-    return pc.is_inf(
-        array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
-    )  # older Arrow knows it of no float16
+    if pa.types.is_float16(array.type):  # of which older Arrow does not say it
+        array = array.cast(pa.float32())
+    return pc.is_inf(array)
 
 
 def _need(holds: pa.BooleanArray, message: str) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from beam_pipelines.columns import TENSOR, Shape
+from beam_pipelines.columns import TENSOR, Shape, only_chunk
 from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
@@ -248,17 +248,13 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     table = _parse(data, plan.file_schema, unexpected).combine_chunks()
     if not table.num_rows:
         table = plan.file_schema.empty_table()
-    batch = pa.RecordBatch.from_arrays([_only_chunk(column) for column in table.columns], schema=table.schema)
+    batch = pa.RecordBatch.from_arrays([only_chunk(column) for column in table.columns], schema=table.schema)
     converted = tables.convert(batch, plan)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if nested.is_list(column.type) else column
         if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():  # JSON has no word for infinity
             raise tables.ColumnError(name, "a number beyond the range of its type")
     return converted
-
-
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _read_body(

@@ -271,7 +271,7 @@ def _check_features(lines: npt.NDArray[np.uint8], counts: Integers, types: dict[
     if not wrong.any():
         table = _parse_features(lines, dict.fromkeys(types, pa.binary())).combine_chunks()
         for column, type_ in zip(table.columns, types.values(), strict=True):
-            wrong |= bad_cells(_only_chunk(column), type_, ())
+            wrong |= bad_cells(columns.only_chunk(column), type_, ())
     _raise_features(wrong, counts)
 
 
@@ -283,8 +283,8 @@ def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
 
 def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Array]:
     """Returns the keys and the values of features as lists, a row each, once they are checked."""
-    keys = [_only_chunk(features.column(name)).to_numpy() for name in layout.keys]
-    values = _only_chunk(features.column(layout.value))
+    keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
+    values = columns.only_chunk(features.column(layout.value))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     wrong = ~np.isfinite(values.to_numpy())
     for key, (low, high) in zip(keys, layout.bounds, strict=True):
@@ -296,10 +296,6 @@ def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Arra
     keys[-1] = keys[-1] - layout.base
     offsets_array = pa.array(offsets, pa.int32())
     return [pa.ListArray.from_arrays(offsets_array, array) for array in (*map(pa.array, keys), values)]
-
-
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _ascends(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
