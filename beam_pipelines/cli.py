@@ -33,6 +33,7 @@ from beam_pipelines.commands.schema import make_validate, schema
 from beam_pipelines.commands.statistics import statistics
 from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems, mask
 from beam_pipelines.forked_workers import claim_process, was_interrupted
+from beam_pipelines.quick_beam import import_without_garbage
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan
@@ -46,6 +47,9 @@ def main() -> None:
     # Being told to end is like Ctrl-C: temporary files are removed first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     claim_process()
+    import_without_garbage()
+    # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = run(sys.argv[1:])
     with contextlib.suppress(OSError):  # nobody reads any more
         sys.stdout.flush()

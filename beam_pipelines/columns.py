@@ -29,10 +29,14 @@ field.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines import _native
 from beam_pipelines.errors import DataError, nearest
 
 TYPE_FOR_NAME: dict[str, pa.DataType] = {
@@ -172,6 +176,11 @@ def shape_of(field: pa.Field) -> Shape | None:
 def only_chunk(column: pa.ChunkedArray) -> pa.Array:
     """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
+    """Returns rows of a batch, in any order, as often as they come; ``rows`` is int64[n] or int32[n], without nulls."""
+    return _native.take(batch, rows) if _native.KERNELS_AVAILABLE else batch.take(pa.array(rows))
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines import hashing
+from beam_pipelines.columns import take_rows
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Delivery, Exchange, Parcel
 from beam_pipelines.join_exchange import Packed, cut_by_key, pack, send_account, unpack
@@ -104,7 +105,7 @@ def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
     """
     numbers = _group_numbers(rows, plan.by)
     order = _order(rows, numbers, plan.order_by)
-    ordered, numbers = rows.take(pa.array(order)), numbers[order]
+    ordered, numbers = take_rows(rows, order), numbers[order]
     starts = _starts(numbers)
     for name in plan.context:
         if name not in plan.by:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines import hashing
+from beam_pipelines.columns import take_rows
 from beam_pipelines.exchange import Delivery, Parcel, load_payload
 from beam_pipelines.join_index import (
     JoinIndex,
@@ -83,7 +84,7 @@ def cut_by_key(batch: pa.RecordBatch, on: Sequence[str], partitions: int) -> dic
     numbers = (hashes % np.uint64(partitions)).astype(np.int64)
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=partitions)
-    grouped = batch.take(pa.array(order))
+    grouped = take_rows(batch, order)
     starts = np.cumsum(sizes) - sizes
     return {partition: grouped.slice(int(starts[partition]), int(size)) for partition, size in enumerate(sizes) if size}
 
@@ -91,7 +92,7 @@ def cut_by_key(batch: pa.RecordBatch, on: Sequence[str], partitions: int) -> dic
 def send_right(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
     """Sends the right rows of a piece to their partitions; they sort before the left ones. Rows with a null in the key match nothing, and stay."""
     keyed = np.flatnonzero(all_valid([piece.batch.column(name) for name in on]))
-    batch = piece.batch if len(keyed) == piece.batch.num_rows else piece.batch.take(pa.array(keyed))
+    batch = piece.batch if len(keyed) == piece.batch.num_rows else take_rows(piece.batch, keyed)
     parts = cut_by_key(batch, on, partitions)
     return Parcel(
         (_SIDES["right"], piece.range_number, piece.part),
@@ -239,4 +240,4 @@ def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
         return pa.RecordBatch.from_pylist([], schema=schema)
     batch = table_batch(pa.Table.from_batches(batches))
     order = np.argsort(batch.column(0).to_numpy(), kind="stable")
-    return batch.take(pa.array(order)).select(batch.schema.names[1:])
+    return take_rows(batch, order).select(batch.schema.names[1:])

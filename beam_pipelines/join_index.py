@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines import hashing
+from beam_pipelines.columns import take_rows
 from beam_pipelines.errors import DataError
 from beam_pipelines.recipe import JoinHow
 
@@ -162,7 +163,7 @@ def join_batch(
     keys = find_keys(index.keys, [batch.column(name) for name in on])
     matches = _matches(index.keys, keys)
     left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
-    left = batch if left_rows is None else batch.take(pa.array(left_rows))
+    left = batch if left_rows is None else take_rows(batch, left_rows)
     right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
     joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=joined_schema(left.schema, right.schema))
     return joined, dict(zip(count_names(how, number), summed_matches(matches), strict=True))

@@ -79,6 +79,9 @@ class KeepPieces(beam.PTransform):
 
     Input: ``Piece`` elements with a split, each address and split once. Output: a ``KeptPiece`` for each, any worker's to load.
 
+    Splits of one address stay together: runners deal out groups in turn, and one worker would get all pieces of the large split, the other
+    those of the small one.
+
     Attributes:
       folder: used by nobody else.
     """
@@ -86,7 +89,13 @@ class KeepPieces(beam.PTransform):
     folder: str
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[KeptPiece]:
-        return pieces | "Keep" >> beam.Map(keep_piece, self.folder) | "Spread" >> beam.Reshuffle()
+        return (
+            pieces
+            | "Keep" >> beam.Map(keep_piece, self.folder)
+            | "Address" >> beam.WithKeys(lambda kept: kept[:2]).with_output_types(tuple[tuple[int, int], KeptPiece])
+            | "Spread" >> beam.GroupByKey()
+            | "Forget" >> beam.FlatMap(lambda group: sorted(group[1]))
+        )
 
 
 @dataclasses.dataclass

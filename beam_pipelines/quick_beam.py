@@ -8,6 +8,7 @@ imports them later gets them. Arrow alone does without pandas for good, as nothi
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.machinery
 import logging
@@ -17,10 +18,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 # URL scheme -> what has its files, and imports a client; ``object_stores`` imports it when it is asked for.
-FILESYSTEM_FOR_SCHEME = {"gs": "apache_beam.io.gcp.gcsfilesystem", "s3": "apache_beam.io.aws.s3filesystem"}
+FILESYSTEM_FOR_SCHEME = {
+    "azfs": "apache_beam.io.azure.blobstoragefilesystem",
+    "gs": "apache_beam.io.gcp.gcsfilesystem",
+    "s3": "apache_beam.io.aws.s3filesystem",
+}
 _LEFT_OUT = frozenset(
     [
         "pandas",
+        "apitools",
         "bson",
         "pymongo",
         "apache_beam.io.gcp.bigquery",
@@ -62,6 +68,17 @@ def import_beam(arguments: Sequence[str]) -> None:
     finally:
         sys.meta_path.remove(finder)
         logging.disable(disabled)
+
+
+def import_without_garbage() -> None:
+    """Keeps the garbage collector from looking, while modules are imported, at 100,000 objects that all stay."""
+    gc.disable()
+
+
+def collect_garbage() -> None:
+    """Lets the garbage collector look at what is made from now on, here and in what is forked off this process."""
+    gc.freeze()
+    gc.enable()
 
 
 def remember_dofns() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.binary_arrays import data_of
+from beam_pipelines.columns import take_rows
 from beam_pipelines.deflate import compress_part
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
@@ -38,7 +39,7 @@ def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
     runs = -(-piece.batch.num_rows // run)
     picked = mix(np.arange(runs, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed)) < np.uint64(share * 2**64)
     rows = np.flatnonzero(np.repeat(picked, run)[: piece.batch.num_rows])
-    return piece.batch.take(pa.array(rows))
+    return take_rows(piece.batch, rows)
 
 
 def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[str, ...] = ()) -> tuple[float, float]:

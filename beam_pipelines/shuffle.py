@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.columns import take_rows
 from beam_pipelines.exchange import Parcel
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
@@ -118,7 +119,7 @@ def piece_order(output: Output, split: str, address: tuple[int, int], count: int
 def shuffle_piece(piece: Piece, output: Output) -> Piece:
     """Returns a piece of a split with its rows in the order in which they are dealt."""
     order = piece_order(output, piece.split, piece[:2], piece.batch.num_rows)
-    return piece if order is None else piece._replace(batch=piece.batch.take(pa.array(order)))
+    return piece if order is None else piece._replace(batch=take_rows(piece.batch, order))
 
 
 def written_order(output: Output, shard: int, partition: int, count: int) -> npt.NDArray[np.int64] | None:
@@ -132,7 +133,8 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
     for number in address:
         seed = mix_int(seed + GOLDEN + number)
     keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    return np.argsort(keys, kind="stable")
+    # Every step is a bijection of 64 bits: no two keys are equal, so that any sort gives the same.
+    return np.argsort(keys)
 
 
 def pack_block(batch: pa.RecordBatch, compress: bool = False) -> bytes | pa.Buffer:

@@ -324,7 +324,7 @@ def split_piece(
             order = None if output is None else piece_order(output, name, piece[:2], count)
             is_whole = count == batch.num_rows and order is None
             picked = np.flatnonzero(assignment == index)
-            part = batch if is_whole else batch.take(pa.array(picked if order is None else picked[order]))
+            part = batch if is_whole else columns.take_rows(batch, picked if order is None else picked[order])
             yield Piece(piece.range_number, piece.part, part, {}, path=piece.path, split=name)
 
 

@@ -42,6 +42,18 @@ void check_rows(const Selection& selection, int64_t num_rows) {
   }
 }
 
+void gather_bits(const uint8_t* bits, int64_t offset, const Selection& selection, uint8_t* to) {
+  for (int64_t place = 0; place < selection.count; place += 8) {
+    const int64_t end = std::min<int64_t>(selection.count - place, 8);
+    unsigned byte = 0;
+    for (int64_t bit = 0; bit < end; ++bit) {
+      const int64_t row = offset + selection[place + bit];
+      byte |= static_cast<unsigned>(bits[row >> 3] >> (row & 7) & 1) << bit;
+    }
+    *to++ = static_cast<uint8_t>(byte);
+  }
+}
+
 Gathered::Gathered(const Selection& selection, size_t num_columns)
     : selection_(selection), buffer_(std::min((static_cast<size_t>(selection.count) + 8) * 17 * num_columns, kMostAtFirst)), at_(buffer_.data()) {}
 
@@ -54,12 +66,15 @@ void Gathered::gather(const Column& column) {
   Place place{column.kind, column.validity != nullptr, 0, 0, 0, 0};
   at_ = buffer_.room(at_, count / 8 + 1 + (count + 1) * sizeof(int64_t));
   place.validity = here();
-  if (place.has_nulls) put_validity(column);
+  if (place.has_nulls) {
+    gather_bits(column.validity, column.offset, selection_, at_);
+    at_ += (count + 7) / 8;
+  }
   place.fixed = here();
   if (column.kind == Kind::kInt64) {
-    put_fixed<uint64_t>(column);
+    put_values<uint64_t>(column);
   } else if (column.kind == Kind::kFloat) {
-    put_fixed<uint32_t>(column);
+    put_values<uint32_t>(column);
   } else {
     at_ += (count + 1) * sizeof(int64_t);
     place.data = here();
@@ -81,28 +96,10 @@ Column Gathered::copy_of(size_t number) const {
   return column;
 }
 
-void Gathered::put_validity(const Column& column) {
-  const uint8_t* from = column.validity;
-  const int64_t offset = column.offset;
-  for (int64_t place = 0; place < selection_.count; place += 8) {
-    const int64_t end = selection_.count - place < 8 ? selection_.count - place : 8;
-    unsigned bits = 0;
-    for (int64_t bit = 0; bit < end; ++bit) {
-      const int64_t row = offset + selection_[place + bit];
-      bits |= static_cast<unsigned>(from[row >> 3] >> (row & 7) & 1) << bit;
-    }
-    *at_++ = static_cast<uint8_t>(bits);
-  }
-}
-
 template <typename Value>
-void Gathered::put_fixed(const Column& column) {
-  const uint8_t* from = column.fixed + static_cast<size_t>(column.offset) * sizeof(Value);
-  uint8_t* to = at_;
-  for (int64_t place = 0; place < selection_.count; ++place, to += sizeof(Value)) {
-    store(to, load<Value>(from + static_cast<size_t>(selection_[place]) * sizeof(Value)));
-  }
-  at_ = to;
+void Gathered::put_values(const Column& column) {
+  gather_values<Value>(column, selection_, at_);
+  at_ += static_cast<size_t>(selection_.count) * sizeof(Value);
 }
 
 template <typename Offset>

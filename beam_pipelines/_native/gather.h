@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bytes.h"
 #include "column.h"
 #include "memory.h"
 
@@ -19,6 +20,18 @@ struct Selection {
 
 // Throws InvalidData if a row is not one of the first `num_rows`.
 void check_rows(const Selection& selection, int64_t num_rows);
+
+// Writes the bits of some rows, the first into the lowest bit; the last byte is filled up with zeros. `offset`: of row 0 in `bits`.
+void gather_bits(const uint8_t* bits, int64_t offset, const Selection& selection, uint8_t* to);
+
+// Writes the values of some rows of a column, each as wide as `Value`.
+template <typename Value>
+void gather_values(const Column& column, const Selection& selection, uint8_t* to) {
+  const uint8_t* from = column.fixed + static_cast<size_t>(column.offset) * sizeof(Value);
+  for (int64_t place = 0; place < selection.count; ++place, to += sizeof(Value)) {
+    store(to, load<Value>(from + static_cast<size_t>(selection[place]) * sizeof(Value)));
+  }
+}
 
 // Of how much memory one begins with what grows: little where columns are many and mostly null.
 constexpr size_t kMostAtFirst = size_t{64} << 20;
@@ -56,9 +69,8 @@ class Gathered {
     int64_t data_size;
   };
 
-  void put_validity(const Column& column);
   template <typename Value>
-  void put_fixed(const Column& column);
+  void put_values(const Column& column);
   template <typename Offset>
   int64_t put_texts(const Column& column, size_t offsets);
   size_t here() const { return static_cast<size_t>(at_ - buffer_.data()); }

@@ -19,6 +19,7 @@
 #include "export.h"
 #include "hash.h"
 #include "quotes.h"
+#include "take.h"
 #include "tfrecord.h"
 
 namespace native {
@@ -172,6 +173,51 @@ PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
   return done ? export_array("L", count, hashes) : nullptr;
 }
 
+// The values of some rows; nothing of an array of a type that no kernel reads.
+Taken take_imported(const Imported& imported, const Selection& rows) {
+  try {
+    return take(read_column(*imported.schema, *imported.array, "", 0, imported.array->length), rows);
+  } catch (const UnknownType&) {
+    return {};
+  }
+}
+
+// Takes arrays of one length. Returns a list of pairs of capsules, with None for an array of a type that is not known.
+PyObject* py_take(PyObject*, PyObject* arguments) {
+  PyObject *list, *rows_pair;
+  Imported rows;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &list, &PyTuple_Type, &rows_pair) || !import_pair(rows_pair, &rows)) return nullptr;
+  std::vector<Imported> arrays(static_cast<size_t>(PyList_Size(list)));
+  for (size_t place = 0; place < arrays.size(); ++place) {
+    if (!import_pair(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), &arrays[place])) return nullptr;
+  }
+  std::vector<Taken> columns;
+  const bool done = run([&] {
+    const std::vector<int64_t> selected = read_rows(rows);
+    const Selection selection{selected.data(), static_cast<int64_t>(selected.size())};
+    for (const Imported& imported : arrays) {
+      if (imported.array->length != arrays[0].array->length) throw InvalidData("found columns of several lengths, expected one");
+      if (columns.empty()) check_rows(selection, imported.array->length);
+      columns.push_back(take_imported(imported, selection));
+    }
+  });
+  PyObject* pairs = done ? PyList_New(0) : nullptr;
+  for (size_t place = 0; pairs && place < columns.size(); ++place) {
+    Taken& taken = columns[place];
+    PyObject* pair = Py_None;
+    if (taken.format) {
+      pair = export_array(taken.format, rows.array->length, std::exchange(taken.fixed, {}), std::exchange(taken.texts, {}),
+                          std::exchange(taken.validity, {}), taken.null_count);
+    } else {
+      Py_INCREF(pair);
+    }
+    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
+    Py_XDECREF(pair);
+    if (!is_added) Py_CLEAR(pairs);
+  }
+  return pairs;
+}
+
 PyObject* py_frame(PyObject*, PyObject* arguments) {
   PyObject* pair;
   Imported texts;
@@ -310,6 +356,7 @@ PyMethodDef methods[] = {
     {"parse_csv", py_parse_csv, METH_VARARGS,
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
+    {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.errors import nearest
-from beam_pipelines.quick_beam import import_beam, leave_elements_unmeasured, remember_dofns
+from beam_pipelines.quick_beam import collect_garbage, import_beam, leave_elements_unmeasured, remember_dofns
 
 # Beam's classes of options that say how files are opened.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -47,12 +47,14 @@ class BeamCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, with worker processes at hand."""
         if self.classes:
+            collect_garbage()
             return super().invoke(ctx)
         from beam_pipelines import pipeline  # noqa: F401 - what workers need
         from beam_pipelines.forked_workers import prepared
 
         remember_dofns()
         leave_elements_unmeasured()
+        collect_garbage()
         with prepared():
             return super().invoke(ctx)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.columns import take_rows
 from beam_pipelines.errors import DataError
 from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.statistics.distribution import Distribution
@@ -158,7 +159,7 @@ class TableStatistics(PickledOnce):
         for column in plan.slice_by:
             for key, rows in _slice_rows(column, batch.column(column)).items():
                 chosen = None if weights is None else weights[rows]
-                slices[key] = _table(batch.take(pa.array(rows)), chosen, plan, limits)
+                slices[key] = _table(take_rows(batch, rows), chosen, plan, limits)
         return dataclasses.replace(table, slices={key: slices[key] for key in sorted(slices)})
 
     @classmethod

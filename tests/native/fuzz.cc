@@ -16,6 +16,7 @@
 #include "../../beam_pipelines/_native/example.h"
 #include "../../beam_pipelines/_native/hash.h"
 #include "../../beam_pipelines/_native/quotes.h"
+#include "../../beam_pipelines/_native/take.h"
 #include "../../beam_pipelines/_native/tfrecord.h"
 
 namespace {
@@ -132,6 +133,25 @@ void serialize(const std::vector<native::Feature>& features, int64_t rows, const
   native::give_back(records.offsets);
 }
 
+// Takes rows of a column, and holds each against the column's own.
+void take_rows(const Column& column, const native::Selection& rows) {
+  const native::Taken taken = native::take(column, rows);
+  check((taken.format != nullptr) == (!column.is_list() && column.kind != native::Kind::kDictionary), "rows of plain columns are taken");
+  if (!taken.format) return;
+  int64_t nulls = 0;
+  for (int64_t place = 0; place < rows.count; ++place) {
+    const bool is_valid = !taken.validity.data || (taken.validity.data[place / 8] >> place % 8 & 1);
+    check(is_valid == column.is_valid(rows[place]), "nulls are those of the rows");
+    nulls += !is_valid;
+    if (column.kind != native::Kind::kBytes) continue;
+    const native::Range range = column.bytes_range(rows[place]);
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(taken.fixed.data) + place;
+    check(std::equal(column.data + range.begin, column.data + range.end, taken.texts.data + offsets[0], taken.texts.data + offsets[1]),
+          "texts are those of the rows");
+  }
+  check(nulls == taken.null_count, "nulls are counted");
+}
+
 // Makes CSV text of pieces that mean something there, and of other bytes.
 std::string make_text(Decisions& decisions) {
   static const char* const kPieces[] = {",", ",", ",", "\n", "\n", "\r\n", "\"", "\"\"", "1", "-7", "12345678", "1.5", "1e5", "0.1234567890123456789", "true", "NA",
@@ -221,6 +241,9 @@ void run(Decisions decisions) {
       Column column = native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows);
       std::vector<uint64_t> hashes(static_cast<size_t>(rows));
       native::hash_column(column, decisions.any(), hashes.data());
+      const native::Selection chosen{selected.data(), static_cast<int64_t>(selected.size())};
+      native::check_rows(chosen, rows);
+      take_rows(column, chosen);
       features.emplace_back(name, std::move(column), is_sequence && features.size() % 2);
       if (features.back().is_feature_list && !features.back().column.is_list()) features.back().is_feature_list = false;
     } catch (const native::UnknownType&) {

@@ -75,7 +75,7 @@ def is_row(line: Any, row: dict[str, Any], kinds: dict[str, str]) -> bool:
     """Whether a line may have become a row: each column is what the line has under its name."""
     if not isinstance(line, dict):
         return False
-    return all(is_value(under(line, name), value, kinds[name]) for name, value in row.items())
+    return all(is_value(under(line, name), value, kinds[name], name in line) for name, value in row.items())
 
 
 def under(value: Any, name: str | None) -> Any:
@@ -94,7 +94,7 @@ def under(value: Any, name: str | None) -> Any:
     return next((item for item in found if item is not None), None)
 
 
-def is_value(found: Any, value: Any, kind: str) -> bool:  # noqa: PLR0911 - a kind of value each
+def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool:  # noqa: PLR0911 - a kind of value each
     """Whether a parsed value may have become a value of a column; arrays have become flat lists."""
     if kind == "binary":  # a tensor, whose values another test compares
         return value is None or isinstance(value, bytes)
@@ -104,8 +104,10 @@ def is_value(found: Any, value: Any, kind: str) -> bool:  # noqa: PLR0911 - a ki
         return (
             isinstance(found, list) and len(flat) == len(value) and all(map(is_value, flat, value, [leaf] * len(flat)))
         )
-    if value is None:
-        return is_nothing(found)
+    if (
+        value is None
+    ):  # of a list of objects, a column of their field has an empty list: or there is none, and it has nothing
+        return is_nothing(found) or (found == [] and not is_whole)
     if found is None:
         return False
     if isinstance(value, bool) or isinstance(found, bool):
