@@ -40,7 +40,7 @@ from beam_pipelines.statistics import TableStatistics
 
 FEW, MANY = 400, 1600
 # Four times as many columns take four times as long; sixteen times where each is searched for among all.
-LARGEST_RATIO = 7
+LARGEST_RATIO = 9
 
 
 def names(count: int) -> list[str]:
@@ -111,7 +111,7 @@ def seconds(work: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
 
 @pytest.mark.parametrize("name", WORK)
 def test_time_grows_with_columns(name: str) -> None:
-    """Four times the columns take less than seven times the time."""
+    """Four times the columns take less than nine times the time."""
     work, arguments = WORK[name]
     few, many = (seconds(work, arguments(count)) for count in (FEW, MANY))
     assert many < LARGEST_RATIO * few

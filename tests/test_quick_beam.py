@@ -105,6 +105,23 @@ print(plain.decode(plain.encode([1, "a", {2: None}])))
     assert run(code).split("\n") == ["[]", "[1, 'a', {2: None}]", ""]
 
 
+def test_bundles_end_when_their_work_is_done() -> None:
+    """The thread that a bundle waits for when it ends sleeps at most 5 ms, where Beam's own sleeps up to 200."""
+    code = """
+from beam_pipelines import quick_beam
+quick_beam.import_beam([])
+from apache_beam.runners.worker.statesampler import StateSampler
+from apache_beam.utils.counters import CounterFactory
+print(StateSampler("before", CounterFactory()).sampling_period_ms)
+quick_beam.end_bundles_at_once()
+sampler = StateSampler("after", CounterFactory())
+print(sampler.sampling_period_ms)
+sampler.start()
+sampler.stop()
+"""
+    assert run(code).split() == ["200", "5"]
+
+
 def test_views_of_options_share_what_is_set() -> None:
     """A view that is handed out again shows what was set through another one, and others' options are not mixed up."""
     options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from beam_pipelines.errors import nearest
-from beam_pipelines.quick_beam import collect_garbage, import_beam, leave_elements_unmeasured, remember_dofns
+from beam_pipelines.quick_beam import (
+    collect_garbage,
+    end_bundles_at_once,
+    import_beam,
+    leave_elements_unmeasured,
+    remember_dofns,
+)
 
 # Beam's classes of options that say how files are opened.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
@@ -54,6 +60,7 @@ class BeamCommand(click.Command):
 
         remember_dofns()
         leave_elements_unmeasured()
+        end_bundles_at_once()
         collect_garbage()
         with prepared():
             return super().invoke(ctx)
