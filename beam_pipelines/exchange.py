@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
@@ -22,11 +23,11 @@ class Parcel(NamedTuple):
 
     Attributes:
       order: orders the parcels of a partition, and is unique among them: ``(range_number, part, …)``.
-      payloads: partition -> bytes.
+      payloads: partition -> bytes, or a buffer of Arrow's.
     """
 
     order: tuple[int, ...]
-    payloads: Mapping[int, bytes]
+    payloads: Mapping[int, bytes | pa.Buffer]
 
 
 class Address(NamedTuple):
@@ -69,16 +70,22 @@ def store_parcel(folder: str, parcel: Parcel) -> dict[int, Address]:
     return addresses
 
 
-def load_payload(content: bytes | Address) -> bytes:
-    """Returns a payload, from its file where it has only an address."""
+def payload_size(content: bytes | Address) -> int:
+    """Returns the bytes of a payload."""
+    return len(content) if isinstance(content, bytes) else content.length
+
+
+def load_payload(content: bytes | Address, start: int = 0, end: int | None = None) -> bytes:
+    """Returns a payload, or its bytes from ``start`` until before ``end``, from its file where it has only an address."""
+    end = payload_size(content) if end is None else end
     if isinstance(content, bytes):
-        return content
+        return content[start:end]
     with files.open_read(content.path) as file:
-        file.seek(content.offset)
-        payload = file.read(content.length)
-    if len(payload) != content.length:
+        file.seek(content.offset + start)
+        payload = file.read(end - start)
+    if len(payload) != end - start:
         raise DataError(
-            f"{content.path}: found {len(payload)} bytes at {content.offset}, expected {content.length}. "
+            f"{content.path}: found {len(payload)} bytes at {content.offset + start}, expected {end - start}. "
             "A temporary file was changed or removed during the run: run again."
         )
     return payload
@@ -110,7 +117,10 @@ class Exchange(beam.PTransform):
 
 
 def _send(parcel: Parcel, folder: str | None) -> Iterator[tuple[int, tuple[tuple[int, ...], bytes | Address]]]:
-    contents = parcel.payloads if folder is None else store_parcel(folder, parcel)
+    if folder is None:
+        contents: Mapping[int, bytes | Address] = {to: bytes(payload) for to, payload in parcel.payloads.items()}
+    else:
+        contents = store_parcel(folder, parcel)
     for partition, content in contents.items():
         yield partition, (parcel.order, content)
 

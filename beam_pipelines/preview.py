@@ -24,7 +24,7 @@ from beam_pipelines.planning import Plan
 from beam_pipelines.reject import select_good
 from beam_pipelines.sample import estimate_row_bytes
 from beam_pipelines.select import select_piece
-from beam_pipelines.shuffle import pack_block
+from beam_pipelines.shuffle import pack_blocks
 from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.csv_ranges import fold
 from beam_pipelines.split import split_piece
@@ -96,8 +96,8 @@ def make_preview(plan: Plan) -> Preview:
         columns=len(plan.base.schema),
         features=len(encoded[0].batch.schema),
         kept_bytes=sum(piece.batch.nbytes for piece in split) / written,
-        packed_bytes=sum(len(pack_block(piece.batch)) for piece in encoded) / sampled,
-        block_bytes=float(len(pack_block(encoded[0].batch.slice(0, 1)))),
+        packed_bytes=sum(pack_blocks({0: piece.batch}, 1).size for piece in encoded) / sampled,
+        block_bytes=float(pack_blocks({0: encoded[0].batch.slice(0, 1)}, 1).size),
         framed_bytes=framed_bytes,
         shard_bytes=shard_bytes,
         guessed=tuple(dict.fromkeys(guessed)),

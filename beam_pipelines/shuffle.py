@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -43,7 +43,7 @@ _LENGTH = struct.Struct("<Q")
 def scatter(
     plan: ShardPlan, output: Output, split: str, address: tuple[int, int], batch: pa.RecordBatch, compress: bool = False
 ) -> Iterator[Parcel]:
-    """Cuts a piece's rows into one block for each partition of each shard that is yet to be written.
+    """Cuts a piece's rows into a payload for each shard that is yet to be written, with a block for each of its partitions.
 
     Args:
       plan: all shards.
@@ -54,25 +54,25 @@ def scatter(
       compress: whether blocks are compressed.
 
     Yields:
-      For each partition that gets anything, a parcel of order (partition, range_number, part, split's first shard) with a block for each shard.
+      One parcel, if there is anything to send: so few elements, and files, that many pieces for many shards cost the runner little.
     """
     shards = plan.splits[split]
-    dealt = sorted(_deal(shards, output, address, batch.num_rows))
-    for partition, group in itertools.groupby(dealt, key=lambda hand: hand.partition):
-        blocks = {
-            shards.first_shard + hand.shard: pack_block(batch.slice(hand.start, hand.rows), compress)
-            for hand in group
-            if shards.first_shard + hand.shard not in plan.finished
-        }
-        if blocks:
-            yield Parcel((partition, *address, shards.first_shard), blocks)
+    payloads = {}
+    for shard, hands in itertools.groupby(
+        sorted(_deal(shards, output, address, batch.num_rows)), key=lambda hand: hand.shard
+    ):
+        if shards.first_shard + shard not in plan.finished:
+            rows = {hand.partition: batch.slice(hand.start, hand.rows) for hand in hands}
+            payloads[shards.first_shard + shard] = pack_blocks(rows, shards.partitions_per_shard, compress)
+    if payloads:
+        yield Parcel((*address, shards.first_shard), payloads)
 
 
 class _Hand(NamedTuple):
     """Rows of a piece, one after the other, that are dealt to one partition of one shard of its split."""
 
-    partition: int
     shard: int
+    partition: int
     start: int
     rows: int
 
@@ -95,7 +95,7 @@ def _deal(shards: SplitShards, output: Output, address: tuple[int, int], rows: i
             partition, shard = divmod(place, shards.num_shards)
         else:
             shard, partition = divmod(place, shards.partitions_per_shard)
-        yield _Hand(partition, shard, int(ends[place] - dealt[place]), int(dealt[place]))
+        yield _Hand(shard, partition, int(ends[place] - dealt[place]), int(dealt[place]))
 
 
 def pack_rows(rows: int, places: int, pieces: float) -> int:
@@ -137,23 +137,49 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
     return np.argsort(keys)
 
 
-def pack_block(batch: pa.RecordBatch, compress: bool = False) -> bytes | pa.Buffer:
-    """Packs rows as an Arrow stream, compressed as a whole if at all: blocks of few rows are mostly metadata."""
+def pack_blocks(rows: Mapping[int, pa.RecordBatch], partitions: int, compress: bool = False) -> pa.Buffer:
+    """Packs what a shard gets of a piece: a block for each of its partitions, and behind them where each of these ends.
+
+    Args:
+      rows: partition -> its rows; those that get none may be missing.
+      partitions: of the shard.
+      compress: whether blocks are compressed, each as a whole: of few rows they are mostly metadata.
+    """
     sink = pa.BufferOutputStream()
-    sink.write(_LENGTH.pack(0))
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    data = sink.getvalue()
+    ends = []
+    for partition in range(partitions):
+        if partition in rows:
+            _pack(rows[partition], sink, compress)
+        ends.append(sink.tell())
+    sink.write(struct.pack(f"<{partitions}Q", *ends))
+    return sink.getvalue()
+
+
+def _pack(batch: pa.RecordBatch, sink: pa.BufferOutputStream, compress: bool) -> None:
+    stream_sink = pa.BufferOutputStream() if compress else sink
     if not compress:
-        return data
-    stream_size = data.size - _LENGTH.size
-    packed: bytes = pa.compress(data.slice(_LENGTH.size), _CODEC, asbytes=True)
-    return _LENGTH.pack(stream_size) + packed
+        sink.write(_LENGTH.pack(0))
+    with pa.ipc.new_stream(stream_sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    if compress:
+        data = stream_sink.getvalue()
+        sink.write(_LENGTH.pack(data.size))
+        sink.write(pa.compress(data, _CODEC))
+
+
+def index_bytes(partitions: int) -> int:
+    """Returns how many bytes, at the end of a payload of ``pack_blocks``, say where its blocks lie."""
+    return partitions * _LENGTH.size
+
+
+def block_bounds(index: bytes) -> npt.NDArray[np.int64]:
+    """Returns int64[partitions + 1]: partition i has the bytes from ``bounds[i]`` to ``bounds[i + 1]``, none if it got no rows."""
+    return np.concatenate([np.zeros(1, np.int64), np.frombuffer(index, "<i8")])
 
 
 def unpack_blocks(blocks: Sequence[bytes]) -> pa.RecordBatch | None:
-    """Returns the rows of several blocks, one after the other, or ``None`` if none of them has any."""
-    batches = [_unpack(block) for block in blocks if block]
+    """Returns the rows of several blocks, one after the other, or ``None`` if there are none."""
+    batches = [_unpack(block) for block in blocks]
     if len(batches) < 2:
         return batches[0] if batches else None
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
@@ -171,7 +197,7 @@ class ScatterRows(beam.PTransform):
     """Deals the rows of pieces out to shards.
 
     Input: ``Piece`` elements with a split and with features as columns, in the order of ``piece_order``. Output: two PCollections of ``Parcel`` elements for an
-    exchange, whose partitions are shards. Every shard that is not finished is sent at least an empty block, so that it is written even if it
+    exchange, whose partitions are shards. Every shard that is not finished is sent at least an empty payload, so that it is written even if it
     gets no row.
 
     Attributes:
@@ -196,7 +222,7 @@ def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan, compress: bool
 
 
 def _open_shards(plan: ShardPlan) -> Iterator[Parcel]:
-    yield Parcel((0, -1, -1, -1), {number: b"" for number in range(plan.num_shards) if number not in plan.finished})
+    yield Parcel((-1, -1, -1), {number: b"" for number in range(plan.num_shards) if number not in plan.finished})
 
 
 def _number(name: str) -> int:

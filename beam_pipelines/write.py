@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,18 +11,20 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import apache_beam as beam
 import google_crc32c
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines import files
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.deflate import Part, Stream, compress_part
 from beam_pipelines.errors import DataError
-from beam_pipelines.exchange import Address, Delivery, load_payload
+from beam_pipelines.exchange import Address, Delivery, load_payload, payload_size
 from beam_pipelines.memory import give_back_memory
 from beam_pipelines.recipe import Output
 from beam_pipelines.records import framed_records
 from beam_pipelines.shards import ShardPlan, shard_path
-from beam_pipelines.shuffle import unpack_blocks, written_order
+from beam_pipelines.shuffle import block_bounds, index_bytes, unpack_blocks, written_order
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ def write_shard(
     rows = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
         size, crc = _append(file, stream.start(), 0, 0)
-        for number, part in _ahead(_partitions(delivery, output, lists)):
+        for number, part in _ahead(_partitions(delivery, split.partitions_per_shard, output, lists)):
             rows += number
             stream.add(part)
             size, crc = _append(file, part.data, size, crc)
@@ -88,25 +89,40 @@ def write_shard(
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
 
 
-def _partitions(delivery: Delivery, output: Output, lists: tuple[str, ...]) -> Iterator[Callable[[], tuple[int, Part]]]:
+class _Block(NamedTuple):
+    """The rows that a partition gets of a piece: some bytes of the payload that the shard gets of it."""
+
+    content: bytes | Address
+    start: int
+    end: int
+
+
+def _partitions(
+    delivery: Delivery, partitions: int, output: Output, lists: tuple[str, ...]
+) -> Iterator[Callable[[], tuple[int, Part]]]:
     """Yields for each partition, in order, what makes its number of rows and the part of the stream that they become."""
-    contents = zip(delivery.orders, delivery.contents, strict=True)
-    for partition, group in itertools.groupby(contents, key=lambda item: item[0][0]):
-        yield partial(_make_part, [content for _, content in group], output, delivery.partition, partition, lists)
+    bounds = [(content, _block_bounds(content, partitions)) for content in delivery.contents if payload_size(content)]
+    for partition in range(partitions):
+        blocks = [_Block(content, int(found[partition]), int(found[partition + 1])) for content, found in bounds]
+        yield partial(_make_part, blocks, output, delivery.partition, partition, lists)
+
+
+def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
+    return block_bounds(load_payload(content, payload_size(content) - index_bytes(partitions)))
 
 
 def _make_part(
-    contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
 ) -> tuple[int, Part]:
-    rows, data = _frame(contents, output, shard, partition, lists)
+    rows, data = _frame(blocks, output, shard, partition, lists)
     return rows, compress_part(output.compression, output.level, data)
 
 
 def _frame(
-    contents: list[bytes | Address], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
 ) -> tuple[int, pa.Buffer]:
     """Returns the number of rows of a partition, and their framed records; the rows are gone when these are compressed."""
-    batch = unpack_blocks([load_payload(content) for content in contents])
+    batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
     if batch is None:
         return 0, pa.py_buffer(b"")
     rows = written_order(output, shard, partition, batch.num_rows)

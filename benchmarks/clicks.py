@@ -101,9 +101,10 @@ class Clicks:
 
     @functools.cached_property
     def blocks(self) -> list[list[bytes]]:
-        """For each shard the packed rows that pieces send to it."""
-        parcels = self.scatter()
-        return [[parcel.payloads[shard] for parcel in parcels if shard in parcel.payloads] for shard in range(SHARDS)]
+        """For each shard the packed rows that pieces send to it: of each its only block."""
+        payloads = [parcel.payloads for parcel in self.scatter()]
+        index = shuffle.index_bytes(1)
+        return [[bytes(sent[shard])[:-index] for sent in payloads if shard in sent] for shard in range(SHARDS)]
 
     @functools.cached_property
     def records(self) -> list[pa.Buffer]:

@@ -20,6 +20,12 @@ SCHEMA = pa.schema({"row": pa.binary()})
 SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
 
 
+def block_of(payload: bytes, partition: int, partitions: int) -> bytes:
+    """The block of a partition in what a shard gets of a piece."""
+    bounds = shuffle.block_bounds(payload[len(payload) - shuffle.index_bytes(partitions) :])
+    return payload[bounds[partition] : bounds[partition + 1]]
+
+
 def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> list[list[bytes]]:
     """Scatters pieces of the given sizes and puts shards together as a writer does; records are their own positions."""
     offsets = {(number, 0): sum(sizes[:number]) for number in range(len(sizes))}
@@ -34,8 +40,9 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
     for shard in range(num_shards):
         written: list[bytes] = []
         for partition in range(partitions):
-            sent = sorted(parcel for parcel in parcels if parcel.order[0] == partition and shard in parcel.payloads)
-            batch = shuffle.unpack_blocks([parcel.payloads[shard] for parcel in sent])
+            sent = sorted(parcel for parcel in parcels if shard in parcel.payloads)
+            blocks = [block_of(bytes(parcel.payloads[shard]), partition, partitions) for parcel in sent]
+            batch = shuffle.unpack_blocks([block for block in blocks if block])
             records = np.array(batch["row"] if batch else [], object)
             order = shuffle.written_order(output, shard, partition, len(records))
             written += list(records if order is None else records[order])
@@ -67,7 +74,8 @@ def test_many_shards_get_few_blocks_of_each_piece(monkeypatch: pytest.MonkeyPatc
     )
     batch = pa.RecordBatch.from_pydict({"row": [b""] * 640}, SCHEMA)
     parcels = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
-    assert 16 <= sum(len(parcel.payloads) for parcel in parcels) <= 17
+    (payloads,) = (parcel.payloads.values() for parcel in parcels)
+    assert 16 <= sum(bool(block_of(bytes(payload), number, 2)) for payload in payloads for number in range(2)) <= 17
 
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
@@ -116,7 +124,9 @@ PINNED = [5, 4, 0, 2, 6, 7, 3, 1]
 def test_blocks_round_trip_slices(compress: bool) -> None:
     """Packing a slice packs its own records only."""
     batch = pa.RecordBatch.from_pydict({"row": [os.urandom(100_000), b"a", b"b", os.urandom(100_000)]}, SCHEMA)
-    block = shuffle.pack_block(batch.slice(1, 2), compress)
-    assert len(block) < 2000
-    assert shuffle.unpack_blocks([block, b"", block])["row"].to_pylist() == [b"a", b"b", b"a", b"b"]
-    assert shuffle.unpack_blocks([b""]) is None
+    payload = bytes(shuffle.pack_blocks({0: batch.slice(1, 2), 2: batch.slice(2, 1)}, 4, compress))
+    assert len(payload) < 2000
+    blocks = [block_of(payload, partition, 4) for partition in range(4)]
+    assert [bool(block) for block in blocks] == [True, False, True, False]
+    assert shuffle.unpack_blocks([blocks[0], blocks[2], blocks[0]])["row"].to_pylist() == [b"a", b"b", b"b", b"a", b"b"]
+    assert shuffle.unpack_blocks([]) is None
