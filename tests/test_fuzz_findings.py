@@ -58,6 +58,16 @@ def test_a_line_of_null_is_no_row_of_json_lines(tmp_path: Path) -> None:
             support.read_rows(support.write(tmp_path / "b.jsonl", text))
 
 
+def test_a_carriage_return_ends_a_line_of_json(tmp_path: Path) -> None:
+    """Within an object it is a blank to pyarrow: one row of two lines. Beside many bad lines, a line was then read twice."""
+    data = b'{"a":1}\r{"a":2}\r\n{"a":\r3}\n{"a": 4}[1]\na": 1}\n{"a": 5}\n'
+    table, _, rejected = read.read_table(support.plan_of(support.write(tmp_path / "a.jsonl", data)), reject=True)
+    assert table.to_pylist() == [{"a": 1}, {"a": 2}, {"a": 5}]
+    assert [bad.position for bad in rejected] == ["line 3", "line 4", "line 5", "line 6"]
+    with pytest.raises(DataError, match="line 1"):
+        support.read_rows(support.write(tmp_path / "b.jsonl", b'{"a":\r1}\n{"a":2}\n'))
+
+
 def test_a_mark_within_a_json_file_is_no_json(tmp_path: Path) -> None:
     """A line that begins with a byte order mark is a bad row, wherever the file is cut."""
     path = support.write(tmp_path / "a.jsonl", b'{"a":1}\n' + MARK + b'{"a":2}\n')

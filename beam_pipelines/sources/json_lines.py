@@ -27,6 +27,8 @@ from beam_pipelines.sources.json_bad_lines import BadLines, plain, values_of
 from beam_pipelines.sources.json_depth import check_depth
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
+# It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else what a row is would depend on where a file is cut.
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 # What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and crashes if it is the first that it infers from.
 _NULL_LINES = (re.compile(rb"\A[ \t\r\n]*n"), re.compile(rb"\n[ \t\r]*n"), re.compile(rb"\r[ \t]*n"))
 # Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
@@ -229,7 +231,7 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
 
 def _count_lines(data: bytes) -> int:
     """Counts the lines that are not blank."""
-    if data[:1].isspace() or _BLANK_LINE.search(data):
+    if data[:1].isspace() or _BLANK_LINE.search(data) or _LONE_RETURN.search(data):
         return len(_lines(data)[0])
     return data.count(b"\n") + (not data.endswith(b"\n"))
 
