@@ -11,7 +11,7 @@ from beam_pipelines.tfrecord import SUFFIX_FOR_COMPRESSION
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so that a writer's memory
 # depends on neither the shard's size nor how well it compresses.
-PARTITION_BYTES = 32 << 20
+PARTITION_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True)

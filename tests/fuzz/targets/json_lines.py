@@ -6,8 +6,8 @@ Input: a byte of switches, one free, two that choose cuts; then the text.
 from __future__ import annotations
 
 import json
-import re
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
