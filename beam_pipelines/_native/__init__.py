@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,6 +148,38 @@ def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
     offsets = pa.py_buffer(np.array([0, buffer.size], np.int64))
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, buffer])
+
+
+# What the values of a tf.Example's features can be, in the words of Arrow's C data interface.
+_KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
+
+
+def parse_examples(
+    records: pa.Array, features: Mapping[str, pa.DataType], framed: bool = False
+) -> pa.RecordBatch | None:
+    """Parses serialized tf.Examples where it is certain what tfx-bsl's ``ExamplesToRecordBatchDecoder`` would make of them.
+
+    Args:
+      records: n values of a string or binary type, large or not; no nulls.
+      features: the features to read: their names, and the types of their values: int64, float32 or large_binary. Others are only checked.
+      framed: whether each record stands in its TFRecord frame, as ``unframe`` finds them, which checks the CRCs.
+
+    Returns:
+      n rows, each feature a large_list: null where the feature is missing or has no kind, empty where it has no values. ``None`` if a record is damaged or not laid
+      out as most are, a record has a wanted feature twice, or a feature has values of another kind. Then tfx-bsl says what it means.
+
+    Raises:
+      TypeError: records of another type.
+      ValueError: a null, a value that is no frame, or offsets that contradict themselves.
+    """
+    records.validate()
+    names = [name.encode() for name in features]
+    kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in features.values())
+    try:
+        pair = _kernels.parse_examples(records.__arrow_c_array__(), names, kinds, framed)
+    except TypeError:
+        raise TypeError(f"records: found {records.type}, expected a binary or string array") from None
+    return None if pair is None else pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
 
 
 def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:

@@ -3,8 +3,6 @@
 #include <initializer_list>
 #include <new>
 
-#include "arrow.h"
-
 namespace native {
 namespace {
 
@@ -58,13 +56,20 @@ PyObject* export_array(const char* format, int64_t length, Memory buffer1, Memor
   array->buffers = owned->buffers;
   array->release = release_array;
   array->private_data = owned;
+  return export_pair(schema, array);
+}
+
+PyObject* export_pair(ArrowSchema* schema, ArrowArray* array) {
   PyObject* array_capsule = PyCapsule_New(array, "arrow_array", destroy_array);
   if (!array_capsule) {
     array->release(array);
     delete array;
   }
   PyObject* schema_capsule = PyCapsule_New(schema, "arrow_schema", destroy_schema);
-  if (!schema_capsule) delete schema;
+  if (!schema_capsule) {
+    schema->release(schema);
+    delete schema;
+  }
   PyObject* pair = array_capsule && schema_capsule ? PyTuple_Pack(2, schema_capsule, array_capsule) : nullptr;
   Py_XDECREF(array_capsule);
   Py_XDECREF(schema_capsule);

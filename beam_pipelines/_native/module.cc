@@ -16,7 +16,9 @@
 #include "crc32c.h"
 #include "csv.h"
 #include "example.h"
+#include "example_parser.h"
 #include "export.h"
+#include "export_lists.h"
 #include "hash.h"
 #include "quotes.h"
 #include "take.h"
@@ -349,6 +351,37 @@ PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
 }
 
+// Returns a pair of capsules, or None. `kinds` has a byte for each name: 'Z', 'f' or 'l', the type of its values.
+PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
+  PyObject *records_pair, *name_list;
+  const char* kinds;
+  Py_ssize_t num_kinds;
+  int framed;
+  if (!PyArg_ParseTuple(arguments, "O!O!y#p", &PyTuple_Type, &records_pair, &PyList_Type, &name_list, &kinds, &num_kinds, &framed)) return nullptr;
+  Imported records;
+  std::vector<std::string> names;
+  if (!import_pair(records_pair, &records) || !read_names(name_list, &names)) return nullptr;
+  PyObject* pair = nullptr;
+  std::vector<WantedFeature> features;
+  std::optional<ExampleColumns> columns;
+  const bool done = run([&] {
+    if (names.size() != static_cast<size_t>(num_kinds)) throw InvalidData("found another number of kinds than of names, expected one for each");
+    for (size_t place = 0; place < names.size(); ++place) {
+      const ValueKind kind = kinds[place] == 'Z' ? ValueKind::kBytes : kinds[place] == 'f' ? ValueKind::kFloat : ValueKind::kInt64;
+      features.push_back({names[place], kind});
+    }
+    columns = parse_examples(read_column(*records.schema, *records.array, "records", 0, records.array->length), framed, features);
+  });
+  if (!done) return nullptr;
+  if (!columns) Py_RETURN_NONE;
+  try {
+    pair = export_lists(records.array->length, features, std::move(*columns));
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return pair;
+}
+
 PyMethodDef methods[] = {
     {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines._native."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines._native."},
@@ -357,6 +390,7 @@ PyMethodDef methods[] = {
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines._native."},
+    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, names, kinds, framed) -> a batch, or None: see beam_pipelines._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

@@ -1,4 +1,4 @@
-// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, and with text; to be built with AddressSanitizer and UBSan.
+// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, with text, and with messages; to be built with AddressSanitizer and UBSan.
 //
 // Every buffer is a piece of memory of exactly its size, so that one byte read beyond is seen. Arrow's own check, which Python runs before the
 // kernels, holds buffers against the first and the last offset: so these two are kept sound here, and everything else may be anything.
@@ -14,6 +14,7 @@
 
 #include "../../beam_pipelines/_native/csv.h"
 #include "../../beam_pipelines/_native/example.h"
+#include "../../beam_pipelines/_native/example_parser.h"
 #include "../../beam_pipelines/_native/hash.h"
 #include "../../beam_pipelines/_native/quotes.h"
 #include "../../beam_pipelines/_native/take.h"
@@ -224,8 +225,98 @@ void parse_csv(Decisions& decisions) {
   }
 }
 
+// Whether something is done that is to be rare, once in so many times: zeros, which many decisions are, do not say so.
+bool rarely(uint64_t times, Decisions& decisions) { return decisions.next(times) == times - 1; }
+
+// Returns a length-delimited field, of less than 16 KiB; its length is now and then padded, or another one.
+std::string field(char tag, const std::string& content, Decisions& decisions) {
+  const size_t size = rarely(60, decisions) ? decisions.next(300) : content.size();
+  const bool is_long = size > 127 || rarely(20, decisions);
+  std::string made = {tag, static_cast<char>(is_long ? (size & 127) | 128 : size)};
+  if (is_long) made += static_cast<char>(size >> 7 & 127);
+  return made + content;
+}
+
+// Makes a Feature of a kind, 0 to 2 as native::ValueKind, or of another one.
+std::string make_feature(size_t kind, Decisions& decisions) {
+  static const char kTags[] = {0x0A, 0x12, 0x1A, 0x22};
+  static const char kUnpackedTags[] = {0x0A, 0x0D, 0x08, 0x08};
+  std::string list;
+  const size_t parts = rarely(8, decisions) ? decisions.next(4) : 1;
+  for (size_t part = 0; part < parts; ++part) {
+    std::string values;
+    const size_t count = decisions.next(4) ? 1 : decisions.next(30);
+    for (size_t value = 0; value < count; ++value) {
+      if (kind == 2) values.append(rarely(20, decisions) ? decisions.next(11) : decisions.next(2) * 2, static_cast<char>(128 + decisions.next(128)));
+      values.append(kind == 1 ? 4 : 1, static_cast<char>(decisions.next(rarely(30, decisions) ? 256 : 2)));
+    }
+    list += decisions.next(4) || kind == 0 ? field(0x0A, values, decisions) : kUnpackedTags[kind] + values.substr(0, kind == 1 ? 4 : values.size());
+  }
+  return !rarely(10, decisions) ? field(kTags[rarely(30, decisions) ? decisions.next(4) : kind], list, decisions) : "";
+}
+
+// Parses records, in memory of exactly their size, of features that are mostly those wanted; what is not declined has buffers that hold together.
+void parse_examples(Decisions& decisions) {
+  const std::vector<native::WantedFeature> wanted = {{"b", native::ValueKind::kBytes}, {"a longer name", native::ValueKind::kFloat}, {"i", native::ValueKind::kInt64}};
+  const bool framed = decisions.next(2);
+  const size_t rows = decisions.next(6);
+  std::string bytes;
+  std::vector<int64_t> offsets = {0};
+  for (size_t row = 0; row < rows; ++row) {
+    std::string features;
+    const size_t rotation = rarely(8, decisions) ? decisions.next(4) : 0;
+    for (size_t place = 0; place < 4; ++place) {
+      const size_t number = (place + rotation) % 4;
+      if (!decisions.next(4)) continue;
+      const std::string name = number < wanted.size() ? wanted[number].name : std::string(decisions.next(12), static_cast<char>(decisions.next(rarely(9, decisions) ? 256 : 128)));
+      const std::string feature = make_feature(number < wanted.size() ? static_cast<size_t>(wanted[number].kind) : decisions.next(3), decisions);
+      features += field(0x0A, field(0x0A, name, decisions) + field(0x12, feature, decisions), decisions);
+    }
+    std::string record = rarely(9, decisions) ? "" : field(0x0A, features, decisions);
+    if (rarely(20, decisions) && !record.empty()) record[decisions.next(record.size())] = static_cast<char>(decisions.next(256));
+    if (framed) record = std::string(native::kHeaderBytes, 0) + record + std::string(native::kFooterBytes - rarely(99, decisions), 0);
+    bytes += record;
+    offsets.push_back(static_cast<int64_t>(bytes.size()));
+  }
+  if (rarely(40, decisions)) offsets[decisions.next(offsets.size())] = static_cast<int64_t>(decisions.next(400)) - 100;
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), data.get());
+  Column records{};
+  records.kind = native::Kind::kLargeBytes;
+  records.fixed = reinterpret_cast<const uint8_t*>(offsets.data());
+  records.data = data.get();
+  records.length = static_cast<int64_t>(rows);
+  records.limits = {0, static_cast<int64_t>(bytes.size())};
+  std::optional<native::ExampleColumns> made;
+  try {
+    made = native::parse_examples(records, framed, wanted);
+  } catch (const native::InvalidData&) {
+  }
+  if (!made) return;
+  for (size_t place = 0; place < wanted.size(); ++place) {
+    const native::ListColumn& column = made->columns[place];
+    const int64_t* const ends = reinterpret_cast<const int64_t*>(column.offsets.data);
+    int64_t nulls = 0;
+    check(ends[0] == 0 && ends[rows] == column.num_values, "lists hold all values");
+    for (size_t row = 0; row < rows; ++row) {
+      const bool is_null = column.validity.data && !(column.validity.data[row / 8] >> row % 8 & 1);
+      check(ends[row] <= ends[row + 1] && (!is_null || ends[row] == ends[row + 1]), "lists follow each other, and null ones are empty");
+      nulls += is_null;
+    }
+    check(nulls == column.null_count, "missing features are counted");
+    const size_t width = wanted[place].kind == native::ValueKind::kFloat ? 4 : 8;
+    check(column.values.size >= width * static_cast<size_t>(column.num_values), "values lie in their buffer");
+    if (wanted[place].kind != native::ValueKind::kBytes) continue;
+    const int64_t* const texts = reinterpret_cast<const int64_t*>(column.values.data);
+    for (int64_t value = 0; value < column.num_values; ++value) check(texts[value] <= texts[value + 1], "texts follow each other");
+    check(texts[0] == 0 && column.texts.size >= static_cast<size_t>(texts[column.num_values]), "texts lie in their buffer");
+  }
+}
+
 void run(Decisions decisions) {
-  if (decisions.next(2)) return parse_csv(decisions);
+  const uint64_t kernel = decisions.next(4);
+  if (kernel == 0) return parse_examples(decisions);
+  if (kernel == 1) return parse_csv(decisions);
   const int64_t rows = static_cast<int64_t>(decisions.next(12));
   const int64_t unused = static_cast<int64_t>(decisions.next(3));
   std::vector<int64_t> selected(decisions.next(8));

@@ -1,0 +1,309 @@
+// The format stands in example.cc.
+#include "example_parser.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+
+#include "csv_values.h"
+#include "tfrecord.h"
+#include "wire.h"
+
+namespace native {
+namespace {
+
+constexpr uint8_t kField1 = 0x0A, kField2 = 0x12;                 // tags of length-delimited fields 1 and 2
+constexpr uint8_t kUnpackedInteger = 0x08, kUnpackedFloat = 0x0D;  // tags of values that stand one by one
+constexpr uint8_t kTagOfKind[] = {0x0A, 0x12, 0x1A};               // Feature's fields 1, 2 and 3, by ValueKind
+
+// ---- Values. A sink takes them, or only lets them be checked. ----
+
+// Takes values that nobody wants.
+struct Nothing {
+  static constexpr size_t kIntegerStep = 0;  // each is written over the one before
+  uint8_t scratch[sizeof(uint64_t)];
+
+  void reserve(size_t, size_t = 0) {}
+  uint8_t* integers() { return scratch; }
+  void end_integers(const uint8_t*) {}
+  void add_floats(const uint8_t*, size_t) {}
+  void add_text(const uint8_t*, size_t, size_t) {}
+};
+
+// How many numbers are packed: as many as there are bytes that end one.
+size_t count_varints(const Message& packed) {
+  size_t count = 0;
+  const uint8_t* at = packed.at;
+  for (; packed.end - at >= 8; at += 8) count += static_cast<size_t>(__builtin_popcountll(~load<uint64_t>(at) & kTopBits));
+  for (; at < packed.end; ++at) count += *at < 0x80;
+  return count;
+}
+
+template <typename Sink>
+bool take_packed_integers(Message packed, Sink& sink) {
+  constexpr size_t kFew = 16;  // so many bytes are not worth counting
+  sink.reserve(packed.size() <= kFew ? packed.size() : count_varints(packed));
+  uint8_t* out = sink.integers();
+  while (!packed.is_empty()) {
+    if (packed.size() >= 8) {
+      const uint64_t word = load<uint64_t>(packed.at);
+      if (!(word & kTopBits)) {  // eight small numbers
+        for (int shift = 0; shift < 64; shift += 8, out += Sink::kIntegerStep) store(out, word >> shift & 0xFF);
+        packed.at += 8;
+        continue;
+      }
+    }
+    uint64_t value;
+    if (!take_varint(&packed, &value)) return false;
+    store(out, value);
+    out += Sink::kIntegerStep;
+  }
+  sink.end_integers(out);
+  return true;
+}
+
+template <typename Sink>
+bool take_integers(Message list, Sink& sink) {
+  while (!list.is_empty()) {
+    if (*list.at == kField1) {
+      Message packed;
+      if (!take_field(&list, kField1, &packed) || !take_packed_integers(packed, sink)) return false;
+    } else if (*list.at == kUnpackedInteger) {
+      uint64_t value;
+      ++list.at;
+      if (!take_varint(&list, &value)) return false;
+      sink.reserve(1);
+      store(sink.integers(), value);
+      sink.end_integers(sink.integers() + Sink::kIntegerStep);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename Sink>
+bool take_floats(Message list, Sink& sink) {
+  while (!list.is_empty()) {
+    Message packed;
+    if (*list.at == kField1) {
+      if (!take_field(&list, kField1, &packed) || packed.size() % sizeof(float)) return false;
+    } else if (*list.at == kUnpackedFloat && list.size() > sizeof(float)) {
+      packed = {list.at + 1, list.at + 1 + sizeof(float), list.readable};
+      list.at = packed.end;
+    } else {
+      return false;
+    }
+    sink.reserve(packed.size() / sizeof(float));
+    sink.add_floats(packed.at, packed.size() / sizeof(float));
+  }
+  return true;
+}
+
+template <typename Sink>
+bool take_texts(Message list, Sink& sink) {
+  while (!list.is_empty()) {
+    Message text;
+    if (!take_field(&list, kField1, &text)) return false;
+    sink.reserve(1, text.size());
+    sink.add_text(text.at, text.size(), static_cast<size_t>(text.readable - text.at));
+  }
+  return true;
+}
+
+template <typename Sink>
+bool take_values(ValueKind kind, Message list, Sink& sink) {
+  switch (kind) {
+    case ValueKind::kInt64:
+      return take_integers(list, sink);
+    case ValueKind::kFloat:
+      return take_floats(list, sink);
+    default:
+      return take_texts(list, sink);
+  }
+}
+
+// Whether a Feature that nobody wants is sound: protobuf refuses the record of one that is not.
+bool is_sound(Message feature) {
+  if (feature.is_empty()) return true;
+  const uint8_t* const tag = std::find(std::begin(kTagOfKind), std::end(kTagOfKind), *feature.at);
+  Message list;
+  Nothing nothing;
+  if (tag == std::end(kTagOfKind) || !take_last_field(&feature, *tag, &list)) return false;
+  return take_values(static_cast<ValueKind>(tag - kTagOfKind), list, nothing);
+}
+
+bool add_feature(Message feature, int64_t row, ListBuilder* column) {
+  if (!column->begin(row)) return false;
+  if (feature.is_empty()) {
+    column->end_null();
+    return true;
+  }
+  Message list;
+  if (!take_last_field(&feature, kTagOfKind[static_cast<size_t>(column->kind())], &list)) return false;
+  if (!take_values(column->kind(), list, *column)) return false;
+  column->end();
+  return true;
+}
+
+// ---- Keys. ----
+
+// The keys that entries of a map have, and which one mostly follows which: one writer's records have them in one order, if not all of them. So an
+// entry's key is found by a comparison or two, and only elsewhere by its hash.
+class Keys {
+ public:
+  static constexpr uint32_t kStart = 0;             // what stands before the first key of a record
+  static constexpr uint32_t kNotKept = UINT32_MAX;  // a sound key that has no number
+
+  // Begins with the names of wanted features, which are expected in the order of the names: as protobuf's deterministic mode writes them.
+  // Key i + 1 is that of name i.
+  explicit Keys(const std::vector<WantedFeature>& features) : keys_(1) {
+    std::vector<uint32_t> order;
+    for (const WantedFeature& feature : features) order.push_back(add(feature.name));
+    std::sort(order.begin(), order.end(), [&](uint32_t one, uint32_t other) { return features[one - 1].name < features[other - 1].name; });
+    uint32_t before = kStart;
+    for (const uint32_t key : order) {
+      keys_[before].next = key;
+      before = key;
+    }
+  }
+
+  bool are_different() const { return by_name_.size() + 1 == keys_.size(); }
+
+  // Takes `0A ‹key› key 12` from an entry, and sets the number of the key. `before` is that of the entry before.
+  bool take(Message* entry, uint32_t before, uint32_t* found) {
+    uint32_t key = before;
+    for (int step = 0; step < kSteps; ++step) {
+      key = keys_[key].next;
+      if (key == kStart) break;
+      if (!keys_[key].stands_at(*entry)) continue;
+      entry->at += keys_[key].prefix.size();
+      *found = key;
+      return true;
+    }
+    return look_up(entry, before, found);
+  }
+
+ private:
+  static constexpr int kSteps = 8;                               // how many keys may be missing before it costs a hash
+  static constexpr size_t kMostKept = 4096, kLongestKept = 256;  // of keys that nobody asked for, and their bytes
+
+  struct Key {
+    std::string prefix;  // 0A ‹key› key 12
+    uint64_t word = 0;   // its first bytes
+    uint64_t mask = 0;   // and how many there are
+    uint32_t next = kStart;
+
+    bool stands_at(const Message& entry) const {
+      if (entry.size() < prefix.size()) return false;
+      if (entry.readable - entry.at < 8) return !std::memcmp(entry.at, prefix.data(), prefix.size());
+      if ((load<uint64_t>(entry.at) & mask) != word) return false;
+      return prefix.size() <= 8 || !std::memcmp(entry.at + 8, prefix.data() + 8, prefix.size() - 8);
+    }
+  };
+
+  uint32_t add(const std::string& name) {
+    Key key;
+    uint8_t length[16];
+    key.prefix = static_cast<char>(kField1);
+    key.prefix.append(length, put_varint(length, name.size()));
+    key.prefix += name + static_cast<char>(kField2);
+    const size_t size = std::min<size_t>(key.prefix.size(), sizeof key.word);
+    std::memcpy(&key.word, key.prefix.data(), size);
+    std::memset(&key.mask, 0xFF, size);
+    const uint32_t number = static_cast<uint32_t>(keys_.size());
+    keys_.push_back(std::move(key));
+    by_name_.emplace(name, number);
+    return number;
+  }
+
+  // Finds a key that is not one of those expected, and expects it there from now on.
+  __attribute__((noinline)) bool look_up(Message* entry, uint32_t before, uint32_t* found) {
+    Message key;
+    if (!take_field(entry, kField1, &key) || entry->is_empty() || *entry->at++ != kField2) return false;
+    const std::string name(reinterpret_cast<const char*>(key.at), key.size());
+    const auto known = by_name_.find(name);
+    if (known != by_name_.end()) {
+      *found = known->second;
+      keys_[before].next = known->second;
+      return true;
+    }
+    if (!is_utf8(key.at, key.size())) return false;
+    *found = kNotKept;
+    if (keys_.size() >= kMostKept || key.size() > kLongestKept) return true;
+    *found = add(name);
+    keys_[*found].next = keys_[before].next;
+    keys_[before].next = *found;
+    return true;
+  }
+
+  std::vector<Key> keys_;
+  std::unordered_map<std::string, uint32_t> by_name_;
+};
+
+// ---- Records. ----
+
+class Parser {
+ public:
+  Parser(const std::vector<WantedFeature>& features, int64_t num_rows) : keys_(features) {
+    for (const WantedFeature& feature : features) columns_.push_back(std::make_unique<ListBuilder>(feature.kind, num_rows));
+  }
+
+  bool are_different() const { return keys_.are_different(); }
+
+  bool add(Message record, int64_t row) {
+    Message features;
+    if (record.is_empty()) return true;
+    if (!take_last_field(&record, kField1, &features)) return false;
+    uint32_t before = Keys::kStart;
+    while (!features.is_empty()) {
+      Message entry, feature;
+      uint32_t key;
+      if (!take_field(&features, kField1, &entry) || !keys_.take(&entry, before, &key)) return false;
+      if (!take_bytes(&entry, &feature) || !entry.is_empty()) return false;
+      const bool is_wanted = key <= columns_.size();
+      if (!(is_wanted ? add_feature(feature, row, columns_[key - 1].get()) : is_sound(feature))) return false;
+      if (key != Keys::kNotKept) before = key;
+    }
+    return true;
+  }
+
+  ExampleColumns finish() {
+    ExampleColumns made;
+    made.columns.resize(columns_.size());
+    for (size_t place = 0; place < columns_.size(); ++place) made.columns[place] = columns_[place]->finish();
+    return made;
+  }
+
+ private:
+  Keys keys_;
+  std::vector<std::unique_ptr<ListBuilder>> columns_;
+};
+
+}  // namespace
+
+ExampleColumns::~ExampleColumns() {
+  for (const ListColumn& column : columns) {
+    for (const Memory& memory : {column.validity, column.offsets, column.values, column.texts}) give_back(memory);
+  }
+}
+
+std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const std::vector<WantedFeature>& features) {
+  if (records.kind != Kind::kBytes && records.kind != Kind::kLargeBytes) throw UnknownType("records");
+  Parser parser(features, records.length);
+  if (!parser.are_different()) return std::nullopt;
+  const size_t before = framed ? kHeaderBytes : 0, behind = framed ? kFooterBytes : 0;
+  const uint8_t* const readable = records.data + records.limits.end;
+  for (int64_t row = 0; row < records.length; ++row) {
+    if (!records.is_valid(row)) throw InvalidData("records: found a null at place " + std::to_string(row) + ", expected a record");
+    const Range range = records.bytes_range(row);
+    if (static_cast<size_t>(range.end - range.begin) < before + behind) {
+      throw InvalidData("records: found " + std::to_string(range.end - range.begin) + " bytes at place " + std::to_string(row) + ", expected a frame");
+    }
+    if (!parser.add({records.data + range.begin + before, records.data + range.end - behind, readable}, row)) return std::nullopt;
+  }
+  return parser.finish();
+}
+
+}  // namespace native

@@ -1,0 +1,44 @@
+// Serialized tf.Examples into columns: a fast path that declines. What it returns is what tfx-bsl's ExamplesToRecordBatchDecoder would; where it is not
+// certain of that it returns nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "column.h"
+#include "list_builder.h"
+
+namespace native {
+
+// A feature to read.
+struct WantedFeature {
+  std::string name;  // UTF-8
+  ValueKind kind;
+};
+
+// One column for each feature that was asked for.
+struct ExampleColumns {
+  std::vector<ListColumn> columns;
+
+  ExampleColumns() = default;
+  ExampleColumns(ExampleColumns&& other) : columns(std::move(other.columns)) {}
+  ExampleColumns& operator=(ExampleColumns&& other) {
+    columns.swap(other.columns);
+    return *this;
+  }
+  ~ExampleColumns();
+};
+
+// Reads records, each a text; where they are `framed`, a text is a record's whole TFRecord frame, whose checksums were checked before.
+//
+// A feature that is not there, or has no kind, is null. Other features are only checked.
+//
+// Declined are: a record of which any message is not laid out as every writer that is known does it (a field once, a map's key before its value, no fields
+// that tf.Example does not have), or is damaged; a feature twice in a record; values of another kind than the one asked for; two features of one name.
+// Throws UnknownType, and InvalidData for a null and for offsets that contradict themselves.
+std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const std::vector<WantedFeature>& features);
+
+}  // namespace native

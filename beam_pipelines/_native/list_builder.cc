@@ -1,0 +1,69 @@
+#include "list_builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace native {
+namespace {
+
+// What is made room for before it is certain to be needed.
+constexpr size_t kMostExpected = size_t{16} << 20;
+
+size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
+
+}  // namespace
+
+ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows)
+    : kind_(kind),
+      num_rows_(num_rows),
+      offsets_(static_cast<size_t>(num_rows + 1) * sizeof(int64_t)),
+      validity_(bytes_of_bits(num_rows)),
+      values_(std::min(static_cast<size_t>(num_rows + 1) * width(), kMostExpected)),
+      texts_(0),
+      values_at_(values_.data()),
+      texts_at_(texts_.data()) {
+  store<int64_t>(offsets_.data(), 0);
+  if (kind_ != ValueKind::kBytes) return;
+  store<int64_t>(values_at_, 0);  // where the first text begins
+  values_at_ += sizeof(int64_t);
+}
+
+void ListBuilder::add_nulls(int64_t row) {
+  if (!null_count_) std::memset(validity_.data(), 0xFF, bytes_of_bits(num_rows_));
+  null_count_ += row - row_;
+  while (row_ < row) {
+    validity_.data()[row_ / 8] &= static_cast<uint8_t>(~(1u << row_ % 8));
+    end();
+  }
+}
+
+// Returns how many bytes the rows to come will need if they are like those before.
+size_t ListBuilder::expected(size_t used) const {
+  const double a_row = static_cast<double>(used) / static_cast<double>(row_ + 1);
+  const double rest = 1.05 * a_row * static_cast<double>(num_rows_ - row_);
+  return std::min(static_cast<size_t>(std::max(rest, 0.0)), kMostExpected);
+}
+
+void ListBuilder::grow_values(size_t values) {
+  const size_t used = static_cast<size_t>(values_at_ - values_.data());
+  values_at_ = values_.room(values_at_, values * width() + expected(used + values * width()));
+}
+
+void ListBuilder::grow_texts(size_t bytes) {
+  const size_t used = static_cast<size_t>(texts_at_ - texts_.data());
+  texts_at_ = texts_.room(texts_at_, bytes + expected(used + bytes));
+}
+
+ListColumn ListBuilder::finish() {
+  if (row_ < num_rows_) add_nulls(num_rows_);
+  ListColumn column;
+  column.null_count = null_count_;
+  column.num_values = count_;
+  column.offsets = offsets_.release(static_cast<size_t>(num_rows_ + 1) * sizeof(int64_t));
+  column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
+  if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows_));
+  if (kind_ == ValueKind::kBytes) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));
+  return column;
+}
+
+}  // namespace native

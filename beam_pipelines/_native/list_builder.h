@@ -1,0 +1,102 @@
+// A column of lists as it grows, row after row, each with any number of values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bytes.h"
+#include "memory.h"
+
+namespace native {
+
+// What the values of a list are.
+enum class ValueKind : uint8_t { kBytes, kFloat, kInt64 };
+
+// The buffers of an Arrow array of large lists, and of its values; to be given back.
+struct ListColumn {
+  int64_t null_count = 0, num_values = 0;
+  Memory validity = {};  // none without nulls
+  Memory offsets = {};   // int64
+  Memory values = {};    // int64, float, or offsets (int64) of texts
+  Memory texts = {};
+};
+
+class ListBuilder {
+ public:
+  ListBuilder(ValueKind kind, int64_t num_rows);
+
+  ValueKind kind() const { return kind_; }
+
+  // Begins the list of a row; the rows before it that have none are null. Returns whether it has none yet.
+  bool begin(int64_t row) {
+    if (row != row_) {
+      if (row < row_) return false;
+      add_nulls(row);
+    }
+    prefetch();
+    return true;
+  }
+
+  // Ends the list that was begun.
+  void end() {
+    store(offsets_.data() + static_cast<size_t>(++row_) * sizeof(int64_t), count_);
+  }
+
+  // Makes the row that was begun null.
+  void end_null() { add_nulls(row_ + 1); }
+
+  // Makes room for as many values, which has to be done before they are added, and for so many bytes of texts.
+  void reserve(size_t values, size_t text_bytes = 0) {
+    if (static_cast<size_t>(values_.end() - values_at_) < values * width()) grow_values(values);
+    if (static_cast<size_t>(texts_.end() - texts_at_) < text_bytes) grow_texts(text_bytes);
+  }
+
+  // Integers are written from here on, up to the end that is then said.
+  static constexpr size_t kIntegerStep = sizeof(int64_t);
+  uint8_t* integers() { return values_at_; }
+  void end_integers(uint8_t* end) {
+    count_ += (end - values_at_) / static_cast<std::ptrdiff_t>(kIntegerStep);
+    values_at_ = end;
+  }
+
+  void add_floats(const uint8_t* from, size_t count) {
+    if (count == 1) std::memcpy(values_at_, from, sizeof(float));
+    else std::memcpy(values_at_, from, count * sizeof(float));
+    values_at_ += count * sizeof(float);
+    count_ += static_cast<int64_t>(count);
+  }
+
+  // `readable` counts the bytes from `from` on that may be read.
+  void add_text(const uint8_t* from, size_t size, size_t readable) {
+    copy(texts_at_, from, size, readable);
+    texts_at_ += size;
+    store(values_at_, static_cast<int64_t>(texts_at_ - texts_.data()));
+    values_at_ += sizeof(int64_t);
+    ++count_;
+  }
+
+  // Hands the buffers over; rows that are missing at the end are null.
+  ListColumn finish();
+
+ private:
+  // Of so many columns no processor foresees where the next values will be written: asks for those places two lines of the cache ahead.
+  void prefetch() const {
+    constexpr size_t kAhead = 128;
+    __builtin_prefetch(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t) + kAhead, 1);
+    __builtin_prefetch(values_at_ + kAhead, 1);
+    __builtin_prefetch(texts_at_ + kAhead, 1);
+  }
+
+  size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
+  void add_nulls(int64_t row);
+  void grow_values(size_t values);
+  void grow_texts(size_t bytes);
+  size_t expected(size_t used) const;
+
+  ValueKind kind_;
+  int64_t num_rows_, row_ = 0, count_ = 0, null_count_ = 0;
+  Buffer offsets_, validity_, values_, texts_;
+  uint8_t *values_at_, *texts_at_;  // what is written next
+};
+
+}  // namespace native
