@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from beam_pipelines.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
+
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -52,7 +54,12 @@ class Fields(NamedTuple):
 
 
 def padded(records: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
-    """Returns the bytes of all records, one after the other, with ``PADDING``; and where each begins and ends."""
+    """Returns the bytes of all records, in order, with ``PADDING``; and where each begins and ends."""
+    if isinstance(records, RecordBlock):
+        first = records.starts[0]
+        framed = records.data[first : records.starts[-1]] + bytes(PADDING)
+        bounds = records.starts - first
+        return np.frombuffer(framed, np.uint8), bounds[:-1] + HEADER_BYTES, bounds[1:] - FOOTER_BYTES
     ends = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
     data = np.frombuffer(b"".join((*records, bytes(PADDING))), np.uint8)
     return data, np.concatenate([np.zeros(min(len(records), 1), np.int64), ends[:-1]]), ends

@@ -1,4 +1,4 @@
-"""Decodes records: tf.Examples by tfx-bsl, and tf.SequenceExamples, with their feature lists beside the other features, by ``sequence_wire``."""
+"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, and tf.SequenceExamples, with their feature lists beside the other features, by ``sequence_wire``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,48 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from beam_pipelines import _native
+from beam_pipelines.record_block import RecordBlock
 from beam_pipelines.schema_features import SEQUENCE, feature_lists_of, features_of
 from beam_pipelines.sequence_wire import Layout, decode_sequences, find_layout
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
-_TYPES = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32()}
+_TYPES = {schema_pb2.BYTES: pa.large_binary(), schema_pb2.FLOAT: pa.float32(), schema_pb2.INT: pa.int64()}
+
+
+class ExampleDecoder:
+    """Decodes serialized tf.Examples: by the C++ kernel where there is a schema and nothing is odd in the records, else by tfx-bsl."""
+
+    def __init__(self, schema: schema_pb2.Schema | None) -> None:
+        """Prepares to decode by a schema, or by what is found in the records."""
+        self._arguments = [] if schema is None else [schema.SerializeToString()]
+        self._decoder = ExamplesToRecordBatchDecoder(*self._arguments)
+        self._types = None if schema is None else _types_of(schema)
+
+    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
+        """Returns columns of large lists: null where a feature is missing or has no kind.
+
+        Raises:
+          ValueError: a record is damaged or not by the schema, in the words of tfx-bsl.
+        """
+        if self._types is not None and _native.KERNELS_AVAILABLE:
+            is_block = isinstance(records, RecordBlock)
+            array = records.frames() if isinstance(records, RecordBlock) else pa.array(records, pa.large_binary())
+            batch = _native.parse_examples(array, self._types, framed=is_block)
+            if batch is not None:
+                return batch
+        try:
+            return self._decoder.DecodeBatch(list(records))
+        except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
+            # A decoder that failed keeps what it had decoded and adds it to the next batch.
+            self._decoder = ExamplesToRecordBatchDecoder(*self._arguments)
+            raise ValueError(str(error)) from error
+
+
+def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
+    """Returns what the kernel is to read, or ``None``: of two features of one name tfx-bsl makes one column, and types that no example has it refuses."""
+    types = {feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES}
+    return types if len(types) == len(schema.feature) else None
 
 
 class RecordDecoder:
@@ -27,7 +64,7 @@ class RecordDecoder:
         self.is_sequence = is_sequence
         self._layout = None if schema is None else layout_of(schema)
         if not is_sequence:
-            self._decoder = ExamplesToRecordBatchDecoder(*([] if schema is None else [schema.SerializeToString()]))
+            self._decoder = ExampleDecoder(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Returns columns of lists, null where a feature is missing; of a feature list, lists of steps, which are lists or null.
@@ -37,10 +74,7 @@ class RecordDecoder:
         """
         if self.is_sequence:
             return sequence_batch(records, self._layout or find_layout(records))
-        try:
-            return self._decoder.DecodeBatch(list(records))
-        except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
-            raise ValueError(str(error)) from error
+        return self._decoder.decode(records)
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:

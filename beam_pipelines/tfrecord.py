@@ -27,11 +27,11 @@ from beam_pipelines.binary_arrays import by_length, byte_lengths, offsets_of
 from beam_pipelines.errors import DataError
 from beam_pipelines.limits import Limits, exceeded
 from beam_pipelines.recipe import Compression
+from beam_pipelines.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
 
 SUFFIX_FOR_COMPRESSION: dict[str, str] = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
 READ_BYTES = 4 << 20
 _SMALL_BYTES = 64 << 10
-HEADER_BYTES, FOOTER_BYTES = 12, 4
 _GZIP_BITS, _ZLIB_BITS = 31, 15
 
 
@@ -157,7 +157,7 @@ def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
 
 def read_record_blocks(
     file: BinaryIO, path: str, compression: str, limits: Limits | None = None
-) -> Iterator[list[bytes]]:
+) -> Iterator[RecordBlock]:
     """Yields a TFRecord file's records, some MiB at a time, each checked against both of its CRCs.
 
     Args:
@@ -183,12 +183,13 @@ def read_record_blocks(
         data = rest + chunk if rest else chunk
         starts = _record_starts(data, path, number, offset)
         if limits is not None:
-            _check_lengths([*starts, len(data)], limits, path, number, offset)
-        records = list(_slices(data, starts))
-        if records:
+            _check_lengths(np.append(starts, len(data)), limits, path, number, offset)
+        records = RecordBlock(data, starts)
+        if len(records):
             yield records
-        rest = data[starts[-1] :]
-        offset += starts[-1]
+        end = int(starts[-1])
+        rest = data[end:]
+        offset += end
         number += len(records)
     if rest:
         raise DataError(
@@ -197,7 +198,7 @@ def read_record_blocks(
         )
 
 
-def _check_lengths(edges: list[int], limits: Limits, path: str, number: int, offset: int) -> None:
+def _check_lengths(edges: npt.NDArray[np.int64], limits: Limits, path: str, number: int, offset: int) -> None:
     """Raises ``DataError`` if a record between two edges, or what is there of the last one, is longer than the limit."""
     most = HEADER_BYTES + limits.line_bytes + FOOTER_BYTES
     if edges[-1] <= most:
@@ -209,26 +210,25 @@ def _check_lengths(edges: list[int], limits: Limits, path: str, number: int, off
         raise DataError(f"{path}, record {number + first}, offset {offset + edges[first]}: {message}")
 
 
-def _record_starts(data: bytes, path: str, number: int, offset: int) -> list[int]:
+def _record_starts(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
     """Returns where each whole record begins, and where the first incomplete one does; all CRCs are checked."""
     if _native.KERNELS_AVAILABLE:
         try:
-            return list(_native.unframe(data).tolist())
+            return _native.unframe(data)
         except _native.DamagedRecordError as error:
             raise _damaged(path, number + error.number, offset + error.offset, error.part) from error
     starts, is_whole = _frame_starts(data)
-    bounds = np.array(starts, np.int64)
-    found = np.frombuffer(data, np.uint8)[(bounds[1:] - FOOTER_BYTES)[:, None] + np.arange(4)].copy().view("<u4")
-    actual = np.fromiter(map(google_crc32c.value, _slices(data, starts)), np.uint32, len(starts) - 1)
+    found = np.frombuffer(data, np.uint8)[(starts[1:] - FOOTER_BYTES)[:, None] + np.arange(4)].copy().view("<u4")
+    actual = np.fromiter(map(google_crc32c.value, RecordBlock(data, starts)), np.uint32, len(starts) - 1)
     if (wrong := np.flatnonzero(found[:, 0] != masked(actual))).size:
         first = int(wrong[0])
-        raise _damaged(path, number + first, offset + starts[first], "data")
+        raise _damaged(path, number + first, offset + int(starts[first]), "data")
     if not is_whole:
-        raise _damaged(path, number + len(starts) - 1, offset + starts[-1], "length")
+        raise _damaged(path, number + len(starts) - 1, offset + int(starts[-1]), "length")
     return starts
 
 
-def _frame_starts(data: bytes) -> tuple[list[int], bool]:
+def _frame_starts(data: bytes) -> tuple[npt.NDArray[np.int64], bool]:
     """Returns the same up to the first length whose CRC does not match, and whether there is none; checks no other CRCs."""
     starts, position, end = [0], 0, len(data)
     unpack, crc32c = struct.Struct("<QI").unpack_from, google_crc32c.value
@@ -240,19 +240,12 @@ def _frame_starts(data: bytes) -> tuple[list[int], bool]:
             value = crc32c(data[position : position + 8])
             expected = known[length] = ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
         if crc != expected:
-            return starts, False
+            return np.array(starts, np.int64), False
         position += HEADER_BYTES + length + FOOTER_BYTES
         if position > end:
             break
         starts.append(position)
-    return starts, True
-
-
-def _slices(data: bytes, starts: list[int]) -> Iterator[bytes]:
-    """Yields the data of each record. The loop over records runs in C (``map`` of C functions)."""
-    bounds = np.array(starts, np.int64)
-    heads, tails = bounds[:-1] + HEADER_BYTES, bounds[1:] - FOOTER_BYTES
-    return map(bytes.__getitem__, itertools.repeat(data), map(slice, heads.tolist(), tails.tolist()))
+    return np.array(starts, np.int64), True
 
 
 def _damaged(path: str, number: int, offset: int, part: str) -> DataError:

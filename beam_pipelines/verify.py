@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -130,7 +132,7 @@ def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: sc
     return rows
 
 
-def _check_block(decoder: RecordDecoder, block: list[bytes], schema: schema_pb2.Schema, where: str) -> None:
+def _check_block(decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str) -> None:
     try:
         batch = decoder.decode(block)
     except ValueError as error:
@@ -141,9 +143,8 @@ def _check_block(decoder: RecordDecoder, block: list[bytes], schema: schema_pb2.
             raise DataError(
                 f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record."
             )
-        lengths = pc.drop_null(pc.list_value_length(column)) if pa.types.is_large_list(column.type) else None
         size = _fixed_size(feature, pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type))
-        if lengths is not None and size is not None and pc.any(pc.not_equal(lengths, size)).as_py():
+        if size is not None and pa.types.is_large_list(column.type) and (_lengths(column) != size).any():
             raise DataError(f"{where}: feature '{feature.name}' has another number of values than its shape, {size}.")
     for feature in feature_lists_of(schema):
         steps = batch.column(batch.schema.get_field_index(feature.name)).flatten()
@@ -151,6 +152,12 @@ def _check_block(decoder: RecordDecoder, block: list[bytes], schema: schema_pb2.
             raise DataError(
                 f"{where}: feature list '{feature.name}' has steps without one value, expected one in every step."
             )
+
+
+def _lengths(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
+    """Returns how many values each list has that is there."""
+    lengths: npt.NDArray[np.int64] = np.diff(lists.offsets.to_numpy())
+    return lengths[lists.is_valid().to_numpy(zero_copy_only=False)] if lists.null_count else lengths
 
 
 def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | None:

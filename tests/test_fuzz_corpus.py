@@ -8,6 +8,7 @@ import pathlib
 import random
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -82,7 +83,7 @@ def test_readers_that_do_not_agree_are_found(monkeypatch: pytest.MonkeyPatch) ->
     target = target_of("tfrecord")
     data = target.seeds()[2]
     target.run(data)
-    monkeypatch.setattr(tfrecord, "_frame_starts", lambda _: ([0], True))
+    monkeypatch.setattr(tfrecord, "_frame_starts", lambda _: (np.zeros(1, np.int64), True))
     with pytest.raises(finding.Finding, match="Arrow"):
         target.run(data)
 

@@ -11,6 +11,7 @@ from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
+from beam_pipelines.record_block import RecordBlock
 from beam_pipelines.sources import bad_rows, payloads, record_files
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv_ranges import Dialect
@@ -53,8 +54,8 @@ class RawRecords:
         )
 
 
-def _read_block(block: list[bytes], plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:
-    records = pa.array(block, pa.binary())
+def _read_block(block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:
+    records = pa.array(list(block), pa.binary())
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
     for found in bad_rows.sift(lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)):

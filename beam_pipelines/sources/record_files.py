@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
 from beam_pipelines import files, tfrecord
@@ -10,11 +10,12 @@ from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
+from beam_pipelines.record_block import RecordBlock
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
 from beam_pipelines.sources.format import Rows, empty_batch, problem
 
 # Takes the records of a block, and the number of the first one in its file.
-BlockReader = Callable[[list[bytes], int], Iterator[Rows]]
+BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
 
 
 def check_compression(source: Source) -> list[Problem]:
@@ -24,7 +25,7 @@ def check_compression(source: Source) -> list[Problem]:
     return [problem(source, "compression", "TFRecord files are compressed with gzip or zlib.")]
 
 
-def first_block(source: Source, paths: tuple[FileInfo, ...]) -> list[bytes]:
+def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
     """Returns the first records that there are in files, empty if there are none."""
     for file in paths:
         with files.open_read(file.path) as opened:
@@ -49,11 +50,11 @@ def read_file(plan: SourcePlan, range_: Range, read_block: BlockReader) -> Itera
         yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
 
 
-def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[list[bytes]]:
+def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[RecordBlock]:
     compression = source.compression or tfrecord.compression_of(file.path)
     compressed, decompressed = CountedFile(opened), 0
     for block in tfrecord.read_record_blocks(cast("BinaryIO", compressed), file.path, compression, source.limits):
-        decompressed += sum(map(len, block)) + len(block) * (tfrecord.HEADER_BYTES + tfrecord.FOOTER_BYTES)
+        decompressed += block.framed_bytes
         if compression != "none" and exceeds_ratio(source.limits, compressed.count, decompressed):
             raise DataError(f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}")
         yield block

@@ -7,17 +7,17 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders import example_coder
 
 from beam_pipelines.columns import TENSOR, Shape
 from beam_pipelines.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
-from beam_pipelines.record_decoder import is_sequence_example, layout_of, sequence_batch
+from beam_pipelines.record_decoder import ExampleDecoder, is_sequence_example, layout_of, sequence_batch
 from beam_pipelines.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.sequence_wire import Layout, WireError
 from beam_pipelines.sources import bad_rows, record_files, shapes, tables
@@ -108,20 +108,17 @@ class _Decoder:
 
     def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
         kept = [feature for feature in schema.feature if feature.name in names]
-        self._schema = schema_pb2.Schema(feature=kept).SerializeToString()
-        self._decoder = example_coder.ExamplesToRecordBatchDecoder(self._schema)
+        self._decoder = ExampleDecoder(schema_pb2.Schema(feature=kept))
 
-    def decode(self, records: list[bytes]) -> pa.RecordBatch:
+    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Decodes serialized examples into large lists.
 
         Raises:
           ColumnError: one of them cannot be decoded; the column is empty if the whole record cannot.
         """
         try:
-            return self._decoder.DecodeBatch(records)
-        except RuntimeError as error:
-            # A decoder that failed keeps what it had decoded and adds it to the next batch.
-            self._decoder = example_coder.ExamplesToRecordBatchDecoder(self._schema)
+            return self._decoder.decode(records)
+        except ValueError as error:
             feature = re.search(r'feature "(.*?)"', str(error))
             raise tables.ColumnError(feature[1] if feature else "", str(error)) from error
 
@@ -133,7 +130,7 @@ class _SequenceDecoder:
         self._layout = layout_of(schema, names)
         self.lists = tuple(self._layout.lists)
 
-    def decode(self, records: list[bytes]) -> pa.RecordBatch:
+    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Decodes serialized sequences into large lists, feature lists into large lists of large lists.
 
         Raises:
@@ -152,7 +149,7 @@ def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
 
 
 def _read_block(
-    block: list[bytes],
+    block: Sequence[bytes],
     decoder: _Decoder | _SequenceDecoder,
     plan: SourcePlan,
     file: FileInfo,
@@ -179,7 +176,7 @@ def _read_block(
 
 
 def _decode(
-    block: list[bytes], decoder: _Decoder | _SequenceDecoder, plan: SourcePlan, start: int, end: int
+    block: Sequence[bytes], decoder: _Decoder | _SequenceDecoder, plan: SourcePlan, start: int, end: int
 ) -> pa.RecordBatch:
     decoded = decoder.decode(block[start:end])
     lists = decoder.lists if isinstance(decoder, _SequenceDecoder) else ()
@@ -250,9 +247,12 @@ def _feature_values(lists: pa.LargeListArray, type_: pa.DataType) -> pa.Array:
     """
     if pa.types.is_list(type_):
         return lists.cast(type_)
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    if pc.any(pc.greater(lengths, 1)).as_py():
-        raise pa.ArrowInvalid(f"{pc.max(lengths).as_py()} values, expected at most one")
-    before = pc.subtract(pc.cumulative_sum(lengths), lengths)
-    places = pc.if_else(pc.equal(lengths, 1), before, pa.scalar(None, before.type))
-    return pc.list_flatten(lists).take(places).cast(type_)
+    offsets = lists.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    most = lengths.max(initial=0)
+    if most > 1:
+        raise pa.ArrowInvalid(f"{most} values, expected at most one")
+    is_missing = lengths == 0
+    if not is_missing.any():
+        return lists.values.slice(offsets[0], len(lists)).cast(type_)
+    return lists.values.take(pa.array(offsets[:-1], mask=is_missing)).cast(type_)
