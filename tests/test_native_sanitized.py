@@ -50,7 +50,7 @@ pytestmark = [
 
 def sources(*, with_module: bool) -> list[str]:
     """Returns the kernels' sources, with or without what needs Python."""
-    of_python = {"module.cc", "export.cc", "export_lists.cc"}
+    of_python = {"module.cc", "import.cc", "export.cc", "export_lists.cc"}
     paths = sorted((ROOT / "beam_pipelines" / "_native").glob("*.cc"))
     return [str(path) for path in paths if with_module or path.name not in of_python]
 
