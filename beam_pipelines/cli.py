@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import logging
 import os
-import signal
 import sys
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beam_pipelines import __version__
+from beam_pipelines import __version__, stopping
 from beam_pipelines.commands.date import date_option, output_of_day
 from beam_pipelines.commands.gate import gate_options, gated
 from beam_pipelines.commands.input_root import input_root_option
@@ -38,22 +37,26 @@ from beam_pipelines.quick_beam import import_without_garbage
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan
 
-INTERRUPTED = 130
 BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, --direct_num_workers or --temp_location; see docs/cli.md."
 
 
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
-    # Being told to end is like Ctrl-C: temporary files are removed first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stopping.by_exception()
     claim_process()
     import_without_garbage()
     # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    status = run(sys.argv[1:])
-    with contextlib.suppress(OSError):  # nobody reads any more
-        sys.stdout.flush()
-        sys.stderr.flush()
+    status = None
+    try:
+        status = run(sys.argv[1:])
+        with contextlib.suppress(OSError):  # nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+    except KeyboardInterrupt:  # at the very beginning, or when all is done
+        if status is None:
+            status = _say_interrupted()
+    stopping.at_once(status)
     atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
     # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
     os._exit(status)
@@ -69,11 +72,16 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         is_interrupted = True
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
-        is_interrupted = was_interrupted() or _is_interruption(error)
+        is_interrupted = was_interrupted() or stopping.has_raised() or _is_interruption(error)
         if not is_interrupted:
             return _explain(error, is_verbose)
-    _complain("interrupted; nothing was committed.")
-    return INTERRUPTED
+    return _say_interrupted()
+
+
+def _say_interrupted() -> int:
+    with stopping.undisturbed():
+        _complain(stopping.MESSAGE)
+    return stopping.INTERRUPTED
 
 
 def _explain(error: Exception, is_verbose: bool) -> int:
@@ -133,7 +141,8 @@ def _set_up_logging(is_verbose: bool) -> None:
             handler.setFormatter(_Masked(logging.BASIC_FORMAT))
         return
     warnings.simplefilter("ignore")
-    logging.getLogger().setLevel(logging.CRITICAL)
+    # Beam calls it critical that a worker ends early, and brings its traceback.
+    logging.getLogger().setLevel(logging.CRITICAL + 1)
     # A thread of Beam's that watches a worker process fails when the process ends early; the run's own error tells why.
     threading.excepthook = lambda _: None
 

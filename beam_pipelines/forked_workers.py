@@ -40,6 +40,7 @@ connection.sendall(data)
 status = connection.recv(1)
 sys.exit(status[0] if status else 1)
 """
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 _LENGTH = struct.Struct("<I")
 # The address of a Unix socket has 108 bytes; a temporary folder's own name and the socket's take a good 30 of them.
 _LONGEST_FOLDER = 70
@@ -135,7 +136,7 @@ def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
         end()
         before[number](number, frame)
 
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _STOPPING}
     for number in before:
         signal.signal(number, handle)
     try:
@@ -151,13 +152,20 @@ def _start_server(address: str) -> tuple[int, int]:
     listener.bind(address)
     listener.listen()
     orphaned, alive = os.pipe()
+    # The fork would take a signal that comes before it has its own handlers for one to the command, and be a second one.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     server = os.fork()
     if server:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         listener.close()
         os.close(orphaned)
         return server, alive
-    os.close(alive)
     try:
+        os.close(alive)
+        # Ctrl-C reaches all processes; this one and its forks end with the first.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _serve(listener, orphaned)
         shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # which a process that was killed has left
     finally:
@@ -166,8 +174,6 @@ def _start_server(address: str) -> tuple[int, int]:
 
 def _serve(listener: socket.socket, orphaned: int) -> None:
     """Forks a worker for each connection, until the process at the other end of the pipe is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; this one ends with the first
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     workers: list[int] = []
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -193,7 +199,6 @@ def _work(connection: socket.socket) -> None:
     """Is the worker: takes the client's environment, works until Beam says that it is over, and tells the client."""
     status = 1
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         length = _take_output(connection)
         os.environ.update(json.loads(_receive(connection, length)))
         random.seed()

@@ -19,7 +19,7 @@ from typing import Literal
 
 import apache_beam as beam
 
-from beam_pipelines import files, run_lock, runners
+from beam_pipelines import files, run_lock, runners, stopping
 from beam_pipelines.commit import (
     DESCRIPTION,
     PARTS,
@@ -394,12 +394,12 @@ def _cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator
             if is_interrupted:
                 raise
             raise run_lock.other_run(output, temporary) from error
-        with contextlib.suppress(Exception):
+        with stopping.undisturbed(), contextlib.suppress(Exception):
             left = clear(temporary, keeps=resume or not is_interrupted)
         if left and isinstance(error, DataError):
             shards = "shard is" if left == 1 else "shards are"
             raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
         raise
     if waits:
-        with contextlib.suppress(Exception):
+        with stopping.undisturbed(), contextlib.suppress(Exception):
             files.delete(temporary)

@@ -296,15 +296,16 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_workers() -> Iterator[None]:
-    """Keeps workers that are threads of this process from printing the tracebacks of errors that reach the user anyway."""
+    """Keeps workers that are threads of this process from printing the tracebacks of errors that reach the user anyway.
+
+    For good if the body fails or is interrupted: threads of it go on for some moments, and fail when temporary files are gone.
+    """
     if _is_talkative():
         yield
         return
     sdk_worker.print = lambda *_, **__: None  # the name that the module's own calls find first
-    try:
-        yield
-    finally:
-        del sdk_worker.print
+    yield
+    del sdk_worker.print
 
 
 def _is_talkative() -> bool:

@@ -45,8 +45,12 @@ class BeamCommand(click.Command):
         ctx.meta[BEAM_OPTIONS] = beam_options
         rest = super().parse_args(ctx, own)
         import_beam(args)
+        import pyarrow as pa
+
         from beam_pipelines import files
 
+        # Arrow puts handlers of its own in the place of ours while it reads, and loses a signal that comes when it is about to end.
+        pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         return rest
 

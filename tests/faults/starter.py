@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import apache_beam.runners.worker.sdk_worker_main  # noqa: F401 - for the workers
 
-from beam_pipelines import cli, pipeline, recipe_file, runners, summary, verify  # noqa: F401 - so that no command needs to
+from beam_pipelines import cli, pipeline, recipe_file, runners, stopping, summary, verify  # noqa: F401 - so that no command needs to
 from tests.faults import injected
 
 _CAPSET, _CAPABILITY_VERSION, _DROP_FROM_BOUNDING_SET = 126, 0x20080522, 24
@@ -39,9 +39,12 @@ def _keep(request: dict[str, Any]) -> NoReturn:
     """Is the keeper of one command."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
+    begins, begun = os.pipe()
     command = os.fork()
     if command == 0:
-        _command(request)
+        _command(request, begun)
+    os.close(begun)
+    os.read(begins, 1)
     _note(f"{request['notes']}/pid", str(command))
     _, status, usage = os.wait4(command, 0)
     ended = {
@@ -59,8 +62,8 @@ def _note(path: str, text: str) -> None:
     os.rename(f"{path}.part", path)
 
 
-def _command(request: dict[str, Any]) -> NoReturn:
-    """Is the command: what the console script does, in its folder, with its faults."""
+def _command(request: dict[str, Any], begun: int) -> NoReturn:
+    """Is the command: what the console script does, in its folder, with its faults. Nobody knows of it before it closes ``begun``."""
     os.setsid()
     os.chdir(request["folder"])
     os.environ.update(request["environment"])
@@ -71,6 +74,8 @@ def _command(request: dict[str, Any]) -> NoReturn:
         _obey_permissions()
     injected.install(request["faults"])
     sys.argv = ["beam-pipelines", *request["arguments"]]
+    stopping.at_once()
+    os.close(begun)
     try:
         cli.main()
     finally:
