@@ -125,6 +125,10 @@ def _complain(*messages: str) -> None:
         click.echo(mask(f"error: {message}" if not message.startswith("See '") else message), err=True)
 
 
+def _warn(message: str) -> None:
+    click.echo(mask(f"warning: {message}"), err=True)
+
+
 class _Masked(logging.Formatter):
     """Writes no line of the log, and no traceback in it, with a secret."""
 
@@ -222,7 +226,7 @@ def convert(
     if dry_run or output is None:
         click.echo(plan.describe())
         return
-    from beam_pipelines import pipeline, runners
+    from beam_pipelines import pipeline, room, runners
     from beam_pipelines.summary import print_summary
 
     options = context.meta[BEAM_OPTIONS]
@@ -230,7 +234,8 @@ def convert(
         where = pipeline.submit(plan, output, overwrite, options, resume)
         click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
         return
-    manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
+    with room.watched(plan, output, options, None if quiet else _warn):
+        manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
     if left := pipeline.left_behind(output):
         click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     if not quiet:
@@ -315,12 +320,12 @@ def transform(
         )
     except RecipeProblems as error:
         raise explain(error.problems, Lines(dataset)) from error
-    from beam_pipelines import pipeline
+    from beam_pipelines import pipeline, room
     from beam_pipelines.summary import print_summary
 
-    manifest = pipeline.convert(
-        gated(plan, context), output, overwrite, context.meta[BEAM_OPTIONS], quiet, resume=resume
-    )
+    plan, options = gated(plan, context), context.meta[BEAM_OPTIONS]
+    with room.watched(plan, output, options, None if quiet else _warn):
+        manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
     if not quiet:
         print_summary(manifest, output)
 

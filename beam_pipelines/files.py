@@ -195,10 +195,15 @@ def _free_space(path: str, error: OSError) -> str:
     """Returns how much room there is on a disk that is called full: little, or none for a file of this size."""
     if error.errno != errno.ENOSPC or not is_local(path):
         return ""
-    folder = os.path.dirname(os.path.abspath(path))
+    return f", with {free_bytes(path):,} bytes free"
+
+
+def free_bytes(path: str) -> int:
+    """Returns how much room there is on the disk of a local path, whether or not that is there."""
+    folder = os.path.abspath(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    return f", with {shutil.disk_usage(folder).free:,} bytes free"
+    return shutil.disk_usage(folder).free
 
 
 @contextlib.contextmanager

@@ -65,14 +65,18 @@ class Preview:
     guessed: tuple[str, ...]
 
 
-def make_preview(plan: Plan) -> Preview:
-    """Converts the first range of up to eight files in memory.
+def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
+    """Converts the first range of some files in memory.
+
+    Args:
+      plan: of the conversion.
+      most_files: how many.
 
     Raises:
       DataError: they cannot be read or converted, or hold no rows.
     """
     firsts = [range_ for range_ in plan.base.ranges if range_.chunk == 0]
-    chosen = firsts[:: -(-len(firsts) // _FILES)]
+    chosen = firsts[:: -(-len(firsts) // most_files)]
     read_pieces = [piece for range_ in chosen for piece in _read(plan.base, range_)]
     rows = sum(piece.batch.num_rows for piece in read_pieces)
     if not rows:

@@ -70,6 +70,7 @@ class Scale:
       splits: by name.
       kept_bytes: temporary, of the columns.
       shuffle_bytes: of rows on their way to their shards.
+      exchanged_bytes: of rows on their way to others with the same key, for hash joins and groups.
       blocks: in which they travel.
       block_rows: rows of one.
       shard_bytes: of all shards.
@@ -91,6 +92,7 @@ class Scale:
     splits: Mapping[str, SplitScale]
     kept_bytes: float
     shuffle_bytes: float
+    exchanged_bytes: float
     blocks: float
     block_rows: float
     shard_bytes: float
@@ -107,6 +109,11 @@ class Scale:
     def shards(self) -> int:
         """Shards of all splits."""
         return sum(split.shards for split in self.splits.values())
+
+    @property
+    def temporary_bytes(self) -> float:
+        """Bytes of temporary files, without shards, when they are the most; on one machine, where kept pieces are removed as they are dealt."""
+        return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes)
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
@@ -149,6 +156,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         splits=splits,
         kept_bytes=written * preview.kept_bytes,
         shuffle_bytes=written * preview.packed_bytes + blocks * preview.block_bytes,
+        exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
         blocks=blocks,
         block_rows=block_rows,
         shard_bytes=written * preview.shard_bytes,
@@ -192,6 +200,12 @@ def _blocks(plan: Plan, splits: Mapping[str, SplitScale], pieces: float, written
         packs = split.rows / pieces / pack_rows(round(split.rows), places, pieces)
         blocks += pieces * min(packs, places) if plan.recipe.output.shuffle else max(pieces, float(places))
     return max(1.0, blocks), written / max(1.0, blocks)
+
+
+def _exchanged(plan: Plan, read_bytes: float) -> float:
+    """Returns the bytes of hash joins, which send rows to their partition and back, and of grouping; the files stay to the end."""
+    hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
+    return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (read_bytes if plan.groups else 0.0)
 
 
 def _cpu(plan: Plan, preview: Preview, rows: float, written: float, blocks: float) -> dict[str, float]:
