@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.columns import take_rows
@@ -23,6 +24,11 @@ from beam_pipelines.shuffle import permutation
 SAMPLE_BYTES = 4 * MIB
 # In source order neighbours resemble each other and compress better, so that runs of rows have to be sampled.
 _RUN_ROWS = 1000
+# Of rows in memory, sampled of one range, before less is of what follows in it: 16 times what is sampled of a source on disk. Or of texts that a dictionary makes of some
+# kilobytes there would be gigabytes.
+_RANGE_BYTES = 64 * MIB
+# In the counts of a sample of less: how many times as much it stands for.
+_STANDS_FOR = "stands_for"
 
 
 def sample_share(size_bytes: int) -> float:
@@ -55,7 +61,11 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
         return 0.0, 0.0
     batches = [piece.batch for piece in ordered]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    weights = np.repeat(
+        [piece.counts.get(_STANDS_FOR, 1) for piece in ordered], [piece.batch.num_rows for piece in ordered]
+    )
     if output.record is not None:
+        weights = weights[batch.column(output.record).is_valid().to_numpy(zero_copy_only=False)]
         batch = batch.select([output.record]).drop_null()  # with nulls there will be nothing to write
     if not batch.num_rows:
         return 0.0, 0.0
@@ -63,7 +73,11 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
     records = framed_records(batch, rows, output.record, lists)
     data = data_of(records)
     compressed = len(compress_part(output.compression, output.level, data).data)
-    return compressed / len(records), data.size / len(records)
+    if (weights == 1).all():
+        return compressed / len(records), data.size / len(records)
+    weights = weights if rows is None else weights[rows]
+    framed = float(np.average(pc.binary_length(records).to_numpy(), weights=weights))
+    return framed * compressed / data.size, framed
 
 
 @dataclasses.dataclass
@@ -85,6 +99,7 @@ class SampleRows(beam.PTransform):
 
 
 def _sample(piece: Piece, share: float, shuffle: bool) -> Iterator[Piece]:
-    batch = sample_piece(piece, share, shuffle)
+    most = _RANGE_BYTES / ((piece.part + 1) * max(1, piece.batch.nbytes))
+    batch = sample_piece(piece, min(share, most), shuffle)
     if batch.num_rows:
-        yield piece._replace(batch=batch)
+        yield piece._replace(batch=batch, counts={_STANDS_FOR: round(share / most)} if share > most else {})

@@ -20,6 +20,7 @@ from beam_pipelines.sources import inference, nested, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.parquet_dictionaries import decode, dictionary_columns, longest_row, row_bytes
 
 # Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its pieces.
 SAMPLE_ROWS = 1000
@@ -72,19 +73,70 @@ class Parquet:
             if range_.chunk == 0:
                 tables.check_file(plan, range_.file, parquet.schema_arrow)
             wanted = _top_columns(plan, parquet.schema_arrow)
-            row, batch_rows = 1, 0
+            coded = _Coded(file, parquet, wanted)
+            row = 1
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 if range_.start <= first_byte(group) < range_.end:
                     _check_ratio(plan.source, range_.file, group, number)
-                    batch_rows = batch_rows or _batch_rows(parquet, number, wanted)
-                    for batch in parquet.iter_batches(batch_rows, [number], wanted, use_threads=False):
+                    for batch in coded.batches(plan.source, range_.file, number):
                         yield from tables.rows_of(batch, plan, range_.file, row, reject)
                         row += batch.num_rows
                 else:
                     row += group.num_rows
             crc32c = tail_crc32c(file, range_.file.size_bytes) if range_.chunk == 0 else None
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+
+
+class _Coded:
+    """The columns of a file that are read, of one range, with an eye on how much they grow when they are decoded."""
+
+    def __init__(self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str]) -> None:
+        self._parquet, self._wanted, self._batch_rows = parquet, wanted, 0
+        paths = [path for path in dictionary_columns(parquet.metadata) if path.split(".")[0] in wanted]
+        self._names = {path.split(".")[0] for path in paths}
+        buffer = _buffer_bytes(parquet.metadata)
+        self._with_dictionaries = pq.ParquetFile(
+            file, metadata=parquet.metadata, buffer_size=buffer, pre_buffer=False, read_dictionary=paths
+        )
+        self._compressed = self._decoded = 0
+
+    def batches(self, source: Source, file: FileInfo, number: int) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a row group, as many at a time as make a piece.
+
+        Raises:
+          DataError: its dictionaries stand for more than the limit.
+        """
+        group = self._parquet.metadata.row_group(number)
+        self._compressed += sum(group.column(place).total_compressed_size for place in range(group.num_columns))
+        longest = longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
+        if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
+            coded = self._with_dictionaries.iter_batches(MAX_PIECE_ROWS, [number], self._wanted, use_threads=False)
+            self._check(source, file, number, self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded))
+        if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
+            self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
+        rows = self._batch_rows or SAMPLE_ROWS
+        if longest * min(group.num_rows, rows) <= _BUFFERED_BYTES:
+            for batch in self._parquet.iter_batches(rows, [number], self._wanted, use_threads=False):
+                self._grow(source, file, number, sum(batch.column(name).nbytes for name in self._names))
+                yield batch
+            return
+        for batch in self._with_dictionaries.iter_batches(rows, [number], self._wanted, use_threads=False):
+            self._grow(source, file, number, int(row_bytes(batch).sum()))
+            yield from decode(batch, self._parquet.schema_arrow, PIECE_BYTES)
+
+    def _first_row(self, number: int) -> pa.RecordBatch:
+        return next(self._with_dictionaries.iter_batches(1, [number], self._wanted, use_threads=False))
+
+    def _grow(self, source: Source, file: FileInfo, number: int, size_bytes: int) -> None:
+        self._decoded += size_bytes
+        self._check(source, file, number, self._decoded)
+
+    def _check(self, source: Source, file: FileInfo, number: int, decoded: int) -> None:
+        if exceeds_ratio(source.limits, self._compressed, decoded):
+            which = ", ".join(f"'{name}'" for name in sorted(self._names))
+            where = f"{file.path}, row group {number}, {'columns' if len(self._names) > 1 else 'column'} {which}"
+            raise DataError(f"{where}: {ratio_exceeded(source.limits, self._compressed, decoded)}")
 
 
 def no_compression(source: Source, name: str) -> list[Problem]:

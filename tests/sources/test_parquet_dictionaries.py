@@ -1,0 +1,134 @@
+"""Dictionaries of Parquet whose long values stand for many rows: refused before they are decoded, or decoded some rows at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines import read
+from beam_pipelines.errors import DataError
+from beam_pipelines.limits import Limits
+from beam_pipelines.pieces import Piece
+from beam_pipelines.recipe import MIB, Output, Source
+from beam_pipelines.sample import _sample, estimate_row_bytes
+from beam_pipelines.sources import parquet
+from beam_pipelines.sources.parquet_dictionaries import decode, dictionary_columns, longest_row, row_bytes
+
+LONG = "x" * MIB
+
+
+def write(path: Path, rows: int, texts: list[str], indices: np.ndarray, stored: bool = False, **more: Any) -> Path:
+    """Writes a table whose column ``text`` has few values; ``stored``: and says so in its schema."""
+    text = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(texts))
+    table = pa.table({"id": np.random.default_rng(1).integers(0, 1 << 60, rows), "text": text, **more})
+    with pq.ParquetWriter(path, table.schema, store_schema=stored) as writer:
+        writer.write_table(table, row_group_size=rows)
+    return path
+
+
+def size_of(value: Any) -> int:
+    """Bytes of all texts in a value."""
+    if isinstance(value, dict):
+        return sum(map(size_of, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(size_of, value))
+    return len(value) if isinstance(value, str) else 0
+
+
+def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
+    """Row by row, with nulls and slices, in lists, structs, maps and each other; and what is decoded in parts is what is read whole."""
+    columns = {
+        "flat": ["x" * 10, None, "y"],
+        "list": [["a" * 100, "b", None], None, ["c"]],
+        "struct": [{"k": "q"}, None, {"k": "rr"}],
+        "lists": [[["a" * 100, "b"]], [["c"], None], None],
+        "map": pa.array([[("k", "vvv")], None, []], pa.map_(pa.string(), pa.string())),
+        "fixed": pa.array([["a", "bb"], ["d", None], ["c", None]], pa.list_(pa.string(), 2)),
+        "null": pa.nulls(3, pa.string()),
+        "number": [1, 2, 3],
+    }
+    table = pa.concat_tables([pa.table(columns)] * 500).combine_chunks()
+    pq.write_table(table, tmp_path / "a.parquet")
+    plain = pq.ParquetFile(tmp_path / "a.parquet")
+    paths = dictionary_columns(plain.metadata)
+    assert len(paths) == 8  # keys and values of the map
+    with_dictionaries = pq.ParquetFile(tmp_path / "a.parquet", read_dictionary=paths)
+    for batch in with_dictionaries.iter_batches(700):
+        for some in (batch, batch.slice(5, 100), batch.slice(0, 0)):
+            rows = some.to_pylist()
+            assert row_bytes(some).tolist() == [sum(map(size_of, row.values())) for row in rows]
+            assert max(row_bytes(some), default=0) <= longest_row(some, plain.metadata.row_group(0))
+            parts = list(decode(some, plain.schema_arrow, 500))
+            assert [row for part in parts for row in part.to_pylist()] == rows
+            assert all(part.schema == plain.schema_arrow for part in parts)
+            assert all(sum(row_bytes(some).tolist()) <= 500 or part.num_rows < some.num_rows for part in parts)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) -> None:
+    """A file of some kilobytes whose one long text stands for 200 GB: an error with file, row group, column and the limit, in little memory."""
+    path = write(tmp_path / "a.parquet", 200_000, [LONG], np.zeros(200_000), stored=stored)
+    assert path.stat().st_size < 2 * MIB
+    code = (
+        "import resource, sys\nfrom beam_pipelines import read\nfrom beam_pipelines.recipe import Source\n"
+        "plan = read.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    read.read_table(plan, reject=False)\nexcept Exception as error:\n    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=100, check=True
+    )
+    message, grown = ended.stdout.splitlines()
+    assert message.startswith(f"{path}, row group 0, column 'text': found 209,715,200,000 bytes decompressed from ")
+    assert "'decompression_ratio'" in message
+    assert int(grown) * 1024 < 100 * MIB
+
+
+def test_small_row_groups_are_counted_together(tmp_path: Path) -> None:
+    """Each of them stays below what is free; all of them do not."""
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(60), pa.int32()), pa.array([LONG]))
+    with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("text", text.type)]), store_schema=False) as writer:
+        for _ in range(4):
+            writer.write_table(pa.table({"text": text}))
+    plan = read.plan_source(Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), "")
+    with pytest.raises(DataError, match=r"row group 1, column 'text': found .* bytes decompressed"):
+        read.read_table(plan, reject=False)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
+def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
+    """Texts of a MiB behind many short ones come in pieces of the usual size, and are what they are."""
+    indices = np.zeros(50_000)
+    indices[30_000:30_100] = 1
+    path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
+    plan = read.plan_source(Source("a", (str(path),)), "")
+    pieces = [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, {}, reject=False)]
+    assert max(piece.batch.nbytes for piece in pieces) < 18 * MIB
+    lengths = np.concatenate([piece.batch.column("text").to_pandas().str.len() for piece in pieces])
+    assert lengths.tolist() == np.where(indices, MIB, 5).tolist()
+
+
+def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no value is long, nothing but one row is read with its dictionary."""
+    path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
+    monkeypatch.setattr(parquet, "decode", pytest.fail)
+    monkeypatch.setattr(parquet, "row_bytes", pytest.fail)
+    (table, *_) = read.read_table(read.plan_source(Source("a", (str(path),)), ""), reject=False)
+    assert table.num_rows == 300_000
+
+
+def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path: Path) -> None:
+    """Of later pieces less is sampled, which counts for more: rows that become longer and longer are estimated within a tenth."""
+    pieces = [Piece(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {}) for part in range(100)]
+    samples = [sample for piece in pieces for sample in _sample(piece, 1.0, shuffle=True)]
+    assert sum(sample.batch.nbytes for sample in samples) < sum(piece.batch.nbytes for piece in pieces) / 3
+    _, framed = estimate_row_bytes(samples, Output())
+    _, exact = estimate_row_bytes([piece._replace(batch=piece.batch.slice(0, 200)) for piece in pieces], Output())
+    assert framed == pytest.approx(exact, rel=0.1)
