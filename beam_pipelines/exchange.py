@@ -23,11 +23,11 @@ class Parcel(NamedTuple):
 
     Attributes:
       order: orders the parcels of a partition, and is unique among them: ``(range_number, part, …)``.
-      payloads: partition -> bytes, or a buffer of Arrow's.
+      payloads: partition -> bytes, or several, also Arrow's buffers, that stand one behind the other.
     """
 
     order: tuple[int, ...]
-    payloads: Mapping[int, bytes | pa.Buffer]
+    payloads: Mapping[int, bytes | Sequence[bytes | pa.Buffer]]
 
 
 class Address(NamedTuple):
@@ -64,10 +64,16 @@ def store_parcel(folder: str, parcel: Parcel) -> dict[int, Address]:
     offset = 0
     with files.replace(path) as file:
         for partition, payload in parcel.payloads.items():
-            file.write(payload)
-            addresses[partition] = Address(path, offset, len(payload))
-            offset += len(payload)
+            start = offset
+            for part in _parts(payload):
+                file.write(part)
+                offset += len(part)
+            addresses[partition] = Address(path, start, offset - start)
     return addresses
+
+
+def _parts(payload: bytes | Sequence[bytes | pa.Buffer]) -> Sequence[bytes | pa.Buffer]:
+    return [payload] if isinstance(payload, bytes) else payload
 
 
 def payload_size(content: bytes | Address) -> int:
@@ -118,7 +124,9 @@ class Exchange(beam.PTransform):
 
 def _send(parcel: Parcel, folder: str | None) -> Iterator[tuple[int, tuple[tuple[int, ...], bytes | Address]]]:
     if folder is None:
-        contents: Mapping[int, bytes | Address] = {to: bytes(payload) for to, payload in parcel.payloads.items()}
+        contents: Mapping[int, bytes | Address] = {
+            to: b"".join(_parts(payload)) for to, payload in parcel.payloads.items()
+        }
     else:
         contents = store_parcel(folder, parcel)
     for partition, content in contents.items():

@@ -100,8 +100,8 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         columns=len(plan.base.schema),
         features=len(encoded[0].batch.schema),
         kept_bytes=sum(piece.batch.nbytes for piece in split) / written,
-        packed_bytes=sum(pack_blocks({0: piece.batch}, 1).size for piece in encoded) / sampled,
-        block_bytes=float(pack_blocks({0: encoded[0].batch.slice(0, 1)}, 1).size),
+        packed_bytes=sum(_packed_bytes(piece.batch) for piece in encoded) / sampled,
+        block_bytes=float(_packed_bytes(encoded[0].batch.slice(0, 1))),
         framed_bytes=framed_bytes,
         shard_bytes=shard_bytes,
         guessed=tuple(dict.fromkeys(guessed)),
@@ -183,3 +183,7 @@ def _fitted(encode: EncodePlan, pieces: Sequence[Piece]) -> EncodePlan:
         fitted = {**fitted, **finish_read(encode, number, learned)}
         encode = with_fitted(encode, fitted)
     return encode
+
+
+def _packed_bytes(batch: pa.RecordBatch) -> int:
+    return sum(map(len, pack_blocks({0: batch}, 1)))

@@ -137,34 +137,31 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
     return np.argsort(keys)
 
 
-def pack_blocks(rows: Mapping[int, pa.RecordBatch], partitions: int, compress: bool = False) -> pa.Buffer:
+def pack_blocks(rows: Mapping[int, pa.RecordBatch], partitions: int, compress: bool = False) -> list[bytes | pa.Buffer]:
     """Packs what a shard gets of a piece: a block for each of its partitions, and behind them where each of these ends.
 
     Args:
       rows: partition -> its rows; those that get none may be missing.
       partitions: of the shard.
       compress: whether blocks are compressed, each as a whole: of few rows they are mostly metadata.
+
+    Returns:
+      What is to stand one behind the other.
     """
+    blocks = [_pack(rows[partition], compress) if partition in rows else b"" for partition in range(partitions)]
+    return [*blocks, struct.pack(f"<{partitions}Q", *itertools.accumulate(map(len, blocks)))]
+
+
+def _pack(batch: pa.RecordBatch, compress: bool) -> bytes | pa.Buffer:
     sink = pa.BufferOutputStream()
-    ends = []
-    for partition in range(partitions):
-        if partition in rows:
-            _pack(rows[partition], sink, compress)
-        ends.append(sink.tell())
-    sink.write(struct.pack(f"<{partitions}Q", *ends))
-    return sink.getvalue()
-
-
-def _pack(batch: pa.RecordBatch, sink: pa.BufferOutputStream, compress: bool) -> None:
-    stream_sink = pa.BufferOutputStream() if compress else sink
-    if not compress:
-        sink.write(_LENGTH.pack(0))
-    with pa.ipc.new_stream(stream_sink, batch.schema) as stream:
+    sink.write(_LENGTH.pack(0))
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    if compress:
-        data = stream_sink.getvalue()
-        sink.write(_LENGTH.pack(data.size))
-        sink.write(pa.compress(data, _CODEC))
+    data = sink.getvalue()
+    if not compress:
+        return data
+    packed: bytes = pa.compress(data.slice(_LENGTH.size), _CODEC, asbytes=True)
+    return _LENGTH.pack(data.size - _LENGTH.size) + packed
 
 
 def index_bytes(partitions: int) -> int:

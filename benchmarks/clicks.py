@@ -103,8 +103,7 @@ class Clicks:
     def blocks(self) -> list[list[bytes]]:
         """For each shard the packed rows that pieces send to it: of each its only block."""
         payloads = [parcel.payloads for parcel in self.scatter()]
-        index = shuffle.index_bytes(1)
-        return [[bytes(sent[shard])[:-index] for sent in payloads if shard in sent] for shard in range(SHARDS)]
+        return [[bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)]
 
     @functools.cached_property
     def records(self) -> list[pa.Buffer]:

@@ -41,7 +41,7 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
         written: list[bytes] = []
         for partition in range(partitions):
             sent = sorted(parcel for parcel in parcels if shard in parcel.payloads)
-            blocks = [block_of(bytes(parcel.payloads[shard]), partition, partitions) for parcel in sent]
+            blocks = [block_of(b"".join(parcel.payloads[shard]), partition, partitions) for parcel in sent]
             batch = shuffle.unpack_blocks([block for block in blocks if block])
             records = np.array(batch["row"] if batch else [], object)
             order = shuffle.written_order(output, shard, partition, len(records))
@@ -75,7 +75,7 @@ def test_many_shards_get_few_blocks_of_each_piece(monkeypatch: pytest.MonkeyPatc
     batch = pa.RecordBatch.from_pydict({"row": [b""] * 640}, SCHEMA)
     parcels = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
     (payloads,) = (parcel.payloads.values() for parcel in parcels)
-    assert 16 <= sum(bool(block_of(bytes(payload), number, 2)) for payload in payloads for number in range(2)) <= 17
+    assert 16 <= sum(bool(block_of(b"".join(payload), number, 2)) for payload in payloads for number in range(2)) <= 17
 
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
@@ -124,7 +124,7 @@ PINNED = [5, 4, 0, 2, 6, 7, 3, 1]
 def test_blocks_round_trip_slices(compress: bool) -> None:
     """Packing a slice packs its own records only."""
     batch = pa.RecordBatch.from_pydict({"row": [os.urandom(100_000), b"a", b"b", os.urandom(100_000)]}, SCHEMA)
-    payload = bytes(shuffle.pack_blocks({0: batch.slice(1, 2), 2: batch.slice(2, 1)}, 4, compress))
+    payload = b"".join(shuffle.pack_blocks({0: batch.slice(1, 2), 2: batch.slice(2, 1)}, 4, compress))
     assert len(payload) < 2000
     blocks = [block_of(payload, partition, 4) for partition in range(4)]
     assert [bool(block) for block in blocks] == [True, False, True, False]
