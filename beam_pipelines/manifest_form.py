@@ -72,10 +72,10 @@ def _or_nothing(item: Check) -> Check:
     return check
 
 
-def _list_of(item: Check) -> Check:
+def _list_of(item: Check, least: int = 0) -> Check:
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, list):
-            raise _wrong(where, value, "a list")
+        if not isinstance(value, list) or len(value) < least:
+            raise _wrong(where, value, "a list with something in it" if least else "a list")
         for place, found in enumerate(value):
             item(found, f"{where}/{place}")
 
@@ -135,7 +135,7 @@ _OPTIONAL = {"encodings": _or_nothing(_text), "generations": _list_of(_GENERATIO
 
 
 def _splits(shard: Mapping[str, Check], *sizes: str) -> Check:
-    shards = _list_of(_fields(shard, {"generation": _count}))
+    shards = _list_of(_fields(shard, {"generation": _count}), least=1)  # a split without rows has one, too
     needed = {**dict.fromkeys(sizes, _count), "shards": shards}
     return _mapping_of(_fields(needed, _SIZES), least=1)
 

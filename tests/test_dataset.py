@@ -60,9 +60,13 @@ def write_dataset(
                 writer.write(record)
                 number, framed = number + 1, framed + len(record) + 16
         entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})
+    empty = f"t-00000-of-00001{SUFFIX[compression]}"
+    with tf.io.TFRecordWriter(str(folder / empty), {"none": ""}.get(compression, compression.upper())):
+        pass
+    without = [{"path": empty, "rows": 0, "bytes": (folder / empty).stat().st_size}]
     splits = {
         "train": {"rows": number, "framed_bytes": framed, "shards": entries},
-        "eval": {"rows": 0, "framed_bytes": 0, "shards": []},
+        "eval": {"rows": 0, "framed_bytes": 0, "shards": without},
     }
     text = {"format_version": 1, "schema": "schema.pbtxt", "label": label, "compression": compression, "splits": splits}
     text["labels"] = labels or {}

@@ -241,6 +241,7 @@ def small_manifest() -> dict[str, Any]:
         ("splits/train/rows", True),
         ("splits/train/rows", -1),
         ("splits/train/shards", {}),
+        ("splits/train/shards", []),
         ("splits/train/shards/0", "a"),
         ("splits/train/shards/0/path", 5),
         ("splits/train/shards/0/path", "../../x"),
