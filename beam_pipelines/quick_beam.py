@@ -8,7 +8,6 @@ imports them later gets them. Arrow alone does without pandas for good, as nothi
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import importlib.machinery
@@ -79,9 +78,10 @@ def import_without_garbage() -> None:
 
 
 def collect_garbage() -> None:
-    """Lets the garbage collector look at what is made from now on, here and in what is forked off this process."""
-    gc.freeze()
-    gc.enable()
+    """Ends ``import_without_garbage``: the collector looks at what is made from now on, here and in what is forked off this process."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def remember_dofns() -> None:
@@ -123,7 +123,7 @@ def end_bundles_at_once() -> None:
     """
     from apache_beam.runners.worker.statesampler import StateSampler
 
-    StateSampler.__init__ = functools.partialmethod(StateSampler.__init__, sampling_period_ms=_LOOKS_EVERY_MS)
+    StateSampler.__init__.__defaults__ = (_LOOKS_EVERY_MS,)
 
 
 @contextlib.contextmanager

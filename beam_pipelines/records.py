@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines import _native
+from beam_pipelines.columns import take_rows
 from beam_pipelines.errors import DataError
 from beam_pipelines.serialize import serialize_batch
 from beam_pipelines.serialize_sequence import serialize_sequences
@@ -26,7 +27,7 @@ def framed_records(
     """
     if record is None and _native.KERNELS_AVAILABLE:
         return _native.serialize(batch, rows, lists)
-    return frame(records_of(batch if rows is None else batch.take(pa.array(rows)), record, lists))
+    return frame(records_of(batch if rows is None else take_rows(batch, rows), record, lists))
 
 
 def records_of(

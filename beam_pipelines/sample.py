@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.columns import take_rows
+from beam_pipelines.columns import concat_batches, take_rows
 from beam_pipelines.deflate import compress_part
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
@@ -59,8 +59,7 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
     ordered = sorted((piece for piece in samples if piece.batch.num_rows), key=lambda piece: piece[:2])
     if not ordered:
         return 0.0, 0.0
-    batches = [piece.batch for piece in ordered]
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    batch = concat_batches([piece.batch for piece in ordered])
     weights = np.repeat(
         [piece.counts.get(_STANDS_FOR, 1) for piece in ordered], [piece.batch.num_rows for piece in ordered]
     )

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.columns import take_rows
+from beam_pipelines.columns import concat_batches, take_rows
 from beam_pipelines.exchange import Parcel
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
@@ -179,7 +179,7 @@ def unpack_blocks(blocks: Sequence[bytes]) -> pa.RecordBatch | None:
     batches = [_unpack(block) for block in blocks]
     if len(batches) < 2:
         return batches[0] if batches else None
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return concat_batches(batches)
 
 
 def _unpack(block: bytes) -> pa.RecordBatch:

@@ -12,7 +12,6 @@ namespace {
 // How many rows before a text is copied its bytes are asked for; its offsets, twice as many.
 constexpr int64_t kAhead = 16;
 
-
 Memory take_bits(const uint8_t* bits, int64_t offset, const Selection& rows) {
   const size_t size = static_cast<size_t>(rows.count + 7) / 8;
   Buffer out(size);

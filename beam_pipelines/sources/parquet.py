@@ -111,7 +111,9 @@ class _Coded:
         self._compressed += sum(group.column(place).total_compressed_size for place in range(group.num_columns))
         longest = longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
         if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
-            coded = self._with_dictionaries.iter_batches(MAX_PIECE_ROWS, [number], self._wanted, use_threads=False)
+            coded = self._with_dictionaries.iter_batches(
+                MAX_PIECE_ROWS, [number], sorted(self._names), use_threads=False
+            )
             self._check(source, file, number, self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded))
         if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
             self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
@@ -126,7 +128,7 @@ class _Coded:
             yield from decode(batch, self._parquet.schema_arrow, PIECE_BYTES)
 
     def _first_row(self, number: int) -> pa.RecordBatch:
-        return next(self._with_dictionaries.iter_batches(1, [number], self._wanted, use_threads=False))
+        return next(self._with_dictionaries.iter_batches(1, [number], sorted(self._names), use_threads=False))
 
     def _grow(self, source: Source, file: FileInfo, number: int, size_bytes: int) -> None:
         self._decoded += size_bytes
