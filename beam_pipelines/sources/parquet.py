@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -93,8 +93,10 @@ class _Coded:
 
     def __init__(self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str]) -> None:
         self._parquet, self._wanted, self._batch_rows = parquet, wanted, 0
-        paths = [path for path in dictionary_columns(parquet.metadata) if path.split(".")[0] in wanted]
-        self._names = {path.split(".")[0] for path in paths}
+        names = set(wanted)
+        tops = {path: _top_column(path, names) for path in dictionary_columns(parquet.metadata)}
+        paths = [path for path, top in tops.items() if top is not None]
+        self._names = {top for top in tops.values() if top is not None}
         buffer = _buffer_bytes(parquet.metadata)
         self._with_dictionaries = pq.ParquetFile(
             file, metadata=parquet.metadata, buffer_size=buffer, pre_buffer=False, read_dictionary=paths
@@ -139,6 +141,13 @@ class _Coded:
             which = ", ".join(f"'{name}'" for name in sorted(self._names))
             where = f"{file.path}, row group {number}, {'columns' if len(self._names) > 1 else 'column'} {which}"
             raise DataError(f"{where}: {ratio_exceeded(source.limits, self._compressed, decoded)}")
+
+
+def _top_column(path: str, names: Collection[str]) -> str | None:
+    """Returns which of the file's columns a path lies in, if it is one of ``names``; a column's own name may have dots, too."""
+    parts = path.split(".")
+    beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
+    return next((name for name in beginnings if name in names), None)
 
 
 def no_compression(source: Source, name: str) -> list[Problem]:
