@@ -233,7 +233,7 @@ def _info(folder: str, wanted: Generations) -> Info:
             raise DataError(
                 f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the version that wrote it."
             )
-        check_form(manifest, is_whole=False)
+        check_form(manifest, "records")
         chosen = _choose(folder, [entry["number"] for entry in manifest.get("generations", [{"number": 1}])], wanted)
         splits = {name: _split(folder, name, manifest, chosen) for name in manifest["splits"]}
         schema_path = os.path.join(folder, manifest["schema"])

@@ -203,7 +203,7 @@ def manifest_to_text(manifest: Manifest) -> str:
 
 
 def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
-    """Reads the manifest of a dataset.
+    """Reads the manifest of a dataset, or under another name that of sources that were described only.
 
     Raises:
       DataError: there is none, or this version cannot read it.
@@ -221,7 +221,7 @@ def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
             f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it."
         )
     try:
-        check_form(manifest, is_whole=True)
+        check_form(manifest, "dataset" if name == FILE_NAME else "description")
     except FormError as error:
         raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
     return manifest

@@ -1,4 +1,4 @@
-"""The form of ``dataset.json``: what readers rely on is there, and of the right kind, whatever somebody has made of the file.
+"""The form of a manifest: what readers rely on is there, and of the right kind, whatever somebody has made of the file.
 
 For readers with Beam (``manifest``) and without (``dataset_info``). Keys that no reader needs are not looked at.
 """
@@ -6,7 +6,7 @@ For readers with Beam (``manifest``) and without (``dataset_info``). Keys that n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 # Checks a value; the text is where it is.
 Check = Callable[[Any, str], None]
@@ -19,17 +19,18 @@ class FormError(ValueError):
     """Something that is missing, or of another kind. The message says where, what was found and what was expected."""
 
 
-def check_form(manifest: Any, is_whole: bool) -> None:
+def check_form(manifest: Any, needed: Literal["dataset", "records", "description"]) -> None:
     """Checks a manifest.
 
     Args:
       manifest: parsed JSON.
-      is_whole: whether more is needed than to find and parse the records: where rows came from, and what became of them.
+      needed: ``dataset``: what this package relies on; ``records``: what it takes to find and parse the records, which is
+        less; ``description``: of sources that were described only, so that no split has shards.
 
     Raises:
       FormError: something is missing, or of another kind.
     """
-    (_WHOLE if is_whole else _TRAINERS)(manifest, "")
+    {"dataset": _DATASET, "records": _RECORDS, "description": _DESCRIPTION}[needed](manifest, "")
 
 
 def _wrong(where: str, value: Any, expected: str) -> FormError:
@@ -93,6 +94,11 @@ def _mapping_of(item: Check, least: int = 0) -> Check:
     return check
 
 
+def _nothing(value: Any, where: str) -> None:
+    if value != []:
+        raise _wrong(where, value, "an empty list")
+
+
 def _anything(value: Any, where: str) -> None:
     """Takes what is there."""
 
@@ -134,22 +140,32 @@ _FOUND = {"schema": _path, "compression": _one_of("gzip", "zlib", "none")}
 _OPTIONAL = {"encodings": _or_nothing(_text), "generations": _list_of(_GENERATION)}
 
 
-def _splits(shard: Mapping[str, Check], *sizes: str) -> Check:
-    shards = _list_of(_fields(shard, {"generation": _count}), least=1)  # a split without rows has one, too
+# A split without rows has a shard, too.
+_SHARDS_OF_RECORDS = _list_of(_fields(_SHARD, {"generation": _count}), least=1)
+_SHARDS = _list_of(_fields({**_SHARD, "crc32c": _text}, {"generation": _count}), least=1)
+
+
+def _splits(shards: Check, *sizes: str) -> Check:
     needed = {**dict.fromkeys(sizes, _count), "shards": shards}
     return _mapping_of(_fields(needed, _SIZES), least=1)
 
 
-_TRAINERS = _fields(
-    {**_FOUND, **_NAMED, "splits": _splits(_SHARD, "rows", "framed_bytes")}, {**_OPTIONAL, "record": _RECORD}
+def _whole(shards: Check) -> Check:
+    return _fields(
+        {
+            **_FOUND,
+            "record": _RECORD,
+            "splits": _splits(shards, "rows", "bytes"),
+            "counts": _COUNTED,
+            "sources": _mapping_of(_SOURCE),
+        },
+        {**_OPTIONAL, **_NAMED, "columns": _mapping_of(_text), "recipe": _mapping_of(_anything), "directory": _text},
+    )
+
+
+_RECORDS = _fields(
+    {**_FOUND, **_NAMED, "splits": _splits(_SHARDS_OF_RECORDS, "rows", "framed_bytes")},
+    {**_OPTIONAL, "record": _RECORD},
 )
-_WHOLE = _fields(
-    {
-        **_FOUND,
-        "record": _RECORD,
-        "splits": _splits({**_SHARD, "crc32c": _text}, "rows", "bytes"),
-        "counts": _COUNTED,
-        "sources": _mapping_of(_SOURCE),
-    },
-    {**_OPTIONAL, **_NAMED, "columns": _mapping_of(_text), "recipe": _mapping_of(_anything), "directory": _text},
-)
+_DATASET = _whole(_SHARDS)
+_DESCRIPTION = _whole(_nothing)

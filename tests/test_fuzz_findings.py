@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gzip
 import json
@@ -277,14 +278,20 @@ def test_a_manifest_of_another_form_is_refused(tmp_path: Path, path: str, value:
 
 def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     """The manifest that the others are changed from is read; what it lacks is named."""
-    manifest_form.check_form(small_manifest(), is_whole=True)
-    manifest_form.check_form(small_manifest(), is_whole=False)
-    for key in ("schema", "splits", "compression"):
-        tree = small_manifest()
-        del tree[key]
-        for is_whole in (True, False):
+    described = small_manifest()
+    described["splits"]["train"]["shards"] = []
+    for form, good in (("dataset", small_manifest()), ("records", small_manifest()), ("description", described)):
+        manifest_form.check_form(good, form)
+        for key in ("schema", "splits", "compression"):
+            tree = copy.deepcopy(good)
+            del tree[key]
             with pytest.raises(manifest_form.FormError, match=f"lacks '{key}'"):
-                manifest_form.check_form(tree, is_whole)
+                manifest_form.check_form(tree, form)
+    for form in ("dataset", "records"):
+        with pytest.raises(manifest_form.FormError, match="expected a list with something in it"):
+            manifest_form.check_form(described, form)
+    with pytest.raises(manifest_form.FormError, match="expected an empty list"):
+        manifest_form.check_form(small_manifest(), "description")
     support.write(tmp_path / "dataset.json", b"[" * 100_000)
     with pytest.raises(DataError, match="is not a manifest"):
         manifest.read_manifest(str(tmp_path))
