@@ -12,15 +12,17 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines import columns
 from beam_pipelines.errors import nearest
+
+if TYPE_CHECKING:
+    import duckdb
 
 _TABLE = "batch"
 _LOCAL = threading.local()
@@ -131,6 +133,8 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     """
     place = _other_name(expression.columns)
     inputs = {name: batch.column(name) for name in expression.columns} | {place: np.arange(batch.num_rows)}
+    import duckdb
+
     connection = _connection()
     connection.register(_TABLE, pa.table(inputs))
     try:
@@ -145,6 +149,8 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
 
 
 def _failure(connection: duckdb.DuckDBPyConnection, row: int) -> str | None:
+    import duckdb
+
     try:
         connection.execute(f"EXECUTE one({row})").fetchall()
     except duckdb.Error as error:
@@ -193,6 +199,8 @@ def quote(name: str) -> str:
 
 def _connection() -> duckdb.DuckDBPyConnection:
     """Returns this thread's own database: in memory, one thread, no files, no extensions, UTC, settings locked."""
+    import duckdb  # where there are no expressions, nobody waits for it
+
     if not hasattr(_LOCAL, "connection"):
         made = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""})
         for setting in (
@@ -210,6 +218,8 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _run(query: str, table: pa.Table) -> pa.Table:
+    import duckdb
+
     connection = _connection()
     connection.register(_TABLE, table)
     try:

@@ -13,6 +13,7 @@ import importlib
 import importlib.machinery
 import logging
 import sys
+import types
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -39,6 +40,13 @@ _LEFT_OUT = frozenset(
     ]
 )
 
+# Whose functions and classes Beam takes, and in a local run of ours does not call: HTTP (for packages of dependencies), Avro, HMACs of keys,
+# and what a type hint is to another, as our hints are texts to Beam.
+_LATER = (
+    *("httplib2", "cryptography.fernet", "fastavro", "fastavro.read", "fastavro.write"),
+    *("beartype", "beartype.door", "beartype.roar"),
+)
+
 _LOOKS_EVERY_MS = 5
 
 
@@ -51,6 +59,36 @@ class _LeavesOut:
         return None
 
 
+class _Later(types.ModuleType):
+    """Stands for a module while Beam is imported, and for what Beam takes from it: whatever that is called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _LaterName(self.__name__, name)
+
+
+class _LaterName:
+    """Stands for a function or a class; called, it imports everything that Beam was not given, and is called for."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = module, name
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        for module in [module for name, module in sys.modules.items() if name.split(".")[0] == "apache_beam"]:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, _LaterName):
+                    setattr(module, name, value.found())
+                elif isinstance(value, _Later):
+                    setattr(module, name, importlib.import_module(value.__name__))
+        return self.found()(*arguments, **named)
+
+    def found(self) -> Any:
+        """Returns what it stands for."""
+        module, name = self._place
+        return getattr(importlib.import_module(module), name)
+
+
 def import_beam(arguments: Sequence[str]) -> None:
     """Imports Beam, for a local run without what it has no use for.
 
@@ -61,6 +99,8 @@ def import_beam(arguments: Sequence[str]) -> None:
         return
     finder = _LeavesOut()
     sys.meta_path.insert(0, finder)
+    later = {name: _Later(name) for name in _LATER if name not in sys.modules}
+    sys.modules.update(later)
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # of a database that it cannot read without its client
     try:
@@ -69,6 +109,8 @@ def import_beam(arguments: Sequence[str]) -> None:
         importlib.import_module("pyarrow").array([0])
     finally:
         sys.meta_path.remove(finder)
+        for name in later:
+            del sys.modules[name]
         logging.disable(disabled)
 
 

@@ -42,6 +42,31 @@ print(pandas.Series([1, 2]).sum())
     assert run(code).split("\n") == [*["False"] * 4, "GCSFileSystem", "S3FileSystem", "3", ""]
 
 
+def test_what_beam_calls_is_imported_when_it_is_called() -> None:
+    """HTTP, Avro, HMACs and the comparison of type hints are not there, until Beam calls one of them: then they are what Beam takes them for."""
+    code = """
+import io, sys
+from beam_pipelines import quick_beam
+quick_beam.import_beam([])
+later = ("httplib2", "pyparsing", "cryptography", "fastavro", "beartype")
+print([name for name in later if name in sys.modules])
+from apache_beam.internal import http_client
+from apache_beam.transforms import util
+from apache_beam.typehints import typehints
+from apache_beam.coders import coder_impl
+print(typehints.is_consistent_with(bool, int), typehints.is_consistent_with(str, int))
+import beartype.roar
+print(typehints.BeartypeDoorException is beartype.roar.BeartypeDoorException)
+print(type(http_client.get_new_http()).__module__, len(util.Fernet.generate_key()))
+schema = coder_impl.parse_schema({"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]})
+stream = io.BytesIO()
+coder_impl.schemaless_writer(stream, schema, {"a": 5})
+stream.seek(0)
+print(coder_impl.schemaless_reader(stream, schema))
+"""
+    assert run(code).split("\n") == ["[]", "True False", "True", "httplib2 44", "{'a': 5}", ""]
+
+
 @pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
 def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
     """Nothing is left out where a runner is named."""
