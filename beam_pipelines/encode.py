@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import apache_beam as beam
 import numpy as np
@@ -226,6 +227,10 @@ def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array])
     return [array[low].as_py() if low < len(array) else None for array in arrays]
 
 
+# A folder's path, or one element that will be it, where it is not known yet when the pipeline is built.
+Folder: TypeAlias = str | beam.pvalue.AsSideInput
+
+
 @dataclasses.dataclass
 class EncodeFeatures(beam.PTransform):
     """Encodes the columns of pieces as features.
@@ -234,14 +239,14 @@ class EncodeFeatures(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: the folder in which the fitted ones lie (``encodings.store``), as one element; empty where nothing is fitted.
+      fitted: the folder in which the fitted ones lie (``encodings.store``); empty where nothing is fitted.
     """
 
     plan: EncodePlan
-    fitted: beam.PCollection[str]
+    fitted: Folder
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan), beam.pvalue.AsSingleton(self.fitted))
+        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan), self.fitted)
 
 
 class _Encode(beam.DoFn):

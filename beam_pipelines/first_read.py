@@ -11,7 +11,7 @@ import apache_beam as beam
 from beam_pipelines import files
 from beam_pipelines.commit import TEMPORARY
 from beam_pipelines.dataset_files import ENCODINGS
-from beam_pipelines.encode import EncodeFeatures
+from beam_pipelines.encode import EncodeFeatures, Folder
 from beam_pipelines.fit import FitEncodings
 from beam_pipelines.group_rows import GroupRows
 from beam_pipelines.join import CountRightSources, JoinBatches
@@ -49,6 +49,7 @@ class Folders:
         storage elsewhere. An empty text: with the others.
       run: what the run is known by, while others must not write to the same output; empty: nobody asks.
       takes: whether kept pieces are removed as soon as they are dealt out to shards.
+      resumes: whether to look for shards that a run which broke off has finished.
     """
 
     output: str
@@ -58,6 +59,7 @@ class Folders:
     scratch: str = ""
     run: str = ""
     takes: bool = False
+    resumes: bool = True
 
     def temporary_of(self, *names: str) -> str:
         """Returns a path in the temporary folder of the run."""
@@ -90,8 +92,8 @@ class Folders:
 class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
-    Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, on which to wait
-    until the base source's declared key was found unique: empty if there is none.
+    Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, empty, on which to wait
+    until the base source's declared key was found unique, if it declares one.
     """
 
     plan: Plan
@@ -106,9 +108,9 @@ class ReadSplits(beam.PTransform):
             | "Read" >> ReadBatches(plan.base, reject, numbered=reject)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
-        keys = begin | "NoKeys" >> beam.Create([])
+        keys = {}
         if plan.base.source.key:
-            keys = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
+            keys["keys"] = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
         if plan.joins.steps:
             pieces = pieces | "Join" >> JoinBatches(plan.joins, self.folders.exchange_of("join"), reject)
         select = SelectOrReject(plan.checks, plan.base) if reject else SelectBatches(plan.select)
@@ -118,7 +120,7 @@ class ReadSplits(beam.PTransform):
                 plan.groups, plan.select.schema, len(plan.base.ranges), self.folders.exchange_of("group")
             )
         splits = pieces | "Split" >> AssignSplit(plan.split, self.folders.rejected_of("base"), plan.recipe.output)
-        return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], "keys": keys}
+        return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], **keys}
 
 
 def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
@@ -130,14 +132,14 @@ class Encoder(NamedTuple):
     """What encodes pieces, as soon as it is fitted.
 
     Attributes:
-      fitted: folder of the fitted encodings, one element.
+      fitted: folder of the fitted encodings.
       own: the recipe's own function, analysed, or ``None``.
-      analyzed: folder of what its analysis has written, one element; empty where there is none.
+      analyzed: folder of what its analysis has written; empty where there is none.
     """
 
-    fitted: beam.PCollection[str]
+    fitted: Folder
     own: TransformFn | None
-    analyzed: beam.PCollection[str]
+    analyzed: Folder
 
 
 @dataclasses.dataclass
@@ -164,12 +166,12 @@ class FirstResult(NamedTuple):
 
     Attributes:
       learned: one element.
-      kept: the pieces of all splits; empty if they are not to be kept.
+      kept: the pieces of all splits; ``None`` if they are not to be kept.
       encoder: for writing.
     """
 
     learned: beam.PCollection[Learned]
-    kept: beam.PCollection[KeptPiece]
+    kept: beam.PCollection[KeptPiece] | None
     encoder: Encoder
 
 
@@ -196,18 +198,15 @@ class FirstRead(beam.PTransform):
             plan.num_ranges, names, plan.split.schema, plan.statistics, self.folders.exchange_of("statistics")
         )
         samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-        kept = begin | "NotKept" >> beam.Create([])
+        kept = None
         if self.keep:
             kept = splits["pieces"] | "KeepPieces" >> KeepPieces(self.folders.scratch_of("kept"))
-        fitted = self._fit(begin, splits["pieces"], kept)
+        fitted = self._fit(splits["pieces"], kept)
         encoder = self._analyze(begin, fitted, kept)
         encoded = samples | "EncodeSamples" >> EncodePieces(plan, self.folders, encoder)
-        rights = begin | "RightSources" >> CountRightSources(
-            plan.joins,
-            self.folders.exchange_of("keys"),
-            plan.recipe.on_error.reject > 0,
-            self.folders.rejected_of("right"),
-        )
+        rights: Any = ()
+        if plan.joins.steps:
+            rights = beam.pvalue.AsList(begin | "RightSources" >> self._count_right_sources())
         learned = statistics | "Learn" >> beam.Map(
             lambda statistics, receipts, samples, encoded, rights, _, fitted, analyzed: learn(
                 plan, statistics, receipts, samples, encoded, dict(rights), Fitting(fitted, analyzed)
@@ -215,28 +214,26 @@ class FirstRead(beam.PTransform):
             beam.pvalue.AsList(splits["receipts"]),
             beam.pvalue.AsList(samples),
             beam.pvalue.AsList(encoded),
-            beam.pvalue.AsList(rights),
-            beam.pvalue.AsList(splits["keys"]),
-            beam.pvalue.AsSingleton(fitted),
-            beam.pvalue.AsSingleton(encoder.analyzed),
+            rights,
+            beam.pvalue.AsList(splits["keys"]) if "keys" in splits else (),
+            fitted,
+            encoder.analyzed,
         )
         return FirstResult(learned, kept, encoder)
 
-    def _fit(
-        self, begin: beam.pvalue.PBegin, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece]
-    ) -> beam.PCollection[str]:
-        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives.
+    def _count_right_sources(self) -> CountRightSources:
+        folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
+        return CountRightSources(self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right"))
 
-        Output: the folder of the fitted encodings, one element.
-        """
+    def _fit(self, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece] | None) -> Folder:
+        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives. Returns their folder."""
         plan, folders = self.plan, self.folders
         has_fitted = plan.transform_graph and plan.encode.reads
-        before = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if has_fitted else ""
-        fitted = begin | "FittedBefore" >> beam.Create([before])
-        for read in range(0 if before else plan.encode.reads):
+        fitted: Folder = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if has_fitted else ""
+        for read in range(0 if has_fitted else plan.encode.reads):
             if read:
                 pieces = kept | f"LoadToFit{read}" >> LoadPieces()
-            fitted = pieces | f"FitEncodings{read}" >> FitEncodings(
+            done = pieces | f"FitEncodings{read}" >> FitEncodings(
                 plan.encode,
                 read,
                 fitted,
@@ -246,22 +243,21 @@ class FirstRead(beam.PTransform):
                 folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}"),
                 folders.exchange_of(f"tallies{read}"),
             )
+            fitted = beam.pvalue.AsSingleton(done)
         return fitted
 
-    def _analyze(
-        self, begin: beam.pvalue.PBegin, fitted: beam.PCollection[str], kept: beam.PCollection[KeptPiece]
-    ) -> Encoder:
+    def _analyze(self, begin: beam.pvalue.PBegin, fitted: Folder, kept: beam.PCollection[KeptPiece] | None) -> Encoder:
         """Analyses the recipe's own function, if it has one, on what was kept."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
-            return Encoder(fitted, None, begin | "NothingAnalyzed" >> beam.Create([""]))
+            return Encoder(fitted, None, "")
         if plan.transform_graph:
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
             own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
-            return Encoder(fitted, own, begin | "WhereAnalyzed" >> beam.Create([analyzed]))
+            return Encoder(fitted, own, analyzed)
         pieces = kept | "LoadToAnalyze" >> LoadPieces()
         encoded = pieces | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
         own, done = encoded | "Analyze" >> AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, files.join(self.folders.encodings, ANALYZED)
         )
-        return Encoder(fitted, own, done)
+        return Encoder(fitted, own, beam.pvalue.AsSingleton(done))

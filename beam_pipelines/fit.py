@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import files, hashing
-from beam_pipelines.encode import Address, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encode import Address, Folder, apply_step, apply_to, row_folds, to_feature
 from beam_pipelines.encode_plan import EncodePlan, is_learning, load_fitted, with_fitted
 from beam_pipelines.encodings import Encoding, Feature, Fitted
 from beam_pipelines.encodings.learning import Distribution, Learned, Learns, Moments, Tally, Weights
@@ -182,7 +182,7 @@ class FitEncodings(beam.PTransform):
     Attributes:
       plan: of the encodings.
       read: number of the read, from 0.
-      earlier: the folder of the read before, as one element; an empty text in the first.
+      earlier: the folder of the read before; an empty text in the first.
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
@@ -191,20 +191,21 @@ class FitEncodings(beam.PTransform):
 
     plan: EncodePlan
     read: int
-    earlier: beam.PCollection[str]
+    earlier: Folder
     num_ranges: int
     size_bytes: int
     folder: str
     exchange: str | None
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[str]:
-        earlier = beam.pvalue.AsSingleton(self.earlier)
         partitions = 1 + self.size_bytes // PARTITION_BYTES
         learned = (
             pieces
             | "ToFitOn" >> beam.Filter(lambda piece, splits: piece.split in splits, self.plan.fit.splits)
             | "Learn"
-            >> beam.ParDo(_Learn(self.plan, self.read, partitions), earlier).with_outputs("tallies", main="numbers")
+            >> beam.ParDo(_Learn(self.plan, self.read, partitions), self.earlier).with_outputs(
+                "tallies", main="numbers"
+            )
         )
         numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, merge_numbers)
         selected = (
@@ -224,7 +225,7 @@ class FitEncodings(beam.PTransform):
                 self.folder,
                 beam.pvalue.AsList(numbers),
                 beam.pvalue.AsList(selected),
-                earlier,
+                self.earlier,
             )
         )
 

@@ -67,12 +67,16 @@ class Conversion(beam.PTransform):
         learned, kept, encoder = begin | "FirstRead" >> FirstRead(plan, folders)
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
         graph = learned | "BuildGraph" >> beam.Map(_build_graph, plan, folders)
-        encoder = encoder._replace(fitted=learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted))
+        if not isinstance(encoder.fitted, str):  # nothing is encoded that may not be written
+            fitted = learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted)
+            encoder = encoder._replace(fitted=beam.pvalue.AsSingleton(fitted))
         temporary = folders.temporary_of()
         key = learned | "KeyOfRun" >> beam.Map(lambda learned: key_of(plan, learned))
-        found = key | "FindFinished" >> beam.FlatMap(find_finished, temporary) | "SpreadFound" >> beam.Reshuffle()
-        finished = found | "CheckFinished" >> beam.FlatMap(check_finished, temporary)
-        learned = learned | "TakeFinished" >> beam.Map(_with_finished, beam.pvalue.AsList(finished))
+        finished: tuple[beam.PCollection[ShardInfo], ...] = ()
+        if folders.resumes:
+            found = key | "FindFinished" >> beam.FlatMap(find_finished, temporary) | "SpreadFound" >> beam.Reshuffle()
+            finished = (found | "CheckFinished" >> beam.FlatMap(check_finished, temporary),)
+            learned = learned | "TakeFinished" >> beam.Map(_with_finished, beam.pvalue.AsList(finished[0]))
         shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
 
         exchange = folders.exchange_of("shards")
@@ -86,7 +90,7 @@ class Conversion(beam.PTransform):
             | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
-        shards = (written, finished) | "AllShards" >> beam.Flatten()
+        shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
         return learned | "Commit" >> beam.Map(
             lambda learned, shards, _: _commit(plan, learned, shards, folders, started),
             beam.pvalue.AsList(shards),
@@ -276,12 +280,14 @@ def _run(
         check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
         if plan.append is not None:
             remove_left_behind(output)
-        clear(temporary, keeps=resume)
+        resumes = clear(temporary, keeps=resume) > 0
         with _cleaned(output, temporary, waits, resume) as run, _scratch(output, is_local) as scratch:
             plan = store_lists(plan, temporary)
             # A template becomes any number of jobs, which do not share what its maker is known by.
             folders = _folders(output, scratch, is_local, exchange, "" if runners.makes_template(options) else run)
-            folders = dataclasses.replace(folders, takes=runners.runs_once(options))
+            once = runners.runs_once(options)
+            # A job that may begin anew elsewhere looks for what it has finished itself, too.
+            folders = dataclasses.replace(folders, takes=once, resumes=resumes or not once)
             log = ProgressLog(folders.progress)
             beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
             if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):

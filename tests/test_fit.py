@@ -199,10 +199,10 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
     ):
         folder = str(tmp_path / str(number))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            fitted = pipeline | "Nothing" >> beam.Create([""])
+            fitted: str | beam.pvalue.AsSideInput = ""
             for read in range(planned.reads):
                 source = pipeline | f"Pieces{read}" >> beam.Create(ordered)
-                fitted = source | f"Fit{read}" >> FitEncodings(
+                done = source | f"Fit{read}" >> FitEncodings(
                     planned,
                     read,
                     fitted,
@@ -211,6 +211,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
                     folder=files.join(folder, f"encodings{read}"),
                     exchange=files.join(folder, f"exchange{read}") if exchange else None,
                 )
+                fitted = beam.pvalue.AsSingleton(done)
         last = files.join(folder, f"encodings{planned.reads - 1}")
         found.append({files.name_of(item.path): files.read_bytes(item.path) for item in files.list_files(last + "/*")})
     assert found[0] == found[1] == found[2]

@@ -117,7 +117,7 @@ class EncodeFeatures(beam.PTransform):
         splits = by_split(batches)
         plan = self._plan(splits)
         pieces: beam.PCollection[Piece] = splits | ToPieces()
-        fitted, kept = self._fitted(pieces, plan) if plan.reads else (pieces.pipeline | beam.Create([""]), pieces)
+        fitted, kept = self._fitted(pieces, plan) if plan.reads else ("", pieces)
         written = pa.schema([(name, feature.type) for name, feature in plan.features().items()])
         encoded = kept | "Encode" >> encode.EncodeFeatures(plan, fitted)
         results = {name: encoded | f"Take_{name}" >> ToBatches(written, name) for name in splits}
@@ -136,15 +136,15 @@ class EncodeFeatures(beam.PTransform):
 
     def _fitted(
         self, pieces: beam.PCollection[Piece], plan: EncodePlan
-    ) -> tuple[beam.PCollection[str], beam.PCollection[Piece]]:
-        """Returns the folder of the fitted encodings, one element, and the pieces, which waited for it."""
+    ) -> tuple[encode.Folder, beam.PCollection[Piece]]:
+        """Returns the folder of the fitted encodings, and the pieces, which waited for it."""
         folder = self._temp_location or ""
         kept = pieces | "Keep" >> KeepPieces(files.join(folder, "kept"))
-        fitted = pieces.pipeline | "FittedBefore" >> beam.Create([""])
+        fitted: encode.Folder = ""
         for read in range(plan.reads):
             seen = kept | f"LoadToFit{read}" >> LoadPieces() if read else pieces
             name = "encodings" if read + 1 == plan.reads else f"encodings{read}"
-            fitted = seen | f"Fit{read}" >> FitEncodings(
+            done = seen | f"Fit{read}" >> FitEncodings(
                 plan,
                 read,
                 fitted,
@@ -154,4 +154,5 @@ class EncodeFeatures(beam.PTransform):
                 # Through the engine: in files, tallies would be told apart by addresses, which equal batches share.
                 exchange=None,
             )
+            fitted = beam.pvalue.AsSingleton(done)
         return fitted, kept | "Load" >> LoadPieces()

@@ -87,7 +87,7 @@ class WriteShards(beam.PTransform):
         shards = (
             kept
             | "LoadPieces" >> LoadPieces()
-            | "ToFeatures" >> EncodeFeatures(plan.encode, pieces.pipeline | "NothingFitted" >> beam.Create([""]))
+            | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
             | "ScatterRows" >> ScatterRows(output, shard_plan, compress=not files.is_local(self._folder))
             | "Exchange" >> Exchange(self._temporary("exchange"))
             | "Write" >> write.WriteShards(plan.recipe.name, output, shard_plan, self._temporary())
@@ -135,8 +135,7 @@ class _LearnPieces(beam.PTransform):
             | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_PIECES, key=lambda piece: piece[:2])
             | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
         )
-        nothing = pieces.pipeline | "NothingFitted" >> beam.Create([""])
-        encoded = samples | "EncodeSamples" >> EncodeFeatures(plan.encode, nothing)
+        encoded = samples | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
         return computed | "Conclude" >> beam.Map(
             _learn, plan, beam.pvalue.AsList(counts), beam.pvalue.AsList(samples), beam.pvalue.AsList(encoded)
         )
