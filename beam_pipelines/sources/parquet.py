@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -73,17 +73,15 @@ class Parquet:
             if range_.chunk == 0:
                 tables.check_file(plan, range_.file, parquet.schema_arrow)
             wanted = _top_columns(plan, parquet.schema_arrow)
-            coded = _Coded(file, parquet, wanted)
-            row = 1
-            for number in range(parquet.num_row_groups):
-                group = parquet.metadata.row_group(number)
-                if range_.start <= first_byte(group) < range_.end:
-                    _check_ratio(plan.source, range_.file, group, number)
-                    for batch in coded.batches(plan.source, range_.file, number):
-                        yield from tables.rows_of(batch, plan, range_.file, row, reject)
-                        row += batch.num_rows
-                else:
-                    row += group.num_rows
+            groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+            own = [number for number, group in enumerate(groups) if range_.start <= first_byte(group) < range_.end]
+            coded = _Coded(file, parquet, wanted, own)
+            for number in own:
+                _check_ratio(plan.source, range_.file, groups[number], number)
+                row = 1 + sum(group.num_rows for group in groups[:number])
+                for batch in coded.batches(plan.source, range_.file, number):
+                    yield from tables.rows_of(batch, plan, range_.file, row, reject)
+                    row += batch.num_rows
             crc32c = tail_crc32c(file, range_.file.size_bytes) if range_.chunk == 0 else None
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
@@ -91,10 +89,10 @@ class Parquet:
 class _Coded:
     """The columns of a file that are read, of one range, with an eye on how much they grow when they are decoded."""
 
-    def __init__(self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str]) -> None:
+    def __init__(self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str], numbers: Sequence[int]) -> None:
         self._parquet, self._wanted, self._batch_rows = parquet, wanted, 0
         names = set(wanted)
-        tops = {path: _top_column(path, names) for path in dictionary_columns(parquet.metadata)}
+        tops = {path: _top_column(path, names) for path in dictionary_columns(parquet.metadata, numbers)}
         paths = [path for path, top in tops.items() if top is not None]
         self._names = {top for top in tops.values() if top is not None}
         buffer = _buffer_bytes(parquet.metadata)
@@ -176,12 +174,9 @@ def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
 
 
 def first_byte(group: Any) -> int:
-    """Returns where the first byte of a row group lies in its file."""
-    columns = [group.column(number) for number in range(group.num_columns)]
-    offsets = (
-        min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset) for column in columns
-    )
-    return int(min(offsets))
+    """Returns where the first byte of a row group's first column lies in its file: of each range all groups are asked, but not all of their columns."""
+    column = group.column(0)
+    return int(min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset))
 
 
 def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> None:

@@ -6,7 +6,7 @@ What such rows take decoded is known before they are: they are read with their d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ Longs = NDArray[np.int64]
 _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)  # a map is a list of structs
 
 
-def dictionary_columns(metadata: Any) -> list[str]:
-    """Returns the paths of the columns of texts and bytes that have a dictionary in some row group."""
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+def dictionary_columns(metadata: Any, numbers: Iterable[int]) -> list[str]:
+    """Returns the paths of the columns of texts and bytes that have a dictionary in one of these row groups."""
+    groups = map(metadata.row_group, numbers)
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
     found = (
         column.path_in_schema

@@ -57,7 +57,7 @@ def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
     table = pa.concat_tables([pa.table(columns)] * 500).combine_chunks()
     pq.write_table(table, tmp_path / "a.parquet")
     plain = pq.ParquetFile(tmp_path / "a.parquet")
-    paths = dictionary_columns(plain.metadata)
+    paths = dictionary_columns(plain.metadata, range(plain.num_row_groups))
     assert len(paths) == 8  # keys and values of the map
     with_dictionaries = pq.ParquetFile(tmp_path / "a.parquet", read_dictionary=paths)
     for batch in with_dictionaries.iter_batches(700):
