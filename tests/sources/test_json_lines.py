@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,20 @@ def test_declared_types_are_checked(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
     assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]
+
+
+def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
+    """NaN is read as Python's json module reads it, also where many lines are bad; what is infinite is a bad row."""
+    many = ["not JSON\n"] * 50
+    path = write(
+        tmp_path / "a.jsonl", '{"a": 1.5, "b": [2.5]}\n{"a": NaN, "b": [NaN, 1]}\n' + "".join(many) + '{"a": NaN}\n'
+    )
+    table, _, rejected = read.read_table(plan_of(path), reject=True)
+    assert len(rejected) == len(many)
+    assert repr(table.to_pylist()) == repr(
+        [{"a": 1.5, "b": [2.5]}, {"a": math.nan, "b": [math.nan, 1.0]}, {"a": math.nan, "b": None}]
+    )
+    for number in ("Infinity", "-Infinity", "1e999"):
+        path = write(tmp_path / "b.jsonl", '{"a": 1.5}\n{"a": ' + number + "}\n")
+        with pytest.raises(DataError, match=r"line 2, column 'a': found -?inf, expected a number within"):
+            read_rows(path)

@@ -6,6 +6,7 @@ Input: a byte of switches, one free, two that choose cuts; then the text.
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Iterator
@@ -58,17 +59,19 @@ def run(data: bytes) -> None:
 
 
 def parsed_lines(text: bytes) -> Iterator[Any]:
-    """Yields each line that is not blank: parsed, ``None`` if it is no JSON. A carriage return ends a line, too."""
+    """Yields each line that is not blank: parsed, ``None`` if it is no JSON. A carriage return ends a line, too. NaN is a number, Infinity is none."""
     for line in re.split(rb"[\r\n]", text):
         if line.strip():
             try:
-                yield json.loads(line.decode(), parse_constant=_refuse)
+                yield json.loads(line.decode(), parse_constant=_constant)
             except (ValueError, RecursionError):
                 yield None
 
 
-def _refuse(word: str) -> Any:
-    raise ValueError(word)
+def _constant(word: str) -> float:
+    if word != "NaN":
+        raise ValueError(word)
+    return math.nan
 
 
 def is_row(line: Any, row: dict[str, Any], kinds: dict[str, str]) -> bool:
@@ -114,7 +117,9 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
         return found is value
     if isinstance(value, (int, float)):
         return isinstance(found, (int, float)) and (
-            float(found) == float(value) if isinstance(value, float) else found == value
+            float(found) == float(value) or (math.isnan(found) and math.isnan(value))
+            if isinstance(value, float)
+            else found == value
         )
     if isinstance(value, str):
         return bool(found == value)
