@@ -21,6 +21,7 @@ Other parts: 'ideal' (wall time beside the sum of the kernels, measured alone), 
 from __future__ import annotations
 
 import argparse
+import compileall
 import fnmatch
 import functools
 import json
@@ -340,6 +341,7 @@ def main() -> None:
     if len(available) < arguments.cores:
         sys.exit(f"--cores: found {arguments.cores}, expected at most the {len(available)} that there are")
     os.sched_setaffinity(0, available[: arguments.cores])
+    compileall.compile_dir(HERE.parent / "beam_pipelines", quiet=1)  # as pip does with all that the others are made of
     chosen = [
         contender
         for contender in contenders(Places(peers, arguments.cores, tuple(shlex.split(arguments.tfx))))
