@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _say_interrupted() -> int:
     with stopping.undisturbed():
-        _complain(stopping.MESSAGE)
+        _complain(stopping.message())
     return stopping.INTERRUPTED
 
 
@@ -226,7 +226,7 @@ def convert(
     if dry_run or output is None:
         click.echo(plan.describe())
         return
-    from beam_pipelines import pipeline, room, runners
+    from beam_pipelines import output_folder, pipeline, room, runners
     from beam_pipelines.summary import print_summary
 
     options = context.meta[BEAM_OPTIONS]
@@ -236,7 +236,7 @@ def convert(
         return
     with room.watched(plan, output, options, None if quiet else _warn):
         manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
-    if left := pipeline.left_behind(output):
+    if left := output_folder.left_behind(output):
         click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
     if not quiet:
         print_summary(manifest, output)

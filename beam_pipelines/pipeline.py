@@ -12,17 +12,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import apache_beam as beam
 
-from beam_pipelines import files, run_lock, runners, stopping
+from beam_pipelines import files, run_lock, runners
 from beam_pipelines.commit import (
     DESCRIPTION,
-    PARTS,
     TEMPORARY,
     check_unchanged,
     commit,
@@ -32,14 +30,15 @@ from beam_pipelines.commit import (
 from beam_pipelines.dataflow_options import check_dataflow
 from beam_pipelines.dataset_files import TRANSFORM_GRAPH
 from beam_pipelines.engine_options import check_engine
-from beam_pipelines.errors import DataError, PipelineError, RecipeError
+from beam_pipelines.errors import PipelineError, RecipeError
 from beam_pipelines.exchange import Exchange
 from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
-from beam_pipelines.generations import count_generations, remove_left_behind
+from beam_pipelines.generations import remove_left_behind
 from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
 from beam_pipelines.keep import LoadPieces, TakePieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
-from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.manifest import Manifest, read_manifest
+from beam_pipelines.output_folder import check_output, cleaned, scratch_beside
 from beam_pipelines.planning import Plan, store_lists, without_encodings
 from beam_pipelines.preprocessing import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
@@ -281,7 +280,7 @@ def _run(
         if plan.append is not None:
             remove_left_behind(output)
         resumes = clear(temporary, keeps=resume) > 0
-        with _cleaned(output, temporary, waits, resume) as run, _scratch(output, is_local) as scratch:
+        with cleaned(output, temporary, waits, resume) as run, scratch_beside(output, is_local) as scratch:
             plan = store_lists(plan, temporary)
             # A template becomes any number of jobs, which do not share what its maker is known by.
             folders = _folders(output, scratch, is_local, exchange, "" if runners.makes_template(options) else run)
@@ -320,42 +319,6 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     return {what: path for what, path in paths.items() if path}
 
 
-def left_behind(output: str) -> str:
-    """Returns the temporary folder of a conversion if it is still there, or an empty text."""
-    temporary = files.join(output, TEMPORARY)
-    return temporary if files.exists(temporary) else ""
-
-
-def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
-    """Checks that a generation of a dataset may be written to a folder.
-
-    Raises:
-      RecipeError: there is a dataset already, or not the one that is to be appended to, or something else.
-    """
-    if generation > 1:
-        there = count_generations(read_manifest(output)) if files.exists(files.join(output, FILE_NAME)) else 0
-        if there != generation - 1:
-            raise RecipeError(
-                f"{output}: found {there} generations, expected {generation - 1}: another run has written to it meanwhile. Run again."
-            )
-        return
-    if files.exists(files.join(output, FILE_NAME)):
-        if not overwrite:
-            raise RecipeError(
-                f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
-                "set 'append: true' in the recipe."
-            )
-        return
-    # An object store lists no folders, only what would be in them.
-    found = [listed.path for listed in files.list_files(files.join(output, "**" if files.is_object(output) else "*"))]
-    own = (*PARTS, TEMPORARY, DESCRIPTION)
-    strange = [path for path in found if files.relative(path, output).split("/")[0] not in own]
-    if strange or (files.is_local(output) and files.is_file(output)):
-        raise RecipeError(
-            f"{output}: expected an empty or new folder, found {strange[0] if strange else 'a file'}. Choose another --output."
-        )
-
-
 def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None, run: str) -> Folders:
     by_files = exchange == "files" or (exchange is None and local)
     folders = Folders(output, None, "", scratch=scratch, run=run)
@@ -364,48 +327,3 @@ def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None
         exchange=folders.scratch_of("exchange") if by_files else None,
         progress=folders.scratch_of("progress") if local else "",
     )
-
-
-def _scratch(output: str, local: bool) -> contextlib.AbstractContextManager[str]:
-    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its workers need not travel."""
-    is_needed = local and not files.is_local(output)
-    return tempfile.TemporaryDirectory(prefix="beam-pipelines-") if is_needed else contextlib.nullcontext("")
-
-
-def _is_another(temporary: str, run: str) -> bool:
-    """Whether another run has begun in a temporary folder; one that cannot be looked at does not hide why the run failed."""
-    with contextlib.suppress(DataError, OSError):
-        return run_lock.mark_of(temporary) not in ("", run)
-    return False
-
-
-@contextlib.contextmanager
-def _cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
-    """Gives the run's mark, and removes the temporary folder behind it.
-
-    A run that fails leaves what another one can resume; an interrupted one only if it was to resume itself. What cannot be removed does not hide
-    why the run failed.
-
-    Args:
-      output, temporary: the dataset, and its temporary folder.
-      waits: whether the job is done when the body is; one that goes on needs the folder, and removes it itself.
-      resume: whether the run itself resumes.
-    """
-    run = run_lock.leave_mark(temporary)
-    try:
-        yield run
-    except BaseException as error:
-        is_interrupted, left = not isinstance(error, Exception), 0
-        if _is_another(temporary, run):
-            if is_interrupted:
-                raise
-            raise run_lock.other_run(output, temporary) from error
-        with stopping.undisturbed(), contextlib.suppress(Exception):
-            left = clear(temporary, keeps=resume or not is_interrupted)
-        if left and isinstance(error, DataError):
-            shards = "shard is" if left == 1 else "shards are"
-            raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
-        raise
-    if waits:
-        with stopping.undisturbed(), contextlib.suppress(Exception):
-            files.delete(temporary)

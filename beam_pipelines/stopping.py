@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 INTERRUPTED = 130
-MESSAGE = "interrupted; nothing was committed."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Until when the function that could not raise is over.
 _AGAIN_SECS = 0.02
@@ -27,11 +26,22 @@ TIDYING_SECS = 5
 
 
 class _Here:
-    """What is known of this process: when it was told to stop, on the monotonic clock, and how many bodies run that are not to be disturbed."""
+    """What is known of this process: when it was told to stop, on the monotonic clock, and how many bodies run that are not to be disturbed, and what has come of it so far."""
 
     told: float | None = None
     has_raised = False
     undisturbed = 0
+    outcome = "nothing was committed"
+
+
+def message() -> str:
+    """Returns what a command says that was told to stop."""
+    return f"interrupted; {_Here.outcome}."
+
+
+def note_committed(output: str) -> None:
+    """Takes note that the dataset was complete when the command was told to stop, if it is from now on."""
+    _Here.outcome = f"{output} was complete already, and stays"
 
 
 def at_once(status: int | None = None) -> None:
@@ -39,7 +49,7 @@ def at_once(status: int | None = None) -> None:
 
     def end(number: int, frame: types.FrameType | None) -> NoReturn:  # noqa: ARG001 - as handlers are called
         if status is None:
-            os.write(2, f"error: {MESSAGE}\n".encode())
+            os.write(2, f"error: {message()}\n".encode())
         os._exit(INTERRUPTED if status is None else status)
 
     for number in _SIGNALS:

@@ -19,8 +19,8 @@ from beam_pipelines.exchange import Exchange
 from beam_pipelines.join_plan import JoinPlan
 from beam_pipelines.keep import KeepPieces, LoadPieces
 from beam_pipelines.learn import Fitting, Learned, check_anomalies, learn
+from beam_pipelines.output_folder import check_output
 from beam_pipelines.pieces import Piece, Receipt, add_counts
-from beam_pipelines.pipeline import check_output
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import Recipe, Source, Split

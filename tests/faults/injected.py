@@ -79,6 +79,11 @@ def kill_here(launcher: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def interrupt_here(launcher: int) -> None:
+    """Interrupts the process that is about to do something."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def kill_launcher(launcher: int) -> None:
     """Kills the command, and does nothing more here."""
     os.kill(launcher, signal.SIGKILL)

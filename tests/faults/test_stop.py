@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.conftest import Undisturbed
 from tests.faults.harness import (
+    ONE,
     PROCESSES,
     THREADS,
     Workshop,
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.faults
 
 MOST_SECS = 5
 LINE = "error: interrupted; nothing was committed."
+COMPLETE = "error: interrupted; out was complete already, and stays."
 # What a terminal does, what a polite `kill` does, and what a container's end does.
 WAYS = ((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True))
 
@@ -53,12 +55,28 @@ def test_stopped_at_some_moment(number: int, workshop: Workshop, undisturbed: di
         assert differences(dataset(folder / "out"), expected.files) == []
     else:
         assert ended.status == 130, ended.err
-        assert ended.err.strip() == LINE
+        is_complete = ended.err.strip() == COMPLETE
+        assert is_complete or ended.err.strip() == LINE
+        if is_complete:
+            assert differences(dataset(folder / "out"), expected.files) == []
     assert ended.secs - before < MOST_SECS * busy, f"{busy:.1f} times slower than alone"
     assert run.left_processes() == []
     check_clean(folder)
     if number % 5 == 0:
         check_next_run(workshop, folder, expected.files)
+
+
+def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
+    """Who interrupts a run while it tidies up behind its commit hears that there is a dataset; and there is."""
+    whole, late = (workshop.place(name, encodes=False, rows=2_000) for name in ("whole", "late"))
+    fault = {"at": "out/", "number": 10**9, "changes": True, "do": "interrupt_here"}
+    assert workshop.convert(whole, *ONE, faults=[fault]).wait().status == 0
+    # The last change is the launcher's, which removes the temporary folder if the commit has not; before it the commit does.
+    before_last = workshop.counted() - 2
+    ended = workshop.convert(late, *ONE, faults=[fault | {"number": before_last}]).wait()
+    assert (ended.status, ended.err.strip()) == (130, COMPLETE)
+    assert differences(dataset(late / "out"), dataset(whole / "out")) == []
+    check_clean(late)
 
 
 def test_only_the_command_is_interrupted(workshop: Workshop, undisturbed: dict[bool, Undisturbed]) -> None:
