@@ -65,6 +65,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status; errors are printed to standard error."""
     is_verbose = "--verbose" in arguments
+    stopping.begin()
     _set_up_logging(is_verbose)
     try:
         status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)

@@ -206,6 +206,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     sources[recipe.base] = by_file(split, sources[recipe.base])
     plan = Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing, groups=groups)
     _check_sparse_names(plan)
+    _check_characters(plan)
     _check_exact_floats(plan)
     return plan
 
@@ -279,6 +280,18 @@ def _check_sparse_names(plan: Plan) -> None:
             cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
             raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])
         taken.add(sparse.name)
+
+
+def _check_characters(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if a name has a NUL, at which Arrow's C interface, and so tfx-bsl and TFDV, cut it off."""
+    names = [*plan.encode.columns.names, *plan.encode.written, *(sparse.name for sparse in plan.sparse)]
+    problems = []
+    for name in dict.fromkeys(names):
+        if "\0" in name:
+            message = f"found the column or feature {name!r}, whose name has a NUL, expected none: readers of tf.Examples would cut it off there."
+            problems.append(Problem(("sources",), f"{message} Rename it in the data, or leave it out with 'drop'."))
+    if problems:
+        raise RecipeProblems(problems)
 
 
 def _check_exact_floats(plan: Plan) -> None:

@@ -1,4 +1,8 @@
-"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, and tf.SequenceExamples, with their feature lists beside the other features, by ``sequence_wire``."""
+"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, tf.SequenceExamples by ``sequence_wire``.
+
+Feature lists stand beside the other features. ``sequence_wire`` also decodes tf.Examples of which no schema is known: tfx-bsl would cut a name off at a NUL, which is a
+character like others in a tf.Example.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,12 @@ _TYPES = {schema_pb2.BYTES: pa.large_binary(), schema_pb2.FLOAT: pa.float32(), s
 
 
 class ExampleDecoder:
-    """Decodes serialized tf.Examples: by the C++ kernel where there is a schema and nothing is odd in the records, else by tfx-bsl."""
+    """Decodes serialized tf.Examples by a schema: by the C++ kernel where nothing is odd in the records, else by tfx-bsl."""
 
-    def __init__(self, schema: schema_pb2.Schema | None) -> None:
-        """Prepares to decode by a schema, or by what is found in the records."""
-        self._arguments = [] if schema is None else [schema.SerializeToString()]
-        self._decoder = ExamplesToRecordBatchDecoder(*self._arguments)
-        self._types = None if schema is None else _types_of(schema)
+    def __init__(self, schema: schema_pb2.Schema) -> None:
+        self._schema = schema.SerializeToString()
+        self._decoder = ExamplesToRecordBatchDecoder(self._schema)
+        self._types = _types_of(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Returns columns of large lists: null where a feature is missing or has no kind.
@@ -42,7 +45,7 @@ class ExampleDecoder:
             return self._decoder.DecodeBatch(list(records))
         except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
             # A decoder that failed keeps what it had decoded and adds it to the next batch.
-            self._decoder = ExamplesToRecordBatchDecoder(*self._arguments)
+            self._decoder = ExamplesToRecordBatchDecoder(self._schema)
             raise ValueError(str(error)) from error
 
 
@@ -63,8 +66,7 @@ class RecordDecoder:
         """Prepares to decode by a schema, or by what is found in the records."""
         self.is_sequence = is_sequence
         self._layout = None if schema is None else layout_of(schema)
-        if not is_sequence:
-            self._decoder = ExampleDecoder(schema)
+        self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Returns columns of lists, null where a feature is missing; of a feature list, lists of steps, which are lists or null.
@@ -72,9 +74,9 @@ class RecordDecoder:
         Raises:
           ValueError: the records are none, or not by the schema.
         """
-        if self.is_sequence:
-            return sequence_batch(records, self._layout or find_layout(records))
-        return self._decoder.decode(records)
+        if self._examples is not None:
+            return self._examples.decode(records)
+        return sequence_batch(records, self._layout or find_layout(records))
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:

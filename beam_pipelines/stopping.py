@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 INTERRUPTED = 130
+_NOTHING = "nothing was committed"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Until when the function that could not raise is over.
 _AGAIN_SECS = 0.02
@@ -31,7 +32,12 @@ class _Here:
     told: float | None = None
     has_raised = False
     undisturbed = 0
-    outcome = "nothing was committed"
+    outcome = _NOTHING
+
+
+def begin() -> None:
+    """Forgets what came of a command that this process ran before."""
+    _Here.has_raised, _Here.outcome = False, _NOTHING
 
 
 def message() -> str:

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from beam_pipelines import files, manifest, manifest_form, read, tfrecord
-from beam_pipelines.errors import DataError
+from beam_pipelines.errors import DataError, RecipeProblems
 from beam_pipelines.plan import Range
+from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe import IdxOptions
+from beam_pipelines.recipe_file import load
+from beam_pipelines.record_decoder import RecordDecoder
 from beam_pipelines.sources import csv_ranges, safe_pickle
 from tests.fuzz.targets.tfrecord import framed
 from tests.sources import support
@@ -295,3 +299,30 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     support.write(tmp_path / "dataset.json", b"[" * 100_000)
     with pytest.raises(DataError, match="is not a manifest"):
         manifest.read_manifest(str(tmp_path))
+
+
+def test_names_with_a_nul(tmp_path: Path) -> None:
+    """tfx-bsl cuts names off at a NUL: examples without a schema keep them whole, and a conversion to such names is refused, column by column."""
+    features = {"a\0b": [1], "a\0c": [2], "a": [3]}
+    record = tf_example(features)
+    assert RecordDecoder(None, False).decode([record]).to_pydict() == {
+        name: [value] for name, value in features.items()
+    }
+    path = support.write(tmp_path / "n.jsonl", b'{"a\\u0000b": 1, "a\\u0000c": 2, "d": 3}\n')
+    recipe = support.write(tmp_path / "r.yaml", f"name: n\nsources: {{s: {{path: {path}}}}}\n")
+    with pytest.raises(RecipeProblems) as caught:
+        make_plan(load(str(recipe))[0])
+    assert [problem.message.split(",")[0] for problem in caught.value.problems] == [
+        rf"found the column or feature 'a\x00{letter}'" for letter in "bc"
+    ]
+    with open(recipe, "a") as file:
+        file.write('drop: ["a\\0b", "a\\0c"]\n')
+    assert make_plan(load(str(recipe))[0]).encode.columns.names == ["d"]
+
+
+def tf_example(features: dict[str, list[int]]) -> bytes:
+    """Returns a serialized tf.Example of integers."""
+    example = tf.train.Example()
+    for name, values in features.items():
+        example.features.feature[name].int64_list.value.extend(values)
+    return bytes(example.SerializeToString())
