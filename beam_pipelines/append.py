@@ -18,9 +18,9 @@ from beam_pipelines.input_roots import only_below
 from beam_pipelines.known_files import new_files
 from beam_pipelines.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.planning import Append, Plan, make_plan, read_contract
-from beam_pipelines.read import with_files
 from beam_pipelines.recipe import Recipe, normalised
 from beam_pipelines.schema import read_schema
+from beam_pipelines.source_plan import with_files
 from beam_pipelines.split import by_file
 from beam_pipelines.statistics.datasets import read_accumulators
 from beam_pipelines.statistics.view import proto_of

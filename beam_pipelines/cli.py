@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import threading
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,13 +23,14 @@ import click
 
 from beam_pipelines import __version__, stopping
 from beam_pipelines.commands.date import date_option, output_of_day
+from beam_pipelines.commands.failure import explain_failure, is_interruption, say_interrupted, warn
 from beam_pipelines.commands.gate import gate_options, gated
 from beam_pipelines.commands.input_root import input_root_option
 from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, resume_option, verbose
 from beam_pipelines.commands.plan import make_plan_command
 from beam_pipelines.commands.schema import make_validate, schema
 from beam_pipelines.commands.statistics import statistics
-from beam_pipelines.errors import PipelineError, RecipeError, RecipeProblems, mask
+from beam_pipelines.errors import RecipeProblems, mask
 from beam_pipelines.forked_workers import claim_process, was_interrupted
 from beam_pipelines.quick_beam import import_without_garbage
 
@@ -55,7 +55,7 @@ def main() -> None:
             sys.stderr.flush()
     except KeyboardInterrupt:  # at the very beginning, or when all is done
         if status is None:
-            status = _say_interrupted()
+            status = say_interrupted()
     stopping.at_once(status)
     atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
     # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
@@ -73,61 +73,10 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         is_interrupted = True
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
-        is_interrupted = was_interrupted() or stopping.has_raised() or _is_interruption(error)
+        is_interrupted = was_interrupted() or stopping.has_raised() or is_interruption(error)
         if not is_interrupted:
-            return _explain(error, is_verbose)
-    return _say_interrupted()
-
-
-def _say_interrupted() -> int:
-    with stopping.undisturbed():
-        _complain(stopping.message())
-    return stopping.INTERRUPTED
-
-
-def _explain(error: Exception, is_verbose: bool) -> int:
-    """Prints what went wrong, and returns the exit status."""
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "beam-pipelines"
-        _complain(error.format_message(), f"See '{command} --help'.")
-        return error.exit_code
-    if is_verbose:
-        click.echo(mask("".join(traceback.format_exception(error))), err=True, nl=False)
-    if isinstance(error, PipelineError):
-        # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
-        _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
-        return error.exit_code
-    hint = "" if is_verbose else " Run again with --verbose for the traceback."
-    _complain(f"{type(error).__name__}: {_last_line(error)}".rstrip(".") + "." + hint)
-    return 1
-
-
-def _is_interruption(error: BaseException) -> bool:
-    """Whether an error is what Beam made of a KeyboardInterrupt: an error of its own, with the original as its context."""
-    seen: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and following not in seen:
-        if isinstance(following, KeyboardInterrupt):
-            return True
-        seen.append(following)
-        following = following.__context__
-    return False
-
-
-def _last_line(error: Exception) -> str:
-    """Returns what went wrong: from a worker process Beam brings a whole traceback as text, which ends with it."""
-    lines = str(error).strip().splitlines()
-    return lines[-1] if lines and lines[0].startswith("Traceback ") else str(error)
-
-
-def _complain(*messages: str) -> None:
-    for message in messages:
-        click.echo(mask(f"error: {message}" if not message.startswith("See '") else message), err=True)
-
-
-def _warn(message: str) -> None:
-    click.echo(mask(f"warning: {message}"), err=True)
+            return explain_failure(error, is_verbose)
+    return say_interrupted()
 
 
 class _Masked(logging.Formatter):
@@ -235,7 +184,7 @@ def convert(
         where = pipeline.submit(plan, output, overwrite, options, resume)
         click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
         return
-    with room.watched(plan, output, options, None if quiet else _warn):
+    with room.watched(plan, output, options, None if quiet else warn):
         manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
     if left := output_folder.left_behind(output):
         click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
@@ -325,7 +274,7 @@ def transform(
     from beam_pipelines.summary import print_summary
 
     plan, options = gated(plan, context), context.meta[BEAM_OPTIONS]
-    with room.watched(plan, output, options, None if quiet else _warn):
+    with room.watched(plan, output, options, None if quiet else warn):
         manifest = pipeline.convert(plan, output, overwrite, options, quiet, resume=resume)
     if not quiet:
         print_summary(manifest, output)

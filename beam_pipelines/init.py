@@ -12,9 +12,9 @@ from beam_pipelines import files, recipe_file
 from beam_pipelines.columns import type_name
 from beam_pipelines.errors import RecipeError, RecipeProblems
 from beam_pipelines.plan import SourcePlan
-from beam_pipelines.read import plan_source
 from beam_pipelines.recipe import Source
 from beam_pipelines.recipe_yaml import Lines
+from beam_pipelines.source_plan import plan_source
 
 # What needs no quotes in YAML, wherever it stands.
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")

@@ -10,7 +10,8 @@ from beam_pipelines import files
 from beam_pipelines.errors import DataError, mask
 from beam_pipelines.manifest import Manifest
 from beam_pipelines.plan import FileInfo, SourcePlan
-from beam_pipelines.read import fingerprint_files, with_files
+from beam_pipelines.read import fingerprint_files
+from beam_pipelines.source_plan import with_files
 from beam_pipelines.sources.file_list import files_from_bytes
 
 _SHOWN = 5

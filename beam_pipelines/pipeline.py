@@ -40,7 +40,7 @@ from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import Manifest, read_manifest
 from beam_pipelines.output_folder import check_output, cleaned, scratch_beside
 from beam_pipelines.planning import Plan, store_lists, without_encodings
-from beam_pipelines.preprocessing import check_storage
+from beam_pipelines.preprocessing_plan import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
 from beam_pipelines.resume import check_finished, clear, find_finished, key_of, note_finished
 from beam_pipelines.shuffle import ScatterRows

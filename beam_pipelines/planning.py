@@ -18,13 +18,13 @@ from beam_pipelines.input_roots import OutsideRootError, only_below
 from beam_pipelines.join_plan import JoinPlan, plan_join
 from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.plan import SourcePlan, SparseColumns
-from beam_pipelines.preprocessing import Preprocessing, plan_preprocessing
-from beam_pipelines.read import plan_source
+from beam_pipelines.preprocessing_plan import Preprocessing, plan_preprocessing
 from beam_pipelines.recipe import Recipe, Source
 from beam_pipelines.reject import Checks
 from beam_pipelines.schema import read_schema
 from beam_pipelines.select import SelectPlan, plan_select
 from beam_pipelines.sequence_plan import GroupPlan, check_contract, list_columns, plan_feature_lists, plan_groups
+from beam_pipelines.source_plan import plan_source
 from beam_pipelines.sources.exact_cast import rounded_decimals
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.split import SplitPlan, by_file, check_files, plan_split

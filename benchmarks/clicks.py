@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 import criteo_like
-from beam_pipelines import read, shuffle
+from beam_pipelines import read, shuffle, source_plan
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.encode import encode_batch
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
@@ -136,7 +136,7 @@ class Clicks:
 
 def plan_source(path: pathlib.Path) -> SourcePlan:
     """Plans to read one file."""
-    return read.plan_source(Source("clicks", (str(path),)), "")
+    return source_plan.plan_source(Source("clicks", (str(path),)), "")
 
 
 def quote_states(plan: SourcePlan) -> dict[str, bytes]:

@@ -33,9 +33,9 @@ from beam_pipelines.generations import left_behind, remove_left_behind, with_gen
 from beam_pipelines.inspect import inspect_examples
 from beam_pipelines.known_files import key_of, new_files
 from beam_pipelines.manifest import read_manifest
-from beam_pipelines.read import plan_source
 from beam_pipelines.recipe import Source
 from beam_pipelines.recipe_file import load_recipe, parse_recipe
+from beam_pipelines.source_plan import plan_source
 from beam_pipelines.statistics.datasets import read_accumulators
 from beam_pipelines.verify import verify_dataset
 from tests.image_files import write_digits

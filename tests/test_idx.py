@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_pipelines import dataset, pipeline, read
+from beam_pipelines import dataset, pipeline, read, source_plan
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe import IdxOptions
@@ -150,7 +150,7 @@ name: a
 sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes: [a, b, c, d, e, f, g, h, i, j]}}}
 """
     recipe, _ = parse_recipe(text, "r.yaml", str(tmp_path))
-    table, _, _ = read.read_table(read.plan_source(recipe.sources["a"], str(tmp_path)), reject=False)
+    table, _, _ = read.read_table(source_plan.plan_source(recipe.sources["a"], str(tmp_path)), reject=False)
     wanted = [*labels[10:30].tolist(), *labels[:10].tolist()]
     assert table[LABEL].to_pylist() == wanted
     assert table["image/class/text"].to_pylist() == ["abcdefghij"[label] for label in wanted]

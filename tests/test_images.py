@@ -24,9 +24,10 @@ from beam_pipelines.limits import Limits
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, gather_ranges
 from beam_pipelines.planning import make_plan
-from beam_pipelines.read import plan_source, read_table
+from beam_pipelines.read import read_table
 from beam_pipelines.recipe import ImageOptions, Source
 from beam_pipelines.recipe_file import parse_recipe
+from beam_pipelines.source_plan import plan_source
 from beam_pipelines.sources import pictures
 from beam_pipelines.sources.file_list import store_files
 from beam_pipelines.transform import plan_transform

@@ -23,6 +23,7 @@ from beam_pipelines.exchange import Delivery
 from beam_pipelines.pieces import Piece, Rejected
 from beam_pipelines.plan import FileInfo, SourcePlan
 from beam_pipelines.recipe import Join, Source
+from beam_pipelines.source_plan import plan_source
 
 NAN = float("nan")
 
@@ -343,8 +344,8 @@ def flights(tmp_path):
     planes = [f"N{number},{number * 10}" for number in (0, 1, 2, 3, 4, 5, 6, 7, 3, 5)]
     write_csv(tmp_path, "planes.csv", ["tail,seats", *planes, ",1"])
     return (
-        read.plan_source(Source("flights", ("flights*.csv",)), str(tmp_path)),
-        read.plan_source(Source("planes", ("planes.csv",)), str(tmp_path)),
+        plan_source(Source("flights", ("flights*.csv",)), str(tmp_path)),
+        plan_source(Source("planes", ("planes.csv",)), str(tmp_path)),
     )
 
 

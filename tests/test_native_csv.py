@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import _native, columns, read
+from beam_pipelines import _native, columns, read, source_plan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import csv_native, csv_ranges
 from beam_pipelines.sources.csv_parser import CsvParser
@@ -352,7 +352,7 @@ def test_csv_is_read_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.write_text(
         "i,f,s,t\n" + "".join(f'{row},{row / 7},"s ""{row}""",2013-01-31 05:15:{row % 60:02}\n' for row in range(5_000))
     )
-    plan = read.plan_source(Source("s", (str(path),)), "")
+    plan = source_plan.plan_source(Source("s", (str(path),)), "")
     called = []
 
     def read_csv(*arguments: Any, _real: Any = pa_csv.read_csv, **options: Any) -> pa.Table:

@@ -18,12 +18,8 @@ from beam_pipelines.encode_plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.fit import add_sums, finish_read, learn_batch
 from beam_pipelines.pieces import Piece
-from beam_pipelines.preprocessing import (
-    AnalyzePreprocessing,
-    Preprocessing,
-    TransformPreprocessing,
-    plan_preprocessing,
-)
+from beam_pipelines.preprocessing import AnalyzePreprocessing, TransformPreprocessing
+from beam_pipelines.preprocessing_plan import Preprocessing, plan_preprocessing
 from beam_pipelines.recipe import Recipe
 from beam_pipelines.recipe_file import parse_recipe
 from beam_pipelines.runners import find_error

@@ -12,8 +12,9 @@ import pytest
 from apache_beam.testing.util import assert_that
 
 from beam_pipelines import plan as plans
-from beam_pipelines import read
+from beam_pipelines import read, source_plan
 from beam_pipelines.pieces import Piece
+from beam_pipelines.recipe import Source
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 QUOTED = "a,b\n" + "".join(f'{number},"x\n{number}"\n' for number in range(2000))
@@ -81,7 +82,7 @@ def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
     """A relative pattern is looked for in the recipe's folder."""
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / "a.csv", "a\n1\n")
-    plan = read.plan_source(read.Source("s", ("data/*.csv",)), str(tmp_path))
+    plan = source_plan.plan_source(Source("s", ("data/*.csv",)), str(tmp_path))
     path = tmp_path / "data" / "a.csv"
     assert plan.files == (plans.FileInfo(str(path), 4, path.stat().st_mtime),)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import pipeline, plan, read
+from beam_pipelines import pipeline, plan, read, source_plan
 from beam_pipelines.errors import DataError
 from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe import Source
@@ -48,7 +48,7 @@ def outcome(folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pyte
     """Returns the rows and rejected rows of a source, or the error, and in how many ranges it is read."""
     monkeypatch.setattr(plan, "SEPARATE_FILES", separate)
     try:
-        planned = read.plan_source(SOURCE, str(folder))
+        planned = source_plan.plan_source(SOURCE, str(folder))
         table, counts, rejected = read.read_table(planned, reject)
     except DataError as error:
         return str(error), 0
@@ -147,10 +147,10 @@ def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
     converted = parse_recipe(recipe, "r.yaml", str(tmp_path))[0]
     planned = make_plan(converted)
     assert read.fingerprint_files(planned.base) == read.fingerprint_files(
-        read.with_files(planned.base, planned.base.files, together=True)
+        source_plan.with_files(planned.base, planned.base.files, together=True)
     )
     os.utime(tmp_path / "in" / "2.csv", (1, 1))
-    again = read.plan_source(planned.base.source, str(tmp_path))
+    again = source_plan.plan_source(planned.base.source, str(tmp_path))
     before = read.fingerprint_files(planned.base)
     assert read.fingerprint_files(again) == before
     (tmp_path / "in" / "2.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(21, 31)))

@@ -20,6 +20,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.csv_ranges import Dialect, Positions
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.libsvm_explain import explain
 from beam_pipelines.sources.libsvm_lines import (
     INTEGER,
     LABEL,
@@ -27,7 +28,6 @@ from beam_pipelines.sources.libsvm_lines import (
     QID,
     BadLinesError,
     Layout,
-    explain,
     parse_lines,
     tokenise,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines import join, read, select, split
+from beam_pipelines import join, read, select, source_plan, split
 from beam_pipelines.errors import RecipeError
 from beam_pipelines.join_plan import plan_join
 from beam_pipelines.pieces import Piece
@@ -48,7 +48,7 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
       RecipeError: what is wrong with the options, or does not fit the files.
     """
     recipe = read_sections(stage, sources={name: dict(options)}, **{"from": name})
-    return planned(stage, lambda: read.plan_source(recipe.sources[name], ""))
+    return planned(stage, lambda: source_plan.plan_source(recipe.sources[name], ""))
 
 
 class JoinBatches(beam.PTransform):

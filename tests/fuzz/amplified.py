@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines import manifest, read, recipe_file
+from beam_pipelines import manifest, read, recipe_file, source_plan
 from beam_pipelines.recipe import Source
 from tests.fuzz import scratch
 from tests.fuzz.finding import explained
@@ -107,7 +107,7 @@ def reader_of(case: Case, path: str) -> Callable[[], Any]:
     if case.options is None:
         return lambda: recipe_file.load_recipe(path)
     source = Source("s", (path,), **case.options)
-    return lambda: read.read_table(read.plan_source(source, ""), reject=True)
+    return lambda: read.read_table(source_plan.plan_source(source, ""), reject=True)
 
 
 def peak_bytes() -> int:

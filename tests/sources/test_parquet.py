@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read
+from beam_pipelines import read, source_plan
 from beam_pipelines.errors import DataError
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import parquet
@@ -142,6 +142,6 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.
     pq.write_table(table, path, row_group_size=1_000_000, compression="none", use_dictionary=False)
     monkeypatch.setattr(parquet, "_BUFFERED_BYTES", 3 << 20)
     monkeypatch.setattr(parquet.files, "open_read", _Noting)
-    plan = read.plan_source(Source("a", (str(path),)), "")
+    plan = source_plan.plan_source(Source("a", (str(path),)), "")
     assert read.read_table(plan, reject=False)[0].equals(table)
     assert _Noting.largest < 2 << 20

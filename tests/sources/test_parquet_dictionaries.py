@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines import read
+from beam_pipelines import read, source_plan
 from beam_pipelines.errors import DataError
 from beam_pipelines.limits import Limits
 from beam_pipelines.pieces import Piece
@@ -77,8 +77,8 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) ->
     path = write(tmp_path / "a.parquet", 200_000, [LONG], np.zeros(200_000), stored=stored)
     assert path.stat().st_size < 2 * MIB
     code = (
-        "import resource, sys\nfrom beam_pipelines import read\nfrom beam_pipelines.recipe import Source\n"
-        "plan = read.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "import resource, sys\nfrom beam_pipelines import read, source_plan\nfrom beam_pipelines.recipe import Source\n"
+        "plan = source_plan.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    read.read_table(plan, reject=False)\nexcept Exception as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
@@ -98,7 +98,9 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
     with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([(name, text.type)]), store_schema=False) as writer:
         for _ in range(4):
             writer.write_table(pa.table({name: text}))
-    plan = read.plan_source(Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), "")
+    plan = source_plan.plan_source(
+        Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
+    )
     with pytest.raises(DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"):
         read.read_table(plan, reject=False)
 
@@ -109,7 +111,7 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
-    plan = read.plan_source(Source("a", (str(path),)), "")
+    plan = source_plan.plan_source(Source("a", (str(path),)), "")
     pieces = [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, {}, reject=False)]
     assert max(piece.batch.nbytes for piece in pieces) < 18 * MIB
     lengths = np.concatenate([piece.batch.column("text").to_pandas().str.len() for piece in pieces])
@@ -121,7 +123,7 @@ def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
     path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
     monkeypatch.setattr(parquet, "decode", pytest.fail)
     monkeypatch.setattr(parquet, "row_bytes", pytest.fail)
-    (table, *_) = read.read_table(read.plan_source(Source("a", (str(path),)), ""), reject=False)
+    (table, *_) = read.read_table(source_plan.plan_source(Source("a", (str(path),)), ""), reject=False)
     assert table.num_rows == 300_000
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_pipelines import read
+from beam_pipelines import read, source_plan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import safe_pickle
 from tests.fuzz import mutations, scratch
@@ -90,7 +90,7 @@ def run(data: bytes) -> None:
         path = scratch.write("cifar", name, text)
 
     def call() -> Any:
-        return read.read_table(read.plan_source(Source("s", (path,), format="cifar"), ""), reject)
+        return read.read_table(source_plan.plan_source(Source("s", (path,), format="cifar"), ""), reject)
 
     found, _ = explained(call)
     if found is not None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
-from beam_pipelines import _native, read
+from beam_pipelines import _native, read, source_plan
 from beam_pipelines.pieces import Rejected
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
@@ -114,7 +114,7 @@ def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple
     )
 
     def call() -> tuple[SourcePlan, Any]:
-        plan = read.plan_source(Source("s", (path,), **options), "")
+        plan = source_plan.plan_source(Source("s", (path,), **options), "")
         if not is_streamed:
             plan = cut(plan, places(head, len(data)))
         return plan, read.read_table(plan, reject)

@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError, Message
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines import inspect, read
+from beam_pipelines import inspect, read, source_plan
 from beam_pipelines.recipe import Source
 from beam_pipelines.record_decoder import RecordDecoder, is_sequence_example
 from tests.fuzz import mutations, scratch
@@ -241,7 +241,7 @@ def read_file(
     types = {"types": {"si": "tensor", "sb": "tensor"}} if is_sequence else {}
 
     def call() -> Any:
-        plan = read.plan_source(
+        plan = source_plan.plan_source(
             Source(
                 "s", (path,), schema=schema_path, columns=("i", "f", "b", "one") if not is_sequence else (), **types
             ),

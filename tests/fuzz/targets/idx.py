@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from beam_pipelines import read
+from beam_pipelines import read, source_plan
 from beam_pipelines.recipe import IdxOptions, Source
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
@@ -65,7 +65,7 @@ def run(data: bytes) -> None:
     options = IdxOptions(form=form, labels=label_paths, classes=("a", "b", "c") if has_classes and has_labels else ())
 
     def call() -> Any:
-        plan = read.plan_source(Source("s", (path,), format="idx", idx=options), "")
+        plan = source_plan.plan_source(Source("s", (path,), format="idx", idx=options), "")
         if not is_compressed:
             plan = cut(plan, places(head[2:], len(arrays)))
         return read.read_table(plan, reject)

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from unittest import mock
 
-from beam_pipelines import _native, files, read, tfrecord
+from beam_pipelines import _native, files, read, source_plan, tfrecord
 from beam_pipelines.recipe import Source
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
@@ -152,7 +152,7 @@ def compare_source(path: str, expected: list[bytes], is_bad: bool) -> None:
     """Compares what the format ``raw_records`` makes of the file."""
 
     def call() -> list[bytes]:
-        plan = read.plan_source(Source("s", (path,), format="raw_records"), "")
+        plan = source_plan.plan_source(Source("s", (path,), format="raw_records"), "")
         table, _, _ = read.read_table(plan, reject=False)
         return list(table.column("record").to_pylist())
 
