@@ -76,7 +76,8 @@ class RecordDecoder:
         """
         if self._examples is not None:
             return self._examples.decode(records)
-        return sequence_batch(records, self._layout or find_layout(records))
+        layout = self._layout or find_layout(records)
+        return sequence_batch(records, layout if self.is_sequence else layout._replace(lists={}))
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:

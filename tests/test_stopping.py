@@ -155,7 +155,7 @@ def test_arrow_leaves_our_handlers_alone() -> None:
     body = """
 import ctypes, io
 from pyarrow import csv
-from beam_pipelines import cli
+from beam_pipelines import cli, errors
 def handler():
     found = (ctypes.c_void_p * 32)()
     ctypes.CDLL(None).sigaction(int(signal.SIGINT), None, found)
@@ -164,7 +164,7 @@ stopping.by_exception()
 ours = handler()
 try:
     cli.cli.main(["verify", "missing"], standalone_mode=False)
-except cli.PipelineError:
+except errors.DataError:
     print("no dataset")
 class File(io.BytesIO):
     def read(self, size=-1):
