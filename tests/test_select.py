@@ -6,6 +6,7 @@ import sqlite3
 import threading
 
 import apache_beam as beam
+import duckdb
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
@@ -275,7 +276,7 @@ def test_settings_are_locked():
         "COPY (SELECT 1) TO '/tmp/x.csv'",
         "ATTACH '/tmp/x.db'",
     ):
-        with pytest.raises(expressions.duckdb.Error):
+        with pytest.raises(duckdb.Error):
             connection.execute(statement)
 
 
