@@ -27,7 +27,8 @@ stopping.by_exception()  # as the commands do: where the main thread is in a fun
 logging.getLogger().setLevel(logging.CRITICAL + 1)
 builtins.over, builtins.failed = threading.Event(), threading.Event()
 def fail(_):
-    import builtins, os, signal
+    import builtins, os, signal, time
+    time.sleep(0.5)  # until both workers are connected: one that finds nobody to connect to says so
     os.kill(os.getpid(), signal.SIGINT)
     builtins.over.wait(15)  # one run in fifty is interrupted where Beam then waits for its threads
     builtins.failed.set()
