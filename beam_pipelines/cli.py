@@ -23,7 +23,7 @@ import click
 
 from beam_pipelines import __version__, stopping
 from beam_pipelines.commands.date import date_option, output_of_day
-from beam_pipelines.commands.failure import explain_failure, is_interruption, say_interrupted, warn
+from beam_pipelines.commands.failure import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.commands.gate import gate_options, gated
 from beam_pipelines.commands.input_root import input_root_option
 from beam_pipelines.commands.options import BEAM_OPTIONS, BeamCommand, StorageCommand, resume_option, verbose
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
         is_interrupted = was_interrupted() or stopping.has_raised() or is_interruption(error)
         if not is_interrupted:
-            return explain_failure(error, is_verbose)
+            return print_failure(error, is_verbose)
     return say_interrupted()
 
 

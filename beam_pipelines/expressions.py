@@ -6,6 +6,7 @@ batches), on the clock, on chance, or on files, is refused when the recipe is pl
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -133,18 +134,10 @@ def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
     """
     place = _other_name(expression.columns)
     inputs = {name: batch.column(name) for name in expression.columns} | {place: np.arange(batch.num_rows)}
-    import duckdb
-
-    connection = _connection()
-    connection.register(_TABLE, pa.table(inputs))
-    try:
+    with _registered(pa.table(inputs)) as connection:
         connection.execute(f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {_TABLE} WHERE {place} = $1")  # noqa: S608
         found = [_failure(connection, row) for row in range(batch.num_rows)]
         connection.execute("DEALLOCATE one")
-    except duckdb.Error as error:
-        raise ExpressionError(_clean(str(error))) from error
-    finally:
-        connection.unregister(_TABLE)
     return found
 
 
@@ -218,12 +211,19 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _run(query: str, table: pa.Table) -> pa.Table:
+    with _registered(table) as connection:
+        return connection.sql(query).to_arrow_table()
+
+
+@contextlib.contextmanager
+def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Gives the connection while it knows a table; what DuckDB says against the body is raised as ``ExpressionError``."""
     import duckdb
 
     connection = _connection()
     connection.register(_TABLE, table)
     try:
-        return connection.sql(query).to_arrow_table()
+        yield connection
     except duckdb.Error as error:
         raise ExpressionError(_clean(str(error))) from error
     finally:

@@ -69,6 +69,12 @@ def _manifest(output: str) -> bytes:
     return files.read_bytes(path) if files.exists(path) else b""
 
 
+def _note_commit(output: str, before: bytes) -> None:
+    """Takes note of a new manifest: whoever interrupts a run at its very end hears that it was too late."""
+    if _manifest(output) not in (b"", before):
+        stopping.note_committed(output)
+
+
 @contextlib.contextmanager
 def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
     """Gives the run's mark, and removes the temporary folder behind it.
@@ -92,15 +98,12 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
             raise run_lock.other_run(output, temporary) from error
         with stopping.undisturbed(), contextlib.suppress(Exception):
             left = clear(temporary, keeps=resume or not is_interrupted)
-            # Whoever interrupts a run at its very end hears that it was too late.
-            if _manifest(output) not in (b"", before):
-                stopping.note_committed(output)
+            _note_commit(output, before)
         if left and isinstance(error, DataError):
             shards = "shard is" if left == 1 else "shards are"
             raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
         raise
     if waits:
         with stopping.undisturbed(), contextlib.suppress(Exception):
-            if _manifest(output) not in (b"", before):
-                stopping.note_committed(output)
+            _note_commit(output, before)
             files.delete(temporary)

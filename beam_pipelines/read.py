@@ -1,4 +1,4 @@
-"""Reads sources: plans them into ranges, and reads every range into pieces."""
+"""Reads sources: every range into pieces."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TIDYING_SECS = 5
 
 
 class _Here:
-    """What is known of this process: when it was told to stop, on the monotonic clock, and how many bodies run that are not to be disturbed, and what has come of it so far."""
+    """What is known of this process: when it was told to stop, on the monotonic clock; how many bodies run that are not to be disturbed; what has come of the command so far."""
 
     told: float | None = None
     has_raised = False

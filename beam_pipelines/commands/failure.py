@@ -17,7 +17,7 @@ def say_interrupted() -> int:
     return stopping.INTERRUPTED
 
 
-def explain_failure(error: Exception, is_verbose: bool) -> int:
+def print_failure(error: Exception, is_verbose: bool) -> int:
     """Prints what went wrong, and returns the exit status."""
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
