@@ -7,7 +7,6 @@ import math
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +36,7 @@ from beam_pipelines.schema.update import update_schema
 from beam_pipelines.schema_features import duplicates
 from beam_pipelines.select import plan_select
 from beam_pipelines.statistics import TableStatistics
+from tests.cost import least_ratio
 
 FEW, MANY = 400, 1600
 # Four times as many columns take four times as long; sixteen times where each is searched for among all.
@@ -99,22 +99,12 @@ WORK: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
 }
 
 
-def seconds(work: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
-    """Returns the CPU time of this thread, the least of seven times: of what is not done twice alike, others take the blame."""
-    taken = []
-    for _ in range(7):
-        started = time.thread_time()
-        work(*arguments)
-        taken.append(time.thread_time() - started)
-    return min(taken)
-
-
 @pytest.mark.parametrize("name", WORK)
 def test_time_grows_with_columns(name: str) -> None:
     """Four times the columns take less than seven times the time."""
     work, arguments = WORK[name]
-    few, many = (seconds(work, arguments(count)) for count in (FEW, MANY))
-    assert many < LARGEST_RATIO * few
+    few, many = arguments(FEW), arguments(MANY)
+    assert least_ratio(lambda: work(*many), lambda: work(*few), LARGEST_RATIO) < LARGEST_RATIO
 
 
 @dataclasses.dataclass(frozen=True)
