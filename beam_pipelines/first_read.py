@@ -29,6 +29,7 @@ from beam_pipelines.preprocessing import (
 from beam_pipelines.progress import ProgressLog
 from beam_pipelines.read import ReadBatches
 from beam_pipelines.reject import SelectOrReject
+from beam_pipelines.report import has_images
 from beam_pipelines.sample import SampleRows, sample_share
 from beam_pipelines.select import SelectBatches
 from beam_pipelines.split import RECEIPTS, AssignSplit
@@ -193,7 +194,7 @@ class FirstRead(beam.PTransform):
         plan = self.plan
         splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders)
         names = plan.recipe.split.names
-        share = sample_share(plan.base.size_bytes)
+        share = sample_share(plan.base.size_bytes, plan.num_ranges)
         statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
             plan.num_ranges, names, plan.split.schema, plan.statistics, self.folders.exchange_of("statistics")
         )
@@ -208,11 +209,11 @@ class FirstRead(beam.PTransform):
         if plan.joins.steps:
             rights = beam.pvalue.AsList(begin | "RightSources" >> self._count_right_sources())
         learned = statistics | "Learn" >> beam.Map(
-            lambda statistics, receipts, samples, encoded, rights, _, fitted, analyzed: learn(
-                plan, statistics, receipts, samples, encoded, dict(rights), Fitting(fitted, analyzed)
+            lambda statistics, receipts, pictures, encoded, rights, _, fitted, analyzed: learn(
+                plan, statistics, receipts, pictures, encoded, dict(rights), Fitting(fitted, analyzed)
             ),
             beam.pvalue.AsList(splits["receipts"]),
-            beam.pvalue.AsList(samples),
+            beam.pvalue.AsList(samples) if has_images(plan.split.schema) else (),
             beam.pvalue.AsList(encoded),
             rights,
             beam.pvalue.AsList(splits["keys"]) if "keys" in splits else (),

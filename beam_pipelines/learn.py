@@ -14,6 +14,7 @@ from beam_pipelines.anomalies import SplitAnomalies, find_anomalies
 from beam_pipelines.encode_plan import load_fitted
 from beam_pipelines.encoded_schema import encoded_schema
 from beam_pipelines.errors import DataError
+from beam_pipelines.memory import give_back_memory
 from beam_pipelines.pieces import Piece, Receipt
 from beam_pipelines.planning import Plan
 from beam_pipelines.records import missing_records
@@ -72,7 +73,7 @@ def learn(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
     receipts: Sequence[Receipt],
-    samples: Sequence[Piece],
+    pictures: Sequence[Piece],
     encoded: Sequence[Piece],
     rights: Mapping[str, Sequence[Receipt]],
     fitting: Fitting,
@@ -83,7 +84,8 @@ def learn(
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
       receipts: of the base source's pieces, in any order.
-      samples, encoded: sampled rows before and after encoding, in any order.
+      pictures: sampled rows before encoding, in any order; none where no column holds images.
+      encoded: sampled rows, in any order.
       rights: right source -> receipts of its pieces, in order.
       fitting: of the encodings.
 
@@ -106,6 +108,7 @@ def learn(
     allowed = plan.gate.allowed
     schema = update_schema(expected, list(statistics.values()), plan.gate.allows) if allowed else expected
     shard_bytes, framed_bytes = _estimate(plan, account.rows, encoded)
+    give_back_memory()
     return Learned(
         account=account,
         statistics=statistics,
@@ -115,7 +118,7 @@ def learn(
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
         shards=plan_shards(recipe.output, names, receipts, shard_bytes, framed_bytes),
-        images=_images(samples, recipe.label),
+        images=_images(pictures, recipe.label),
     )
 
 

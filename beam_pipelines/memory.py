@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
+import pyarrow as pa
+
 from beam_pipelines.recipe import MIB
 
 _LARGEST_KEPT_BYTES = 32 * MIB
@@ -34,6 +36,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Gives the freed memory of this process back to the system: a step begins whose blocks have other sizes than those of the steps before it."""
+    """Gives the freed memory of this process back to the system, Arrow's as well: a step begins whose blocks have other sizes than those of the steps before it."""
+    pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

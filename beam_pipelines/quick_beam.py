@@ -168,6 +168,27 @@ def end_bundles_at_once() -> None:
     StateSampler.__init__.__defaults__ = (_LOOKS_EVERY_MS,)
 
 
+def forget_bundles() -> None:
+    """Lets a worker forget what has run a bundle, which Beam keeps for a minute for the next one of its stage, with the last element of each step: pieces of three stages.
+
+    For good, as ``remember_dofns``. A stage of ours has one bundle for each worker.
+    """
+    from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
+
+    release = BundleProcessorCache.release
+
+    def release_and_forget(cache: Any, instruction_id: str) -> None:
+        release(cache, instruction_id)
+        with cache._lock:  # noqa: SLF001 - only what runs nothing is in there
+            used = [processor for processors in cache.cached_bundle_processors.values() for processor in processors]
+            cache.cached_bundle_processors.clear()
+        for processor in used:
+            processor.shutdown()
+        gc.collect()  # its steps know each other
+
+    BundleProcessorCache.release = release_and_forget
+
+
 @contextlib.contextmanager
 def options_parsed_once() -> Iterator[None]:
     """Lets Beam parse the options of each of its classes once, while the body runs, where it would 280 times for one job."""

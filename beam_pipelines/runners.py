@@ -205,8 +205,8 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
     Raises:
       PipelineError: the pipeline failed with one of ours, in whichever process.
     """
-    if is_local(options):
-        memory.keep_freed_memory()
+    if is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing":
+        memory.keep_freed_memory()  # workers are threads of this process
     with (
         size_based_flushes(),
         late_workers_end(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -24,20 +25,34 @@ from beam_pipelines.shuffle import permutation
 SAMPLE_BYTES = 4 * MIB
 # In source order neighbours resemble each other and compress better, so that runs of rows have to be sampled.
 _RUN_ROWS = 1000
-# Of rows in memory, sampled of one range, before less is of what follows in it: 16 times what is sampled of a source on disk. Or of texts that a dictionary makes of some
-# kilobytes there would be gigabytes.
-_RANGE_BYTES = 64 * MIB
-# In the counts of a sample of less: how many times as much it stands for.
+# Bytes that sampled rows may have in memory, before fewer are sampled. Rows of Parquet have six times as many as on disk, and texts that a dictionary makes of
+# some kilobytes would be gigabytes; samples wait in the launcher, and in the worker that learns.
+_MOST_BYTES = 2 * SAMPLE_BYTES
+# Of one range in any case, as all may begin in one.
+_LEAST_BYTES = MIB // 16
+# In the counts of a sample of fewer: how many thousandths it stands for.
 _STANDS_FOR = "stands_for"
 
 
-def sample_share(size_bytes: int) -> float:
-    """Returns the share of rows to sample of a source of that size."""
-    return min(1.0, SAMPLE_BYTES / max(size_bytes, 1))
+class Share(NamedTuple):
+    """How much is sampled of a range.
+
+    Attributes:
+      rows: share of its rows.
+      most_bytes: of its first part in memory; fewer rows are sampled if they had more, and of each part behind it less.
+    """
+
+    rows: float
+    most_bytes: int
+
+
+def sample_share(size_bytes: int, num_ranges: int) -> Share:
+    """Returns what to sample of each range of a source of that size, in bytes on disk."""
+    return Share(min(1.0, SAMPLE_BYTES / max(size_bytes, 1)), max(_LEAST_BYTES, _MOST_BYTES // num_ranges))
 
 
 def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
-    """Returns about ``share`` of a piece's rows: single rows, or without a shuffle runs of a thousand, picked by hash."""
+    """Returns about that share of a piece's rows: single rows, or without a shuffle runs of a thousand, picked by hash."""
     if share >= 1:
         return piece.batch
     run = 1 if shuffle else _RUN_ROWS
@@ -61,7 +76,7 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
         return 0.0, 0.0
     batch = concat_batches([piece.batch for piece in ordered])
     weights = np.repeat(
-        [piece.counts.get(_STANDS_FOR, 1) for piece in ordered], [piece.batch.num_rows for piece in ordered]
+        [piece.counts.get(_STANDS_FOR, 1000) for piece in ordered], [piece.batch.num_rows for piece in ordered]
     )
     if output.record is not None:
         weights = weights[batch.column(output.record).is_valid().to_numpy(zero_copy_only=False)]
@@ -72,7 +87,7 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
     records = framed_records(batch, rows, output.record, lists)
     data = data_of(records)
     compressed = len(compress_part(output.compression, output.level, data).data)
-    if (weights == 1).all():
+    if (weights == weights[0]).all():
         return compressed / len(records), data.size / len(records)
     weights = weights if rows is None else weights[rows]
     framed = float(np.average(pc.binary_length(records).to_numpy(), weights=weights))
@@ -90,15 +105,17 @@ class SampleRows(beam.PTransform):
       shuffle: whether rows will be shuffled.
     """
 
-    share: float
+    share: Share
     shuffle: bool
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
         return pieces | "Sample" >> beam.FlatMap(_sample, self.share, self.shuffle)
 
 
-def _sample(piece: Piece, share: float, shuffle: bool) -> Iterator[Piece]:
-    most = _RANGE_BYTES / ((piece.part + 1) * max(1, piece.batch.nbytes))
-    batch = sample_piece(piece, min(share, most), shuffle)
+def _sample(piece: Piece, share: Share, shuffle: bool) -> Iterator[Piece]:
+    most = share.most_bytes / ((piece.part + 1) * max(1, piece.batch.nbytes))
+    batch = sample_piece(piece, min(share.rows, most), shuffle)
     if batch.num_rows:
-        yield piece._replace(batch=batch, counts={_STANDS_FOR: round(share / most)} if share > most else {})
+        yield piece._replace(
+            batch=batch, counts={_STANDS_FOR: round(1000 * share.rows / most)} if share.rows > most else {}
+        )

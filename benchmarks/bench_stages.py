@@ -348,7 +348,7 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
     """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows compressed."""
     pieces = [piece._replace(batch=piece.batch.slice(0, int(piece.batch.num_rows * part))) for piece in clicks.pieces]
     output = dataclasses.replace(OUTPUT, shuffle=shuffled)
-    share = sample.sample_share(clicks.plan.size_bytes)
+    share = sample.sample_share(clicks.plan.size_bytes, 1).rows
 
     def estimated(rate: float) -> tuple[float, float]:
         batches = [(piece, sample.sample_piece(piece, rate, shuffled)) for piece in pieces]

@@ -147,6 +147,32 @@ sampler.stop()
     assert run(code).split() == ["200", "5"]
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
+    """What a stage worked on is gone in the next one, where Beam keeps the last element of each of its steps."""
+    code = f"""
+import builtins, weakref
+from beam_pipelines import quick_beam
+quick_beam.import_beam([])
+if {forgets}:
+    quick_beam.forget_bundles()
+import apache_beam as beam
+class Element:
+    pass
+builtins.made = []
+def make(_):
+    element = Element()
+    builtins.made.append(weakref.ref(element))
+    return element
+def look(_):
+    print([element() is None for element in builtins.made])
+with beam.Pipeline("FnApiRunner") as pipeline:
+    made = pipeline | beam.Create([0]) | beam.Map(make) | beam.Map(lambda element, other: other, 1)
+    made | beam.Reshuffle() | beam.Map(look)
+"""
+    assert run(code) == f"[{forgets}]\n"
+
+
 def test_views_of_options_share_what_is_set() -> None:
     """A view that is handed out again shows what was set through another one, and others' options are not mixed up."""
     options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])

@@ -17,6 +17,7 @@ from beam_pipelines.errors import nearest
 from beam_pipelines.quick_beam import (
     collect_garbage,
     end_bundles_at_once,
+    forget_bundles,
     import_beam,
     leave_elements_unmeasured,
     remember_dofns,
@@ -65,6 +66,7 @@ class BeamCommand(click.Command):
         remember_dofns()
         leave_elements_unmeasured()
         end_bundles_at_once()
+        forget_bundles()
         collect_garbage()
         with prepared():
             return super().invoke(ctx)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from beam_pipelines.report.images import choose_images
+from beam_pipelines.report.images import choose_images, has_images
 from beam_pipelines.report.page import render_report
 from beam_pipelines.report.values import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
 
-__all__ = ["ImageSample", "JoinSummary", "Report", "SourceSummary", "SplitSummary", "choose_images", "render_report"]
+__all__ = [
+    "ImageSample",
+    "JoinSummary",
+    "Report",
+    "SourceSummary",
+    "SplitSummary",
+    "choose_images",
+    "has_images",
+    "render_report",
+]

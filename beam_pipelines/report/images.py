@@ -21,6 +21,11 @@ _MEDIA_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"
 _TINY_PIXELS = 64
 
 
+def has_images(schema: pa.Schema) -> bool:
+    """Whether rows of these columns may hold images that a report shows."""
+    return IMAGE_COLUMN in schema.names and pa.types.is_binary(schema.field(IMAGE_COLUMN).type)
+
+
 def choose_images(rows: Iterable[tuple[str, pa.RecordBatch]], label: str | None = None) -> tuple[ImageSample, ...]:
     """Returns up to 24 images of sampled rows, 768 KiB in all: of as many splits and labels as there are, in turn.
 
@@ -49,7 +54,7 @@ def choose_images(rows: Iterable[tuple[str, pa.RecordBatch]], label: str | None 
 def _images(split: str, batch: pa.RecordBatch, label: str | None) -> Iterator[ImageSample]:
     """Yields the small images of a batch (a sample: some megabytes at most)."""
     names = batch.schema.names
-    if IMAGE_COLUMN not in names or not pa.types.is_binary(batch.schema.field(IMAGE_COLUMN).type):
+    if not has_images(batch.schema):
         return
     named_by = next((name for name in (label, *_LABEL_COLUMNS) if name in names), None)
     labels: Sequence[object] = [None] * batch.num_rows if named_by is None else batch.column(named_by).to_pylist()

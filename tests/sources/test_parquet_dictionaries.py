@@ -17,7 +17,7 @@ from beam_pipelines.errors import DataError
 from beam_pipelines.limits import Limits
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import MIB, Output, Source
-from beam_pipelines.sample import _sample, estimate_row_bytes
+from beam_pipelines.sample import Share, _sample, estimate_row_bytes
 from beam_pipelines.sources import parquet
 from beam_pipelines.sources.parquet_dictionaries import decode, dictionary_columns, longest_row, row_bytes
 
@@ -130,8 +130,8 @@ def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path: Path) -> None:
     """Of later pieces less is sampled, which counts for more: rows that become longer and longer are estimated within a tenth."""
     pieces = [Piece(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {}) for part in range(100)]
-    samples = [sample for piece in pieces for sample in _sample(piece, 1.0, shuffle=True)]
-    assert sum(sample.batch.nbytes for sample in samples) < sum(piece.batch.nbytes for piece in pieces) / 3
+    samples = [sample for piece in pieces for sample in _sample(piece, Share(1.0, 8 * MIB), shuffle=True)]
+    assert sum(sample.batch.nbytes for sample in samples) < 8 * MIB * sum(1 / (part + 1) for part in range(100)) * 1.1
     _, framed = estimate_row_bytes(samples, Output())
     _, exact = estimate_row_bytes([piece._replace(batch=piece.batch.slice(0, 200)) for piece in pieces], Output())
     assert framed == pytest.approx(exact, rel=0.1)
