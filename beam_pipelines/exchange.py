@@ -8,14 +8,19 @@ through files and only their addresses are grouped.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import files
 from beam_pipelines.errors import DataError
+
+# Places that a sender holds, some hundred bytes each, before it sends them.
+_MOST_HELD = 50_000
 
 
 class Parcel(NamedTuple):
@@ -59,7 +64,7 @@ class Delivery(NamedTuple):
 
 def store_parcel(folder: str, parcel: Parcel) -> dict[int, Address]:
     """Writes a parcel's payloads one after the other into one file, named by its order, so that a retry replaces it."""
-    path = files.join(folder, "_".join(str(number) for number in parcel.order))
+    path = _path_of(folder, parcel.order)
     addresses: dict[int, Address] = {}
     offset = 0
     with files.replace(path) as file:
@@ -70,6 +75,10 @@ def store_parcel(folder: str, parcel: Parcel) -> dict[int, Address]:
                 offset += len(part)
             addresses[partition] = Address(path, start, offset - start)
     return addresses
+
+
+def _path_of(folder: str, order: tuple[int, ...]) -> str:
+    return files.join(folder, "_".join(map(str, order)))
 
 
 def _parts(payload: bytes | Sequence[bytes | pa.Buffer]) -> Sequence[bytes | pa.Buffer]:
@@ -116,23 +125,47 @@ class Exchange(beam.PTransform):
         # Flattened only after they are stored: Beam's local runner carries what it flattens through its own memory.
         branches = [parcels] if isinstance(parcels, beam.PCollection) else parcels
         stored = [
-            branch | f"Store{number}" >> beam.FlatMap(_send, self.folder)  # (partition, (order, payload or address))
+            branch | f"Store{number}" >> beam.ParDo(_Send(self.folder))  # (partition, [(order, payload or place)])
             for number, branch in enumerate(branches)
         ]
-        return stored | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.MapTuple(_deliver)
+        return stored | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.Map(_deliver, self.folder)
 
 
-def _send(parcel: Parcel, folder: str | None) -> Iterator[tuple[int, tuple[tuple[int, ...], bytes | Address]]]:
-    if folder is None:
-        contents: Mapping[int, bytes | Address] = {
-            to: b"".join(_parts(payload)) for to, payload in parcel.payloads.items()
-        }
-    else:
-        contents = store_parcel(folder, parcel)
-    for partition, content in contents.items():
-        yield partition, (parcel.order, content)
+class _Send(beam.DoFn):
+    """Sends parcels. Output: ``(partition, [(order, payload)])``, or where there is a folder ``(partition, [(order, (offset, length))])``.
+
+    Places of many parcels are one element: each costs Beam's local runner 200 bytes, several times over.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+
+    def start_bundle(self) -> None:
+        self._places: dict[int, list[tuple[tuple[int, ...], tuple[int, int]]]] = {}
+        self._held = 0
+
+    def process(self, parcel: Parcel) -> Iterator[tuple[int, list[tuple[tuple[int, ...], Any]]]]:
+        if self._folder is None:
+            for partition, payload in parcel.payloads.items():
+                yield partition, [(parcel.order, b"".join(_parts(payload)))]
+            return
+        for partition, address in store_parcel(self._folder, parcel).items():
+            self._places.setdefault(partition, []).append((parcel.order, (address.offset, address.length)))
+        self._held += len(parcel.payloads)
+        if self._held > _MOST_HELD:
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        for sent in self._flush():
+            yield GlobalWindows.windowed_value(sent)
+
+    def _flush(self) -> Iterator[tuple[int, list[tuple[tuple[int, ...], tuple[int, int]]]]]:
+        yield from self._places.items()
+        self._places, self._held = {}, 0
 
 
-def _deliver(partition: int, sent: Iterable[tuple[tuple[int, ...], bytes | Address]]) -> Delivery:
-    ordered = sorted(sent, key=lambda entry: entry[0])
-    return Delivery(partition, tuple(content for _, content in ordered), tuple(order for order, _ in ordered))
+def _deliver(group: tuple[int, Iterable[Sequence[tuple[tuple[int, ...], Any]]]], folder: str | None) -> Delivery:
+    partition, sent = group
+    ordered = sorted(itertools.chain.from_iterable(sent), key=lambda entry: entry[0])
+    contents = (content if folder is None else Address(_path_of(folder, order), *content) for order, content in ordered)
+    return Delivery(partition, tuple(contents), tuple(order for order, _ in ordered))

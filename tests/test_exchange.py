@@ -8,6 +8,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_pipelines import exchange
 from beam_pipelines.errors import DataError
 from beam_pipelines.exchange import Address, Exchange, Parcel, load_payload, store_parcel
 
@@ -39,6 +40,24 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
                 ]
             ),
         )
+
+
+@pytest.mark.parametrize(("most_held", "elements"), [(50_000, 3), (1, 5)])
+def test_places_of_many_parcels_travel_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, elements: int
+) -> None:
+    """A bundle's are one element for each partition, as long as they are few; none is lost on the way."""
+    monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
+    sender = exchange._Send(str(tmp_path))
+    sender.start_bundle()
+    sent = [element for parcel in PARCELS for element in sender.process(parcel)]
+    sent += [windowed.value for windowed in sender.finish_bundle()]
+    assert len(sent) == elements
+    contents: dict[int, list[bytes]] = {}
+    for partition in {partition for partition, _ in sent}:
+        delivery = exchange._deliver((partition, [places for to, places in sent if to == partition]), str(tmp_path))
+        contents[partition] = list(delivery.payloads())
+    assert contents == {0: [b"a", b"b", b"c", b"d"], 1: [b""], 2: [b"x" * 1000]}
 
 
 def test_a_retry_replaces_the_file(tmp_path: Path) -> None:

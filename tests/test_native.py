@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,3 +305,17 @@ def test_rows_whose_lengths_differ_widely() -> None:
     assert _native.serialize(batch, rows, framed=False).to_pylist() == [
         serialize.serialize_batch(batch)[int(row)].as_py() for row in rows
     ]
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["not built", "built elsewhere"])
+def test_kernels_that_cannot_be_loaded_are_spoken_of(tmp_path: Path, there: bool) -> None:
+    """What was built for another system is not passed over in silence; what was not built is, as the installation has said so."""
+    package = tmp_path / "beam_pipelines"
+    shutil.copytree(Path(_native.__file__).parent, package / "_native", ignore=shutil.ignore_patterns("_kernels*"))
+    (package / "__init__.py").touch()
+    if there:
+        (package / "_native" / "_kernels.abi3.so").write_text("for another machine")
+    code = "from beam_pipelines import _native; print(_native.KERNELS_AVAILABLE)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert ("cannot be loaded" in done.stderr, "install again" in done.stderr) == (there, there)

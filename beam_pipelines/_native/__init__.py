@@ -7,6 +7,7 @@ keep to ``serialize.py``, ``serialize_sequence.py``, ``tfrecord.py`` and ``hashi
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -15,10 +16,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+_logger = logging.getLogger(__name__)
+
 try:
     _kernels: Any = importlib.import_module("beam_pipelines._native._kernels")
-except ImportError:
+except ModuleNotFoundError:
     _kernels = None
+except ImportError as error:
+    _kernels = None
+    _logger.warning(
+        "the C++ kernels are there and cannot be loaded: %s. Conversions take one and a half times as long without them: install again where they are to run.",
+        error,
+    )
 
 KERNELS_AVAILABLE: bool = _kernels is not None
 
