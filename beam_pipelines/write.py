@@ -86,6 +86,7 @@ def write_shard(
             size, crc = _append(file, part.data, size, crc)
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
+    give_back_memory()  # this may have been the last one, and the commit is yet to come
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
 
 
