@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib
 import importlib.machinery
+import itertools
 import logging
 import sys
 import types
@@ -114,6 +115,13 @@ def import_beam(arguments: Sequence[str]) -> None:
         logging.disable(disabled)
 
 
+def runs_here(beam_options: Sequence[str]) -> bool:
+    """Whether Beam's local runner runs the job, by the command's arguments for Beam: no ``--runner`` is named, or that one."""
+    texts = " ".join(beam_options).replace("--runner=", "--runner ").split()
+    named = [after for text, after in itertools.pairwise(texts) if text == "--runner"]
+    return not named or named[-1].lower() in ("directrunner", "direct")
+
+
 def import_without_garbage() -> None:
     """Keeps the garbage collector from looking, while modules are imported, at 100,000 objects that all stay."""
     gc.disable()
@@ -171,7 +179,7 @@ def end_bundles_at_once() -> None:
 def forget_bundles() -> None:
     """Lets a worker forget what has run a bundle, which Beam keeps for a minute for the next one of its stage, with the last element of each step: pieces of three stages.
 
-    For good, as ``remember_dofns``. A stage of ours has one bundle for each worker.
+    For good, as ``remember_dofns``. On the local runner a stage of ours has one bundle for each worker; an engine that uses the command's threads may have many.
     """
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 

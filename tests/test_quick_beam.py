@@ -147,6 +147,23 @@ sampler.stop()
     assert run(code).split() == ["200", "5"]
 
 
+@pytest.mark.parametrize(
+    ("options", "here"),
+    [
+        ([], True),
+        (["--direct_num_workers=2"], True),
+        (["--runner=DirectRunner"], True),
+        (["--runner", "DirectRunner", "--direct_num_workers=2"], True),
+        (["--runner=FlinkRunner"], False),
+        (["--runner", "PrismRunner"], False),
+        (["--runner=DirectRunner", "--runner=SparkRunner"], False),
+    ],
+)
+def test_whether_a_job_runs_here(options: list[str], here: bool) -> None:
+    """It does unless another runner is named; the last one counts."""
+    assert quick_beam.runs_here(options) is here
+
+
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
     """What a stage worked on is gone in the next one, where Beam keeps the last element of each of its steps."""

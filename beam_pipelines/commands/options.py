@@ -21,6 +21,7 @@ from beam_pipelines.quick_beam import (
     import_beam,
     leave_elements_unmeasured,
     remember_dofns,
+    runs_here,
 )
 
 # Beam's classes of options that say how files are opened.
@@ -66,7 +67,8 @@ class BeamCommand(click.Command):
         remember_dofns()
         leave_elements_unmeasured()
         end_bundles_at_once()
-        forget_bundles()
+        if runs_here(ctx.meta[BEAM_OPTIONS]):
+            forget_bundles()
         collect_garbage()
         with prepared():
             return super().invoke(ctx)
