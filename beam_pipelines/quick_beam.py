@@ -184,6 +184,8 @@ def forget_bundles() -> None:
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
     release = BundleProcessorCache.release
+    if release.__name__ == "release_and_forget":
+        return  # another command ran in this process
 
     def release_and_forget(cache: Any, instruction_id: str) -> None:
         release(cache, instruction_id)
@@ -192,7 +194,8 @@ def forget_bundles() -> None:
             cache.cached_bundle_processors.clear()
         for processor in used:
             processor.shutdown()
-        gc.collect()  # its steps know each other
+        if gc.get_freeze_count():  # only what is new is looked at, in milliseconds
+            gc.collect()  # steps know each other
 
     BundleProcessorCache.release = release_and_forget
 

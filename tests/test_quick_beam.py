@@ -170,9 +170,11 @@ def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
     code = f"""
 import builtins, weakref
 from beam_pipelines import quick_beam
+quick_beam.import_without_garbage()
 quick_beam.import_beam([])
 if {forgets}:
     quick_beam.forget_bundles()
+quick_beam.collect_garbage()
 import apache_beam as beam
 class Element:
     pass
