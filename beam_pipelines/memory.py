@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-import pyarrow as pa
-
 from beam_pipelines.recipe import MIB
 
 _LARGEST_KEPT_BYTES = 32 * MIB
@@ -37,6 +35,8 @@ def keep_freed_memory() -> None:
 
 def give_back_memory() -> None:
     """Gives the freed memory of this process back to the system, Arrow's as well: a step begins whose blocks have other sizes than those of the steps before it."""
+    import pyarrow as pa  # which `--help` does without
+
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
