@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from beam_pipelines import files
+from beam_pipelines import file_changes, file_checksums, files
 from beam_pipelines.account import Account
 from beam_pipelines.class_names import LABELS, LABELS_FOLDER
 from beam_pipelines.dataset_files import TRANSFORM_GRAPH, Earlier, write_files
@@ -78,7 +78,7 @@ def commit(
         _add(folder, temporary, paths)
     # The dataset is complete; the launcher tries once more, and says so if the folder stays.
     with contextlib.suppress(DataError):
-        files.delete(temporary)
+        file_changes.delete(temporary)
 
 
 def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float) -> list[str]:
@@ -93,7 +93,7 @@ def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], fol
     own = {shard.path for shard in shards}
     for listed in files.list_files(files.join(temporary, "examples", "**")):
         if files.relative(listed.path, temporary) not in own:
-            files.delete(listed.path)
+            file_changes.delete(listed.path)
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
         file.write(json.dumps(paths).encode())
     return paths
@@ -109,8 +109,8 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """Removes an earlier dataset, its manifest first, and moves the new one into its place, its manifest last."""
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
-    files.delete(files.join(folder, FILE_NAME))
-    files.delete(files.join(folder, DESCRIPTION))
+    file_changes.delete(files.join(folder, FILE_NAME))
+    file_changes.delete(files.join(folder, DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):
         for part in PARTS:
@@ -122,25 +122,25 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
         waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
         if waiting <= listed:  # none was moved by an earlier attempt
             for part in PARTS:
-                files.delete(files.join(folder, part))
+                file_changes.delete(files.join(folder, part))
         moved = paths[:-1]
     for some in (moved, paths[-1:]):
-        files.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
 
 
 def _set_aside(path: str, target: str) -> None:
     """Moves an old file or folder away, which is quicker than to delete it."""
     try:
-        files.rename([(path, target)])
+        file_changes.rename([(path, target)])
     except DataError:  # such as a folder in a lower layer of a container's filesystem
-        files.delete(path)
+        file_changes.delete(path)
 
 
 def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """Moves a generation into the dataset: its shards, what else is new, what takes the place of something, and the manifest."""
-    files.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
+    file_changes.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):
-        files.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
 
 
 def _earlier(plan: Plan, folder: str) -> Earlier:
@@ -195,7 +195,7 @@ def check_unchanged(plan: Plan) -> None:
       DataError: names the first file that was.
     """
     planned = [(file.archive or file.path, file) for source in plan.sources.values() for file in source.files]
-    dates = files.modified_secs(dict.fromkeys(path for path, _ in planned))
+    dates = file_checksums.modified_secs(dict.fromkeys(path for path, _ in planned))
     for path, file in planned:
         if dates[path] != file.modified_secs:
             raise DataError(

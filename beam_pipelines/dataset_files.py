@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines import files
+from beam_pipelines import file_checksums, files
 from beam_pipelines.anomalies import anomalies_to_proto, describe
 from beam_pipelines.class_names import label_files, label_names
 from beam_pipelines.encode_plan import with_fitted
@@ -159,7 +159,7 @@ def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str,
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
     """Returns what two datasets have in common if the same value is the same number in both."""
     # What a preprocessing_fn has learned lies in the graph alone.
-    return files.folder_fingerprint(place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH))
+    return file_checksums.folder_fingerprint(place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH))
 
 
 def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]) -> Report:

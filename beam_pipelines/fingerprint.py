@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from beam_pipelines import __version__, files
+from beam_pipelines import __version__, file_checksums
 from beam_pipelines.plan import SourcePlan
 from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import recipe_hash
@@ -32,7 +32,7 @@ def fingerprint_of(plan: Plan) -> str:
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())
         with ThreadPoolExecutor(_THREADS) as pool:
-            for path, checksum in zip(paths, pool.map(files.content_checksum, paths), strict=True):
+            for path, checksum in zip(paths, pool.map(file_checksums.content_checksum, paths), strict=True):
                 digest.update(f"{path}\n{checksum}\n".encode())
     return f"sha256:{digest.hexdigest()}"
 

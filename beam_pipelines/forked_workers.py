@@ -27,7 +27,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beam_pipelines import memory
+from beam_pipelines import memory, quick_beam
 
 # Runs as a process of its own: sends its environment and where its output goes, waits for the worker's exit status. Without the site module it starts in 30 ms.
 _CLIENT = """\
@@ -206,7 +206,8 @@ def _work(connection: socket.socket) -> None:
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         from apache_beam.runners.worker import sdk_worker_main
 
-        sdk_worker_main.main(sys.argv)
+        with quick_beam.bundles_forgotten():
+            sdk_worker_main.main(sys.argv)
         status = 0
     except BaseException:  # noqa: BLE001 - as an interpreter does when it ends with an error
         traceback.print_exc()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines import files
+from beam_pipelines import file_changes, files
 from beam_pipelines.manifest import INPUTS, Manifest, read_manifest
 from beam_pipelines.statistics.datasets import ACCUMULATORS
 
@@ -80,4 +80,4 @@ def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
 def remove_left_behind(folder: str) -> None:
     """Removes from a dataset what an append has left that was broken off; readers of the manifest did not see it."""
     for path in list(left_behind(folder, read_manifest(folder))):
-        files.delete(path)
+        file_changes.delete(path)

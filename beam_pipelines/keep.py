@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines import files
+from beam_pipelines import file_changes, files
 from beam_pipelines.errors import DataError
 from beam_pipelines.pieces import Piece
 
@@ -66,7 +66,7 @@ def take_piece(kept: KeptPiece) -> Iterator[Piece]:
     """Yields the piece as it was kept, and removes its file when what comes of it is stored: half of a run's temporary files."""
     yield load_piece(kept)
     with contextlib.suppress(DataError):  # what cannot be removed now goes with its folder
-        files.delete(kept.file)
+        file_changes.delete(kept.file)
 
 
 def _changed(path: str, found: str) -> str:

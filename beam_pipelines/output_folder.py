@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 
-from beam_pipelines import files, run_lock, stopping
+from beam_pipelines import file_changes, files, run_lock, stopping
 from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.generations import count_generations
@@ -106,4 +106,4 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
     if waits:
         with stopping.undisturbed(), contextlib.suppress(Exception):
             _note_commit(output, before)
-            files.delete(temporary)
+            file_changes.delete(temporary)

@@ -11,7 +11,6 @@ import contextlib
 import gc
 import importlib
 import importlib.machinery
-import itertools
 import logging
 import sys
 import types
@@ -115,13 +114,6 @@ def import_beam(arguments: Sequence[str]) -> None:
         logging.disable(disabled)
 
 
-def runs_here(beam_options: Sequence[str]) -> bool:
-    """Whether Beam's local runner runs the job, by the command's arguments for Beam: no ``--runner`` is named, or that one."""
-    texts = " ".join(beam_options).replace("--runner=", "--runner ").split()
-    named = [after for text, after in itertools.pairwise(texts) if text == "--runner"]
-    return not named or named[-1].lower() in ("directrunner", "direct")
-
-
 def import_without_garbage() -> None:
     """Keeps the garbage collector from looking, while modules are imported, at 100,000 objects that all stay."""
     gc.disable()
@@ -176,16 +168,16 @@ def end_bundles_at_once() -> None:
     StateSampler.__init__.__defaults__ = (_LOOKS_EVERY_MS,)
 
 
-def forget_bundles() -> None:
-    """Lets a worker forget what has run a bundle, which Beam keeps for a minute for the next one of its stage, with the last element of each step: pieces of three stages.
+@contextlib.contextmanager
+def bundles_forgotten() -> Iterator[None]:
+    """Lets workers of this process forget what has run a bundle, while the body runs.
 
-    For good, as ``remember_dofns``. On the local runner a stage of ours has one bundle for each worker; an engine that uses the command's threads may have many.
+    Beam keeps it for a minute, for the next bundle of its stage, and with it the last element of each step: pieces of three stages. On the local runner a stage
+    of ours has one bundle for each worker; of an engine that uses this process's threads it may have many.
     """
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache
 
     release = BundleProcessorCache.release
-    if release.__name__ == "release_and_forget":
-        return  # another command ran in this process
 
     def release_and_forget(cache: Any, instruction_id: str) -> None:
         release(cache, instruction_id)
@@ -198,6 +190,10 @@ def forget_bundles() -> None:
             gc.collect()  # steps know each other
 
     BundleProcessorCache.release = release_and_forget
+    try:
+        yield
+    finally:
+        BundleProcessorCache.release = release
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beam_pipelines import __version__, files
+from beam_pipelines import __version__, file_changes, file_checksums, files
 from beam_pipelines.errors import DataError
 from beam_pipelines.learn import Learned
 from beam_pipelines.planning import Plan
@@ -32,7 +32,7 @@ def key_of(plan: Plan, learned: Learned) -> str:
     own = plan.preprocessing.source if plan.preprocessing else ""
     parts = [__version__, recipe_hash(plan.recipe), str(plan.recipe.date), own, str(learned.encoded)]
     parts += [str(plan.generation)]
-    parts += [files.folder_fingerprint(folder) for folder in (learned.fitted, learned.analyzed) if folder]
+    parts += [file_checksums.folder_fingerprint(folder) for folder in (learned.fitted, learned.analyzed) if folder]
     for name, source in sorted(plan.sources.items()):
         prints = learned.account.sources[name].fingerprints
         parts += [f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files]
@@ -74,7 +74,7 @@ def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
     """Yields a shard if its file is as it was noted: it is read, as when it was written."""
     path = files.join(temporary, *shard.path.split("/"))
     try:
-        is_whole = files.exists(path) and files.size_and_crc32c(path) == (shard.bytes, shard.crc32c)
+        is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (shard.bytes, shard.crc32c)
     except (OSError, DataError):
         is_whole = False
     if is_whole:
@@ -93,9 +93,9 @@ def clear(temporary: str, keeps: bool) -> int:
     """
     notes = files.list_files(files.join(temporary, FINISHED, "*.json")) if keeps else []
     if not notes:
-        files.delete(temporary)
+        file_changes.delete(temporary)
         return 0
     for name in files.names_in(temporary):
         if name not in KEPT:
-            files.delete(files.join(temporary, name))
+            file_changes.delete(files.join(temporary, name))
     return len(notes)

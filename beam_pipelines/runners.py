@@ -213,7 +213,7 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         dead_workers_fail(),
         _silent_workers(),
         _storage_options_for_processes(options),
-        quick_beam.options_parsed_once() if is_local(options) else contextlib.nullcontext(),
+        _quick_run() if is_local(options) else contextlib.nullcontext(),
     ):
         pipeline = beam.Pipeline(_local_processes(options), options=options)
         build(pipeline)
@@ -227,6 +227,13 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
             raise type(error)(_message(str(error))) from error
         except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
             raise find_error(str(error)) or error from error
+
+
+@contextlib.contextmanager
+def _quick_run() -> Iterator[None]:
+    """Spares a run on this machine what it has no use for."""
+    with quick_beam.options_parsed_once(), quick_beam.bundles_forgotten():
+        yield
 
 
 def _wait(result: Any) -> None:

@@ -35,7 +35,7 @@ from tfx.proto.orchestration import driver_output_pb2, execution_result_pb2
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import proto_utils
 
-from beam_pipelines import files, pipeline
+from beam_pipelines import file_changes, files, pipeline
 from beam_pipelines.errors import Problem, RecipeError, RecipeProblems
 from beam_pipelines.fingerprint import fingerprint_of
 from beam_pipelines.manifest import Manifest
@@ -231,7 +231,7 @@ def _published(output_dict: Any, manifest: Manifest, exec_properties: Any) -> An
     # A dataset is there, so its anomalies were accepted: ExampleValidator's word for that is 1.
     anomalies.set_json_value_custom_property("blessed", dict.fromkeys(manifest["splits"], 1))
     if manifest["encodings"] is None:
-        files.delete(artifact_utils.get_single_uri(output_dict["transform_graph"]))
+        file_changes.delete(artifact_utils.get_single_uri(output_dict["transform_graph"]))
         output_dict["transform_graph"] = []
     result = execution_result_pb2.ExecutorOutput()
     outputs_utils.populate_output_artifact(result, output_dict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines import files
+from beam_pipelines import file_changes, files
 from beam_pipelines.anomalies import Row, SplitAnomalies, describe, find_anomalies
 from beam_pipelines.anomalies.gate import Gate
 from beam_pipelines.anomalies.table import CURES, kinds_of, place_in_schema, render_anomalies
@@ -93,7 +93,7 @@ def write_offenders(
       The rows, and the path of the file.
     """
     path = files.join(folder, "rejected", name)
-    files.delete(path)
+    file_changes.delete(path)
     # Not the schema that was widened by what was accepted: features may share a domain.
     expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     offenders = find_offenders(plan, anomalies, expected)

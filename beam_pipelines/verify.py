@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines import files
+from beam_pipelines import file_checksums, files
 from beam_pipelines.errors import DataError
 from beam_pipelines.generations import count_generations, left_behind, shards_of
 from beam_pipelines.manifest import read_manifest
@@ -123,7 +123,7 @@ def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: sc
             rows += len(block)
     if rows != shard["rows"]:
         raise DataError(f"{path}: found {rows} records, expected {shard['rows']} as the manifest says.")
-    size, crc = files.size_and_crc32c(path)
+    size, crc = file_checksums.size_and_crc32c(path)
     if (size, f"{crc:08x}") != (shard["bytes"], shard["crc32c"]):
         raise DataError(
             f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes with {shard['crc32c']}. "

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines import files
+from beam_pipelines import file_checksums, files
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.deflate import Part, Stream, compress_part
 from beam_pipelines.errors import DataError
@@ -147,7 +147,7 @@ def _append(file: BinaryIO, data: bytes | pa.Buffer, size: int, crc: int) -> tup
 
 
 def _read_back(path: str, size: int, crc: int) -> None:
-    found_size, found_crc = files.size_and_crc32c(path)
+    found_size, found_crc = file_checksums.size_and_crc32c(path)
     if (found_size, found_crc) != (size, crc):
         raise DataError(
             f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} bytes with {crc:08x}. "

@@ -26,7 +26,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from beam_pipelines import cli, commit, dataset, files
+from beam_pipelines import cli, commit, dataset, file_changes
 from beam_pipelines.append import plan_append
 from beam_pipelines.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.generations import left_behind, remove_left_behind, with_generation
@@ -299,8 +299,8 @@ def test_overwrite_makes_one_generation(visits: Path) -> None:
 
 
 def moved(count: int, stop: Callable[[], None]) -> Callable[[list[tuple[str, str]]], None]:
-    """Returns a ``files.rename`` that stops when it has renamed so many."""
-    original, left = files.rename, [count]
+    """Returns a ``file_changes.rename`` that stops when it has renamed so many."""
+    original, left = file_changes.rename, [count]
 
     def rename(pairs: list[tuple[str, str]]) -> None:
         for pair in pairs:
@@ -348,7 +348,7 @@ def test_an_append_that_is_killed_leaves_the_old_dataset(
         if count > len(paths):
             break
         with monkeypatch.context() as patched:
-            patched.setattr(files, "rename", moved(count, stopped))
+            patched.setattr(file_changes, "rename", moved(count, stopped))
             if count < len(paths):
                 with pytest.raises(StoppedError):
                     commit._add(str(output), temporary, paths)
@@ -388,7 +388,7 @@ def test_a_commit_that_is_killed_can_be_repeated(
             shutil.copytree(history / before, output, dirs_exist_ok=True)
         is_done = True
         with monkeypatch.context() as patched:
-            patched.setattr(files, "rename", moved(count, stopped))
+            patched.setattr(file_changes, "rename", moved(count, stopped))
             try:
                 commit._replace(str(output), temporary, paths)
             except StoppedError:
@@ -407,15 +407,15 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
     """SIGKILL just before the manifest is replaced: the old dataset is whole, and the next run makes the same as one that was not killed."""
     script = textwrap.dedent(f"""
         import os, signal
-        from beam_pipelines import commit, files, pipeline
+        from beam_pipelines import commit, file_changes, pipeline
         from beam_pipelines.append import plan_append
         from beam_pipelines.recipe_file import load_recipe
-        rename = files.rename
+        rename = file_changes.rename
         def killed(pairs):
             if pairs[0][1].endswith("dataset.json"):
                 os.kill(os.getpid(), signal.SIGKILL)
             rename(pairs)
-        files.rename = killed
+        file_changes.rename = killed
         plan = plan_append(load_recipe({str(visits / "recipe.yaml")!r})[0], {str(visits / "out")!r})
         pipeline.convert(plan, {str(visits / "out")!r}, beam_options=["--direct_num_workers=1"], quiet=True)
     """)

@@ -10,7 +10,7 @@ import struct
 import google_crc32c
 import pytest
 
-from beam_pipelines import files
+from beam_pipelines import file_checksums, files
 from beam_pipelines.fingerprint import fingerprint_of
 from beam_pipelines.planning import make_plan
 from beam_pipelines.recipe_file import load
@@ -115,7 +115,7 @@ def test_a_local_file_is_read(tmp_path, content):
     """The checksum of a local file is its size and the CRC-32C of all its bytes."""
     path = tmp_path / "file"
     path.write_bytes(content)
-    assert files.content_checksum(str(path)) == f"{len(content)}-{google_crc32c.value(content):08x}"
+    assert file_checksums.content_checksum(str(path)) == f"{len(content)}-{google_crc32c.value(content):08x}"
 
 
 @pytest.mark.remote
@@ -129,7 +129,7 @@ def test_a_remote_file_is_not_read(kind):
         found = []
         for content in (b"one", b"one", b"two"):
             store.objects.put("raw/clicks.csv", content)
-            found.append(files.content_checksum(f"{store.url}/raw/clicks.csv"))
+            found.append(file_checksums.content_checksum(f"{store.url}/raw/clicks.csv"))
         assert found[0] == found[1] != found[2]
         assert "" not in found
         assert [

@@ -147,33 +147,14 @@ sampler.stop()
     assert run(code).split() == ["200", "5"]
 
 
-@pytest.mark.parametrize(
-    ("options", "here"),
-    [
-        ([], True),
-        (["--direct_num_workers=2"], True),
-        (["--runner=DirectRunner"], True),
-        (["--runner", "DirectRunner", "--direct_num_workers=2"], True),
-        (["--runner=FlinkRunner"], False),
-        (["--runner", "PrismRunner"], False),
-        (["--runner=DirectRunner", "--runner=SparkRunner"], False),
-    ],
-)
-def test_whether_a_job_runs_here(options: list[str], here: bool) -> None:
-    """It does unless another runner is named; the last one counts."""
-    assert quick_beam.runs_here(options) is here
-
-
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
     """What a stage worked on is gone in the next one, where Beam keeps the last element of each of its steps."""
     code = f"""
-import builtins, weakref
+import builtins, contextlib, weakref
 from beam_pipelines import quick_beam
 quick_beam.import_without_garbage()
 quick_beam.import_beam([])
-if {forgets}:
-    quick_beam.forget_bundles()
 quick_beam.collect_garbage()
 import apache_beam as beam
 class Element:
@@ -185,7 +166,7 @@ def make(_):
     return element
 def look(_):
     print([element() is None for element in builtins.made])
-with beam.Pipeline("FnApiRunner") as pipeline:
+with quick_beam.bundles_forgotten() if {forgets} else contextlib.nullcontext(), beam.Pipeline("FnApiRunner") as pipeline:
     made = pipeline | beam.Create([0]) | beam.Map(make) | beam.Map(lambda element, other: other, 1)
     made | beam.Reshuffle() | beam.Map(look)
 """

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from moto.s3.models import s3_backends
 
-from beam_pipelines import cli, dataset, files, plan
+from beam_pipelines import cli, dataset, file_changes, files, plan
 from beam_pipelines.errors import DataError
 from tests.remote_stores import KEY, SECRET, Store, google_store, s3_store
 
@@ -259,12 +259,12 @@ def test_deleting_spares_namesakes(store):
     for name in ("a/x", "a/b/y", "ab/z", "a[1]/x", "a*/x"):
         store.objects.put(f"delete/{name}", b"1")
     files.use_options(store.options)
-    files.delete(f"{store.url}/delete/a")
+    file_changes.delete(f"{store.url}/delete/a")
     assert sorted(store.objects.names("delete/")) == ["delete/a*/x", "delete/a[1]/x", "delete/ab/z"]
-    files.delete(f"{store.url}/delete/a*")
-    files.delete(f"{store.url}/delete/a[1]")
+    file_changes.delete(f"{store.url}/delete/a*")
+    file_changes.delete(f"{store.url}/delete/a[1]")
     assert sorted(store.objects.names("delete/")) == ["delete/ab/z"]
-    files.delete(f"{store.url}/delete/gone")
+    file_changes.delete(f"{store.url}/delete/gone")
 
 
 def test_renaming_replaces_and_may_be_repeated(store):
@@ -275,8 +275,8 @@ def test_renaming_replaces_and_may_be_repeated(store):
     store.objects.put("rename/to/0[x].txt", b"old")
     files.use_options(store.options)
     pairs = [(f"{store.url}/rename/from/{name}", f"{store.url}/rename/to/{name}") for name in names]
-    files.rename(pairs[:10])
-    files.rename(pairs)
+    file_changes.rename(pairs[:10])
+    file_changes.rename(pairs)
     assert store.objects.names("rename/from/") == []
     assert sorted(store.objects.names("rename/to/")) == sorted(f"rename/to/{name}" for name in names)
     assert store.objects.get("rename/to/0[x].txt") == b"0[x].txt"
@@ -304,7 +304,7 @@ def test_a_long_prefix_is_listed_whole():
             backend.put_object("store", f"many/{number:04}.csv", b"1")
         files.use_options(store.options)
         assert len(files.list_files(f"{store.url}/many/*.csv")) == 2_500
-        files.delete(f"{store.url}/many")
+        file_changes.delete(f"{store.url}/many")
         assert store.objects.names("many/") == []
 
 

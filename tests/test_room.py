@@ -104,7 +104,7 @@ def test_a_full_disk_says_how_much_is_needed(
     with_free(monkeypatch, 5_000_000)
 
     def fails(*_: object, **__: object) -> None:
-        with files._explained(str(tmp_path / "out" / "x")):
+        with files.explained(str(tmp_path / "out" / "x")):
             raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(runners, "run", fails)

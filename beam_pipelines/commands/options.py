@@ -17,11 +17,9 @@ from beam_pipelines.errors import nearest
 from beam_pipelines.quick_beam import (
     collect_garbage,
     end_bundles_at_once,
-    forget_bundles,
     import_beam,
     leave_elements_unmeasured,
     remember_dofns,
-    runs_here,
 )
 
 # Beam's classes of options that say how files are opened.
@@ -67,8 +65,6 @@ class BeamCommand(click.Command):
         remember_dofns()
         leave_elements_unmeasured()
         end_bundles_at_once()
-        if runs_here(ctx.meta[BEAM_OPTIONS]):
-            forget_bundles()
         collect_garbage()
         with prepared():
             return super().invoke(ctx)

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from beam_pipelines import files
+from beam_pipelines import file_changes
 
 
 def test_a_folder_goes_though_others_still_write_into_it(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_folder_goes_though_others_still_write_into_it(tmp_path: Path) -> None
     thread.start()
     while not any(folder.iterdir()):
         pass
-    files.delete(str(folder))
+    file_changes.delete(str(folder))
     thread.join()
     assert ended.is_set()
     assert not folder.exists()
