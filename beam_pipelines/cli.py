@@ -179,6 +179,8 @@ def convert(
     from beam_pipelines import output_folder, pipeline, room, runners
     from beam_pipelines.summary import print_summary
 
+    if plan.append is None:
+        output_folder.check_inputs(output, [recipe_or_data])
     options = context.meta[BEAM_OPTIONS]
     if not runners.waits(runners.pipeline_options(options, plan.size_bytes)):
         where = pipeline.submit(plan, output, overwrite, options, resume)

@@ -35,6 +35,7 @@ PARTS = (
     LABELS,
     LABELS_FOLDER,
 )
+PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in ("examples", TRANSFORM_GRAPH))
 # In the temporary folder: what is to be moved, but for what stages have written; the list of all of it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from beam_pipelines import file_changes, files, run_lock, stopping
-from beam_pipelines.commit import DESCRIPTION, PARTS, TEMPORARY
+from beam_pipelines.commit import DESCRIPTION, PARTS, PARTS_OF_DESCRIPTION, TEMPORARY
 from beam_pipelines.errors import DataError, RecipeError
-from beam_pipelines.generations import count_generations
+from beam_pipelines.generations import REJECTED, count_generations
 from beam_pipelines.manifest import FILE_NAME, read_manifest
 from beam_pipelines.resume import clear
+from beam_pipelines.validation import OFFENDERS_OF_STOPPED_RUN
+
+# What runs make in their temporary folder. A folder of that name with anything else in it is somebody else's.
+_TEMPORARY_NAMES = re.compile(
+    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|preprocessing|graph|transform_graph|examples|finished|staged|_replaced"
+)
 
 
 def left_behind(output: str) -> str:
@@ -21,33 +30,101 @@ def left_behind(output: str) -> str:
 
 
 def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
-    """Checks that a generation of a dataset may be written to a folder.
+    """Checks that a generation of a dataset may be written to a folder, and that all that this would replace is ours.
 
     Raises:
       RecipeError: there is a dataset already, or not the one that is to be appended to, or something else.
     """
+    if files.is_local(output) and files.is_file(output):
+        raise _strange(output, "a file")
+    temporary = files.join(output, TEMPORARY)
+    for name in files.names_in(temporary):
+        if not _TEMPORARY_NAMES.fullmatch(name):
+            raise _strange(output, files.join(temporary, name))
+    is_dataset = files.exists(files.join(output, FILE_NAME))
     if generation > 1:
-        there = count_generations(read_manifest(output)) if files.exists(files.join(output, FILE_NAME)) else 0
+        there = count_generations(read_manifest(output)) if is_dataset else 0
         if there != generation - 1:
             raise RecipeError(
                 f"{output}: found {there} generations, expected {generation - 1}: another run has written to it meanwhile. Run again."
             )
-        return
-    if files.exists(files.join(output, FILE_NAME)):
-        if not overwrite:
-            raise RecipeError(
-                f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
-                "set 'append: true' in the recipe."
-            )
-        return
-    # An object store lists no folders, only what would be in them.
-    found = [listed.path for listed in files.list_files(files.join(output, "**" if files.is_object(output) else "*"))]
-    own = (*PARTS, TEMPORARY, DESCRIPTION)
-    strange = [path for path in found if files.relative(path, output).split("/")[0] not in own]
-    if strange or (files.is_local(output) and files.is_file(output)):
+    elif is_dataset and not overwrite:
         raise RecipeError(
-            f"{output}: expected an empty or new folder, found {strange[0] if strange else 'a file'}. Choose another --output."
+            f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
+            "set 'append: true' in the recipe."
         )
+    elif not is_dataset:
+        _check_ours(output)
+
+
+def _strange(output: str, found: str) -> RecipeError:
+    return RecipeError(f"{output}: expected an empty or new folder, found {found}. Choose another --output.")
+
+
+def _check_ours(output: str) -> None:
+    """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left, or a description: a run replaces what is called as its own."""
+    names = [name for name in files.names_in(output) if not name.startswith(".")]
+    ours = {TEMPORARY}
+    if TEMPORARY in names:  # a run that was killed while it moved them may have left any
+        ours |= {*PARTS}
+    if DESCRIPTION in names:
+        ours |= {*PARTS_OF_DESCRIPTION, DESCRIPTION}
+    if files.names_in(files.join(output, REJECTED)) == [OFFENDERS_OF_STOPPED_RUN]:
+        ours.add(REJECTED)
+    for name in names:
+        if name not in ours:
+            raise _strange(output, files.join(output, name))
+
+
+def check_inputs(output: str, paths: Iterable[str]) -> None:
+    """Checks that a run does not read what it is about to replace, but for shards of the dataset that is there.
+
+    Args:
+      output: the dataset's folder.
+      paths: of the recipe and of its sources' files.
+
+    Raises:
+      RecipeError: it does.
+    """
+    folder = _real(output)
+    there = {*PARTS, TEMPORARY, DESCRIPTION, FILE_NAME}.intersection(files.names_in(output))
+    shards: set[str] | None = None
+    for path in paths if there else ():
+        found = files.join(_real(os.path.dirname(path)), files.name_of(path))
+        inner = files.relative(found, folder) if found.startswith(f"{folder.rstrip('/')}/") else ""
+        part = inner.split("/")[0]
+        if part not in there:
+            continue
+        shards = _shards(output) if shards is None else shards
+        if inner not in shards:
+            raise RecipeError(
+                f"{path}: lies in {files.join(output, part)}, which the run replaces. Move it, or choose another --output."
+            )
+
+
+@functools.cache
+def _real(folder: str) -> str:
+    """Returns the folder without links; there may be very many files in it."""
+    return os.path.realpath(folder) if files.is_local(folder) else folder
+
+
+def _shards(output: str) -> set[str]:
+    """Returns the paths of the shards of the dataset that is there, seen from it; none if there is none."""
+    if not files.exists(files.join(output, FILE_NAME)):
+        return set()
+    return {shard["path"] for split in read_manifest(output)["splits"].values() for shard in split["shards"]}
+
+
+def remove_orphans(output: str) -> None:
+    """Removes the parts of a dataset that a run which was killed, or failed, has left without a manifest; what says why a run stopped stays."""
+    if any(files.exists(files.join(output, name)) for name in (FILE_NAME, DESCRIPTION)):
+        return
+    for part in PARTS:
+        if part != REJECTED:
+            file_changes.delete(files.join(output, part))
+    for name in files.names_in(files.join(output, REJECTED)):
+        if name != OFFENDERS_OF_STOPPED_RUN:
+            file_changes.delete(files.join(output, REJECTED, name))
 
 
 def scratch_beside(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
@@ -97,6 +174,7 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
                 raise
             raise run_lock.other_run(output, temporary) from error
         with stopping.undisturbed(), contextlib.suppress(Exception):
+            remove_orphans(output)  # first: without the temporary folder they would be taken for somebody else's
             left = clear(temporary, keeps=resume or not is_interrupted)
             _note_commit(output, before)
         if left and isinstance(error, DataError):

@@ -38,7 +38,7 @@ from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
 from beam_pipelines.keep import LoadPieces, TakePieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import Manifest, read_manifest
-from beam_pipelines.output_folder import check_output, cleaned, scratch_beside
+from beam_pipelines.output_folder import check_inputs, check_output, cleaned, remove_orphans, scratch_beside
 from beam_pipelines.planning import Plan, store_lists, without_encodings
 from beam_pipelines.preprocessing_plan import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
@@ -277,7 +277,10 @@ def _run(
     temporary, is_local = files.join(output, TEMPORARY), runners.is_local(options)
     with run_lock.locked(output, temporary):
         check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
-        if plan.append is not None:
+        if plan.append is None:
+            check_inputs(output, _read_paths(plan))
+            remove_orphans(output)
+        else:
             remove_left_behind(output)
         resumes = clear(temporary, keeps=resume) > 0
         with cleaned(output, temporary, waits, resume) as run, scratch_beside(output, is_local) as scratch:
@@ -305,6 +308,13 @@ def _changed_input_named(plan: Plan) -> Iterator[None]:
     except PipelineError:
         check_unchanged(plan)
         raise
+
+
+def _read_paths(plan: Plan) -> Iterator[str]:
+    """Yields the paths of all files that a run reads rows from; of an archive its own."""
+    for source in plan.sources.values():
+        yield from dict.fromkeys(file.archive or file.path for file in source.files)
+        yield from source.source.idx.labels or ()
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
