@@ -33,6 +33,7 @@ from beam_pipelines.commands.statistics import statistics
 from beam_pipelines.errors import RecipeProblems, mask
 from beam_pipelines.forked_workers import claim_process, was_interrupted
 from beam_pipelines.quick_beam import import_without_garbage
+from beam_pipelines.standard_streams import NobodyReadsError, explain_output
 
 if TYPE_CHECKING:
     from beam_pipelines.planning import Plan
@@ -49,10 +50,8 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = None
     try:
+        explain_output()
         status = run(sys.argv[1:])
-        with contextlib.suppress(OSError):  # nobody reads any more
-            sys.stdout.flush()
-            sys.stderr.flush()
     except KeyboardInterrupt:  # at the very beginning, or when all is done
         if status is None:
             status = say_interrupted()
@@ -69,9 +68,12 @@ def run(arguments: Sequence[str]) -> int:
     _set_up_logging(is_verbose)
     try:
         status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)
+        sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except (KeyboardInterrupt, click.Abort):
         is_interrupted = True
+    except NobodyReadsError:  # all that was to be done is done before it is said
+        return 0
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
         is_interrupted = was_interrupted() or stopping.has_raised() or is_interruption(error)
         if not is_interrupted:

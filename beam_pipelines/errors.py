@@ -43,6 +43,9 @@ def mask(text: str) -> str:
     return text
 
 
+_OUT_OF_MEMORY = re.compile(r"\b(Arrow)?MemoryError\b|can't start new thread|Cannot allocate memory")
+
+
 class PipelineError(Exception):
     """A failure that is explained to the user without a traceback. Its message is masked."""
 
@@ -60,6 +63,17 @@ class RecipeError(PipelineError):
     """The recipe or the command line is wrong: exit status 2. The message lists every problem, one a line."""
 
     exit_code = 2
+
+
+def out_of_memory(text: str) -> DataError | None:
+    """Returns the error for what a system or a library said when there was no memory for a value, a thread or a process; ``None`` if it said something else."""
+    if not _OUT_OF_MEMORY.search(text):
+        return None
+    said = text.strip().splitlines()[-1].strip()
+    return DataError(
+        f"memory ran out, or the limit that this process was started with (ulimit -v): {said}. Run again with fewer workers "
+        "(--direct_num_workers), or with more memory."
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

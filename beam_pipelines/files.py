@@ -296,7 +296,7 @@ def absolute(path: str) -> str:
 
 def name_of(path: str) -> str:
     """Returns the last component of a path."""
-    return (os.path if is_local(path) else posixpath).basename(path.rstrip("/"))
+    return os.path.basename(path.rstrip("/")) if is_local(path) else posixpath.basename(path.rstrip("/"))
 
 
 def is_file(path: str) -> bool:

@@ -10,6 +10,7 @@ workers are interpreters of their own.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import random
@@ -22,12 +23,14 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from beam_pipelines import memory, quick_beam
+from beam_pipelines.stopping import SIGNALS
 
 # Runs as a process of its own: sends its environment and where its output goes, waits for the worker's exit status. Without the site module it starts in 30 ms.
 _CLIENT = """\
@@ -40,10 +43,11 @@ connection.sendall(data)
 status = connection.recv(1)
 sys.exit(status[0] if status else 1)
 """
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
 _LENGTH = struct.Struct("<I")
 # The address of a Unix socket has 108 bytes; a temporary folder's own name and the socket's take a good 30 of them.
 _LONGEST_FOLDER = 70
+# What the names of folders of commands begin with, and how old one is that a command may no longer be about to lock.
+_FOLDER, _STALE_SECS = "beam-pipelines-run-", 60
 
 
 class _Here:
@@ -74,7 +78,7 @@ def prepared() -> Iterator[None]:
         return
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 - for the workers
 
-    with tempfile.TemporaryDirectory(prefix="beam-pipelines-") as folder:  # nobody else may look into it, or connect
+    with _locked_folder() as folder:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
         _Here.address = address
@@ -86,6 +90,37 @@ def prepared() -> Iterator[None]:
             _Here.address, _Here.end = "", None
             end()
             os.waitpid(server, 0)
+
+
+@contextlib.contextmanager
+def _locked_folder() -> Iterator[str]:
+    """Makes a temporary folder into which nobody else may look, and removes those of commands that were killed with all their processes."""
+    import fcntl
+
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
+        _remove_unlocked(path)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the last of our processes is gone
+            yield folder
+        finally:
+            os.close(descriptor)
+
+
+def _remove_unlocked(path: str) -> None:
+    """Removes a folder of ours that no process has any more, unless one may be about to lock it."""
+    import fcntl
+
+    with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
+        if time.time() - os.stat(path).st_mtime < _STALE_SECS:
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -136,7 +171,7 @@ def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
         end()
         before[number](number, frame)
 
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in _STOPPING}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
     for number in before:
         signal.signal(number, handle)
     try:
@@ -153,7 +188,7 @@ def _start_server(address: str) -> tuple[int, int]:
     listener.listen()
     orphaned, alive = os.pipe()
     # The fork would take a signal that comes before it has its own handlers for one to the command, and be a second one.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     server = os.fork()
     if server:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -163,8 +198,8 @@ def _start_server(address: str) -> tuple[int, int]:
     try:
         os.close(alive)
         # Ctrl-C reaches all processes; this one and its forks end with the first.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _serve(listener, orphaned)
         shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # which a process that was killed has left

@@ -266,6 +266,7 @@ def _run(
     options = runners.pipeline_options(beam_options, plan.size_bytes)
     for check in (check_dataflow, check_engine):
         check(options, _paths_of_workers(plan, output))
+    runners.check_address_space(options)
     if plan.preprocessing is not None:
         check_storage(output)
     waits = runners.waits(options)

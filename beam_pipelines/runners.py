@@ -27,8 +27,13 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None  # type: ignore[assignment]
+
 from beam_pipelines import forked_workers, memory, quick_beam
-from beam_pipelines.errors import DataError, PipelineError, RecipeError
+from beam_pipelines.errors import DataError, PipelineError, RecipeError, out_of_memory
 from beam_pipelines.preprocessing import explain_failure
 from beam_pipelines.recipe import MIB
 
@@ -41,6 +46,12 @@ THREADS_BYTES = 512 * MIB
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.errors\.(DataError|RecipeError): ")
 _ERROR_END = re.compile(r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)")
+
+# Runs with several workers began at 2.75 GB; at 2.6 GB they hung.
+_LEAST_ADDRESS_SPACE = 2_800_000_000
+
+# How long workers may take to hang up once there is nothing more for them to do.
+_GRACE_SECS = 1
 
 # As the text of an error of a worker's own, which ``find_error`` finds.
 _GONE = (
@@ -94,6 +105,22 @@ def runs_once(options: PipelineOptions) -> bool:
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 
+def check_address_space(options: PipelineOptions) -> None:
+    """Checks that a limit on the address space of a process, if there is one, lets several workers of this machine start.
+
+    Raises:
+      DataError: it does not. gRPC's threads would wait for others that could not be started, for ever and deaf to signals.
+    """
+    if resource is None or not is_local(options) or options.view_as(DirectOptions).direct_num_workers == 1:
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
+        raise DataError(
+            f"found a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v), expected {_LEAST_ADDRESS_SPACE / 1e9:.1f} GB or "
+            "more: libraries reserve more than they use. Raise it, run with --direct_num_workers=1, or limit memory itself (a container)."
+        )
+
+
 @contextlib.contextmanager
 def size_based_flushes() -> Iterator[None]:
     """Switches off the timer with which Beam's local runner flushes its data streams.
@@ -112,10 +139,10 @@ def size_based_flushes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def late_workers_end() -> Iterator[None]:
-    """Ends worker processes that connect to Beam's local runner after it has closed their connections.
+    """Ends workers that connect to Beam's local runner after it has closed their connections, and does not wait for them.
 
-    A run that fails or is interrupted at its start would wait for them for ever, as they would for work (Beam 2.77): a connection that is
-    closed before it is used tells the worker nothing.
+    A run that fails or is interrupted at its start would wait for worker processes for ever, as they would for work (Beam 2.77): a connection that
+    is closed before it is used tells the worker nothing. For those that are threads it would wait 5 seconds, in one of seven early moments.
     """
     close = worker_handlers.ControlConnection.close
 
@@ -125,11 +152,14 @@ def late_workers_end() -> Iterator[None]:
         if is_unused:
             connection.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)  # noqa: SLF001
 
+    grace_secs = worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS  # noqa: SLF001
     worker_handlers.ControlConnection.close = close_and_tell
+    worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS = min(grace_secs, _GRACE_SECS)  # noqa: SLF001
     try:
         yield
     finally:
         worker_handlers.ControlConnection.close = close
+        worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS = grace_secs  # noqa: SLF001
 
 
 @contextlib.contextmanager
@@ -226,7 +256,7 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         except PipelineError as error:
             raise type(error)(_message(str(error))) from error
         except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
-            raise find_error(str(error)) or error from error
+            raise find_error(f"{type(error).__name__}: {error}") or error from error
 
 
 @contextlib.contextmanager
@@ -255,7 +285,7 @@ def find_error(text: str) -> PipelineError | None:
     """Finds the last error of ours in the text of a runner's exception, or that of a recipe's own function, or returns None."""
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
-        return explain_failure(text)
+        return explain_failure(text) or out_of_memory(text)
     return DataError(_message(text[matches[-1].end() :]))
 
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to a command: it ends, tidily where there is something to tidy up, and never with a traceback.
+"""What Ctrl-C, SIGTERM and the end of its terminal (SIGHUP) do to a command: it ends, tidily where there is something to tidy up, and never with a traceback.
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. Where that is a function whose errors go nowhere (a finalizer, a callback of the import
 system, a function registered for the end), it prints a traceback instead, and the command goes on as if nobody had asked it to stop.
@@ -18,7 +18,10 @@ from typing import NoReturn
 
 INTERRUPTED = 130
 _NOTHING = "nothing was committed"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Whoever ignores the end of the terminal (nohup) goes on.
+SIGNALS = (signal.SIGINT, signal.SIGTERM) + (
+    (signal.SIGHUP,) if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else ()
+)
 # Until when the function that could not raise is over.
 _AGAIN_SECS = 0.02
 # How long it takes to tidy up: whoever says it again in this time is patient, or leaned on the keys. A second exception, out of the handling of the first, would leave
@@ -58,7 +61,7 @@ def at_once(status: int | None = None) -> None:
             os.write(2, f"error: {message()}\n".encode())
         os._exit(INTERRUPTED if status is None else status)
 
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, end)
 
 
@@ -67,7 +70,7 @@ def by_exception() -> None:
 
     Signals that follow within ``TIDYING_SECS`` do nothing; a later one ends the process on the spot.
     """
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, _raise)
     sys.excepthook = _uncaught
     sys.unraisablehook = _unraisable

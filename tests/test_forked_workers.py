@@ -7,7 +7,9 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -89,3 +91,37 @@ def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Sign
     process.communicate(timeout=60)
     _, alive = psutil.wait_procs(list(family.values()), timeout=15)
     assert not alive
+
+
+@pytest.fixture
+def temporary() -> Iterator[pathlib.Path]:
+    """A folder whose path is short enough for a socket's."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield pathlib.Path(folder)
+
+
+def test_a_folder_that_nobody_removed(temporary: pathlib.Path) -> None:
+    """What commands leave that are killed with all their processes, the next one removes, but not that of one that is running or about to."""
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    code = "from beam_pipelines import forked_workers as f; f.claim_process()\nwith f.prepared(): print(f.command(), flush=True); input()"
+    start = [sys.executable, "-c", code]
+    running, killed = (
+        subprocess.Popen(
+            start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, text=True
+        )
+        for _ in range(2)
+    )
+    for process in (running, killed):
+        assert process.stdout is not None
+        process.stdout.readline()
+    assert len(list(temporary.iterdir())) == 2
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert len(list(temporary.iterdir())) == 2
+    for path in temporary.iterdir():
+        os.utime(path, (time.time() - 100,) * 2)
+    (temporary / "beam-pipelines-run-new").mkdir()
+    subprocess.run(start, input=b"", capture_output=True, env=environment, check=False)
+    assert len(list(temporary.iterdir())) == 2
+    running.communicate("\n")
+    assert [path.name for path in temporary.iterdir()] == ["beam-pipelines-run-new"]

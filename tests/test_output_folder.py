@@ -45,9 +45,7 @@ def convert(data: Path, output: Path, *options: str) -> int:
 
 @pytest.mark.parametrize("name", STRANGERS)
 @pytest.mark.parametrize("command", ["convert", "describe"])
-def test_what_is_somebody_elses_stays(
-    data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_somebody_elses_stays(data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder with a file in it that no run has left there is refused, also if it is called as one of a dataset's own."""
     path = write(data.parent / "out" / name)
     assert cli.run([command, str(data), "--output", str(data.parent / "out")]) == 2
@@ -95,9 +93,7 @@ def test_a_description_becomes_a_dataset(data: Path) -> None:
 
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("what", ["data", "recipe"])
-def test_an_input_in_what_is_replaced(
-    data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_input_in_what_is_replaced(data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither the recipe nor a source is removed with the dataset that is to be replaced, though they lie in a part of it, seen through a link or not."""
     output = data.parent / "out"
     assert convert(data, output) == 0

@@ -155,3 +155,35 @@ def test_errors_that_are_not_ours_stay_what_they_are() -> None:
             lambda pipeline: pipeline | beam.Create([0]) | beam.Map(lambda zero: 1 // zero),
             runners.pipeline_options([], 1),
         )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
+def test_too_small_an_address_space(tmp_path: Path) -> None:
+    """A run with workers that could not start their threads ends with an error that says why, where it would hang."""
+    (tmp_path / "data.csv").write_text("a\n1\n")
+    command = f"{Path(sys.executable).with_name('beam-pipelines')} convert data.csv --output out --direct_num_workers=2"
+    script = f"ulimit -v 1900000; {command}"
+    ended = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    said = "error: found a limit of 1.9 GB on the address space of a process (ulimit -v), expected 2.8 GB or more: "
+    assert ended.stderr.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RuntimeError: can't start new thread [while running 'Convert/Write']",
+        "ArrowMemoryError: In CSV column #1: malloc of size 314688 failed",
+        "MemoryError: there is not enough memory for the result",
+        "OSError: [Errno 12] Cannot allocate memory",
+    ],
+)
+def test_memory_that_runs_out(said: str) -> None:
+    """What systems and libraries say then is explained, whichever process says it; anything else is not."""
+    error = runners.find_error(f"Traceback (most recent call last):\n  File 'x', line 1\n{said}")
+    assert str(error).startswith(
+        f"memory ran out, or the limit that this process was started with (ulimit -v): {said}."
+    )
+    assert runners.find_error("ValueError: a memory of MemoryErrors") is None

@@ -1,4 +1,4 @@
-"""stopping.py: Ctrl-C and SIGTERM end a process tidily and without a traceback, wherever its main thread is."""
+"""stopping.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily and without a traceback, wherever its main thread is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_finalizer_does_not_swallow_the_exception(signal: str) -> None:
     """Stopped in a function that cannot raise, the process prints nothing, and the exception comes a moment later."""
     body = """
@@ -173,3 +173,11 @@ class File(io.BytesIO):
 csv.read_csv(File(b"a,b\\n1,2\\n"))
 """
     assert set(run(body)[1].split("\n")) == {"no dataset", "True", ""}
+
+
+def test_the_end_of_the_terminal_is_ignored_by_who_was_told_to() -> None:
+    """A command that was started to outlive its terminal (nohup) does."""
+    body = "stopping.by_exception()\nstop()\ntime.sleep(0.01)\nprint('goes on')\n"
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + BEGIN.replace("SIGNAL", "SIGHUP") + body
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "goes on\n", "")

@@ -7,7 +7,7 @@ import traceback
 import click
 
 from beam_pipelines import stopping
-from beam_pipelines.errors import PipelineError, RecipeError, mask
+from beam_pipelines.errors import PipelineError, RecipeError, mask, out_of_memory
 
 
 def say_interrupted() -> int:
@@ -26,6 +26,8 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
         return error.exit_code
     if is_verbose:
         click.echo(mask("".join(traceback.format_exception(error))), err=True, nl=False)
+    if not isinstance(error, PipelineError):
+        error = out_of_memory(f"{type(error).__name__}: {_last_line(error)}") or error
     if isinstance(error, PipelineError):
         # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
