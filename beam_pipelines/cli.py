@@ -287,7 +287,7 @@ def transform(
 @cli.command(cls=StorageCommand)
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
-    "-n", "number", type=click.IntRange(min=1), help="How many examples to show; default: 5, with --images 64."
+    "-n", "number", type=click.IntRange(1, sys.maxsize), help="How many examples to show; default: 5, with --images 64."
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
 @click.option(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines import columns
 from beam_pipelines.errors import nearest
@@ -45,6 +46,12 @@ _REFUSED_CLASSES = {
     "POSITIONAL_REFERENCE": "a column by its position",
     "DEFAULT": "DEFAULT",
 }
+
+
+# Of these types Arrow gets other values: a time without its zone, the bytes that DuckDB keeps bits in.
+_REFUSED_TYPES = frozenset({"bit", "time with time zone"})
+# Days, and microseconds, that DuckDB takes for infinite dates and timestamps.
+_INFINITE = {pa.date32(): (1 << 31) - 1, pa.timestamp("us"): (1 << 63) - 1}
 
 
 class ExpressionError(Exception):
@@ -161,11 +168,22 @@ def _normalise(array: pa.Array) -> pa.Array:
     """Casts to the column type; a list's values are called ``item`` in it, whatever DuckDB calls them."""
     try:
         array = columns.normalise(array)
+        _check_finite(array)
         return array.cast(pa.list_(array.type.value_type)) if pa.types.is_list(array.type) else array
     except TypeError as error:
         raise ExpressionError(f"found a value of type {array.type}, expected a scalar or a list of scalars") from error
     except pa.ArrowInvalid as error:
         raise ExpressionError(f"{error}, expected values of type {columns.column_type(array.type)}") from error
+
+
+def _check_finite(array: pa.Array) -> None:
+    """Raises ``ExpressionError`` if there is an infinite date or timestamp among the values."""
+    values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
+    if values.type in _INFINITE:
+        most = _INFINITE[values.type]
+        counts = values.view(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+        if pc.any(pc.or_(pc.equal(counts, most), pc.equal(counts, -most))).as_py():
+            raise ExpressionError("an infinite date or timestamp, expected one of a calendar")
 
 
 def find_row(batch: pa.RecordBatch, expression: Expression) -> int | None:
@@ -212,7 +230,15 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 def _run(query: str, table: pa.Table) -> pa.Table:
     with _registered(table) as connection:
-        return connection.sql(query).to_arrow_table()
+        found = connection.sql(query)
+        kind = found.types[0]
+        while kind.id in ("list", "array"):
+            kind = kind.children[0][1]
+        if kind.id in _REFUSED_TYPES:
+            raise ExpressionError(
+                f"found a value of type {found.types[0]}, expected one that a column can hold. Cast it, for example to VARCHAR"
+            )
+        return found.to_arrow_table()
 
 
 @contextlib.contextmanager
@@ -237,10 +263,7 @@ def _clean(message: str) -> str:
 
 def _parse(sql: str) -> dict[str, Any]:
     """Returns DuckDB's parse tree of one expression."""
-    rows = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT (\n{sql}\n)"]).fetchall()
-    tree = json.loads(rows[0][0])
-    if tree["error"]:
-        raise ExpressionError(_clean(str(tree["error_message"])))
+    tree = _parsed(f"SELECT (\n{sql}\n)")
     statements = tree["statements"]
     select = statements[0]["node"] if len(statements) == 1 else {}
     # A text such as "1) FROM t WHERE (true" closes our bracket: then there is more than one selected value.
@@ -254,8 +277,17 @@ def _parse(sql: str) -> dict[str, Any]:
     )
     if not simple:
         raise ExpressionError("found a whole statement or several values, expected one expression")
+    _parsed(f"SELECT {sql}")  # a text such as "true) OR (true" is an expression only within our brackets
     expression: dict[str, Any] = select["select_list"][0]
     return expression
+
+
+def _parsed(statement: str) -> dict[str, Any]:
+    rows = _connection().execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+    tree: dict[str, Any] = json.loads(rows[0][0])
+    if tree["error"]:
+        raise ExpressionError(_clean(str(tree["error_message"])))
+    return tree
 
 
 def _walk(tree: Any) -> Iterator[dict[str, Any]]:

@@ -72,7 +72,20 @@ def list_files(pattern: str) -> list[Listed]:
     found = _list_files(pattern)
     for listed in found:
         input_roots.check(listed.path)
+        if not _is_text(listed.path):
+            shown = listed.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise DataError(
+                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. Rename the file."
+            )
     return found
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written down: Python keeps what is not UTF-8 in it as halves of characters."""
+    try:
+        return path.isascii() or bool(path.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _list_files(pattern: str) -> list[Listed]:

@@ -15,6 +15,7 @@ from beam_pipelines import days
 from beam_pipelines.errors import DataError, RecipeError
 from beam_pipelines.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import (
+    MOST_SHARDS,
     Compression,
     Fit,
     Floats,
@@ -314,8 +315,8 @@ def _output(value: Value) -> Output:
     compression: Compression = keys.read("compression", read_choice(get_args(Compression)), "gzip")
     output = Output(
         shard_size=keys.read("shard_size", read_bytes, Output.shard_size),
-        num_shards=keys.read("num_shards", read_integer(1), None),
-        shards_multiple_of=keys.read("shards_multiple_of", read_integer(1), 1),
+        num_shards=keys.read("num_shards", read_integer(1, MOST_SHARDS), None),
+        shards_multiple_of=keys.read("shards_multiple_of", read_integer(1, MOST_SHARDS), 1),
         compression=compression,
         level=keys.read("level", read_integer(0, 9), 1),
         shuffle=keys.read("shuffle", read_flag, True),

@@ -18,7 +18,7 @@ from beam_pipelines.pickled_once import PickledOnce
 from beam_pipelines.pieces import Piece, add_counts
 from beam_pipelines.recipe import Recipe
 
-_SHOWN_CHARACTERS = 100
+_SHOWN_CHARACTERS, _MOST_SHOWN = 100, 1000
 
 
 class SelectError(ValueError):
@@ -79,10 +79,10 @@ def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Ex
         expression = parse_expression("filter", sql, empty.schema.names)
         found = evaluate(empty, expression).type
     except ExpressionError as error:
-        problems.append(Problem(("filter",), f"'{sql}': {error}"))
+        problems.append(Problem(("filter",), f"'{_clipped(sql)}': {error}"))
         return None
     if not pa.types.is_boolean(found):
-        problems.append(Problem(("filter",), f"'{sql}': found a value of type {found}, expected a condition"))
+        problems.append(Problem(("filter",), f"'{_clipped(sql)}': found a value of type {found}, expected a condition"))
     return expression
 
 
@@ -102,9 +102,13 @@ def _plan_derived(
         expression = parse_expression(name, sql, empty.schema.names)
         array = evaluate(empty, expression)
     except ExpressionError as error:
-        problems.append(Problem(path, f"'{sql}': {error}"))
+        problems.append(Problem(path, f"'{_clipped(sql)}': {error}"))
         return None, empty
     return expression, _append(empty, name, array)
+
+
+def _clipped(sql: str) -> str:
+    return sql if len(sql) <= _MOST_SHOWN else f"{sql[:_MOST_SHOWN]}…"
 
 
 def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch:

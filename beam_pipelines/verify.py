@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines import file_checksums, files
+from beam_pipelines.dataset_files import RAW_SCHEMA
 from beam_pipelines.errors import DataError
 from beam_pipelines.generations import count_generations, left_behind, shards_of
 from beam_pipelines.manifest import read_manifest
@@ -55,6 +56,10 @@ def verify_dataset(folder: str) -> Verification:
     """
     manifest = read_manifest(folder)
     schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
+    if manifest["schema"] != RAW_SCHEMA:
+        read_schema(
+            files.join(folder, *RAW_SCHEMA.split("/"))
+        )  # which 'validate' and the next run with a baseline read
     behind = tuple(left_behind(folder, manifest))
     problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     rows = size = count = 0

@@ -11,7 +11,7 @@ import pytest
 
 from beam_pipelines.encode_plan import EncodePlan, plan_encode
 from beam_pipelines.encodings import Feature
-from beam_pipelines.errors import RecipeProblems
+from beam_pipelines.errors import RecipeError, RecipeProblems
 from beam_pipelines.recipe import Fit, Split
 from beam_pipelines.recipe_file import parse_recipe
 
@@ -97,6 +97,7 @@ def test_written_features(encode: str, written: str) -> None:
         ("n: [{column: n2}, log1p]\nn2: [{column: a}, log1p]", "unknown column 'n2'"),
         ("t: log1p", "log1p: found text, expected numbers"),
         ("a: [log1p, {vector: [a, b]}]", "vector: found it inside a chain, expected it as the first step."),
+        ("t: [{hash_bucket: 99999999999}, one_hot]", "one_hot: found 99,999,999,999 ids, expected at most 10,000,000"),
         ("a: [log1p, drop]", "drop: found it inside a chain"),
         ("t: drop\nn: [{column: t}, vocabulary]\nt2: drop", "drop: unknown feature 't2'"),
         ("u: {target_mean: {target: lat}}", "target_mean: unknown column 'lat'. Did you mean 'late'?"),
@@ -113,6 +114,25 @@ def test_mistakes(encode: str, message: str) -> None:
     (problem,) = raised.value.problems
     assert message in problem.message
     assert problem.path[0] == "encode"
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (
+            "t: {hash_bucket: 99999999999999999999}",
+            "hash_bucket: found 99,999,999,999,999,999,999, expected a number of buckets",
+        ),
+        ("n: {cross: {columns: [a, t], buckets: 99999999999999999999}}", "at most 4,611,686,018,427,387,904."),
+        ("t: {vocabulary: {num_oov: 99999999999999999999}}", "at most 4,611,686,018,427,387,904."),
+        ("a: {bucketize: 99999999999}", "bucketize: found 99,999,999,999, expected a number of buckets of at least 2"),
+    ],
+)
+def test_numbers_that_no_column_has(encode: str, message: str) -> None:
+    """A parameter beyond int64, or beyond what is kept in memory, is refused with the recipe."""
+    with pytest.raises(RecipeError, match=r"^recipe\.yaml:\d+: encode\.") as raised:
+        plan(encode)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ LEFT = [
     "_temporary/run.json",
     "_temporary/run.json.12-34.part",
     "_temporary/kept/0",
-    "_temporary/_replaced/examples/x",
+    "_temporary/replaced/examples/x",
     "_temporary/files-0123abcd-77.arrow",
     "rejected/_stopped_run.jsonl",
     ".gitkeep",

@@ -171,6 +171,10 @@ def test_columns_that_decide_the_split_stay():
         ("1) FROM t WHERE (true", "a whole statement or several values"),
         ("a), (a", "a whole statement or several values"),
         ("1); SELECT (2", "a whole statement or several values"),
+        ("a > 0) OR (a < 9", "syntax error"),
+        ("a > 0) + (1", "syntax error"),
+        ("TIMETZ '10:00:00+02'", "a value of type TIME WITH TIME ZONE, expected one that a column can hold"),
+        ("['101'::BIT]", r"a value of type BIT\[\], expected one that a column can hold"),
         ("a +", "syntax error"),
         ("b.c", 'a dot in quotes: "b.c"'),
         ("aa + 1", "found column 'aa', which is not there"),
@@ -254,6 +258,14 @@ def test_all_problems_are_reported_at_once():
         (
             {"derive": {"ok": "a + 1", "n": 'ok + "b.c"::INTEGER', "fine": "n"}},
             r"data/f.csv, derived column 'n' \(.*Could not convert string 'x'.* in the row \{b.c: 'x', ok: 3\}.*TRY_CAST",
+        ),
+        (
+            {"derive": {"n": "IF(a > 1, DATE 'infinity', DATE '2020-01-01')"}},
+            r"derived column 'n'.*found an infinite date.*\{a: 2\}",
+        ),
+        (
+            {"derive": {"n": "[IF(a > 1, TIMESTAMP '-infinity', NULL)]"}},
+            r"derived column 'n'.*found an infinite.*\{a: 2\}",
         ),
         ({"derive": {"n": "(a + 9223372036854775804)"}}, r"derived column 'n'.*Overflow.* in the row \{a: 4\}"),
         ({"derive": {"n": "(a + 18446744073709551610)::UBIGINT"}}, r"derived column 'n'.*int64.* in the row \{a: 1\}"),

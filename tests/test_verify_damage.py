@@ -16,7 +16,7 @@ import pytest
 from beam_pipelines import pipeline
 from beam_pipelines.errors import DataError
 from beam_pipelines.planning import make_plan
-from beam_pipelines.recipe_file import parse_recipe
+from beam_pipelines.recipe_file import load_recipe, parse_recipe
 from beam_pipelines.tfrecord import frame, read_record_blocks
 from beam_pipelines.verify import verify_dataset
 
@@ -182,3 +182,19 @@ def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
     assert int(found[2]) == sum(16 + len(record) for record in records[: int(found[1])])
     # These bytes hardly compress: the damaged one is nearly as far into the records as into the file.
     assert abs(int(found[2]) / len(plain) - where / len(compressed)) < 0.01
+
+
+def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib.Path) -> None:
+    """A dataset with encodings has two schemas: damage to either is found."""
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
+    (tmp_path / "r.yaml").write_text("name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n")
+    recipe, _ = load_recipe(str(tmp_path / "r.yaml"))
+    out = tmp_path / "out"
+    pipeline.convert(make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True)
+    verify_dataset(str(out))
+    for path in (out / "schema" / "schema.pbtxt", out / "transform_graph" / "transformed_metadata" / "schema.pbtxt"):
+        before = path.read_bytes()
+        path.write_text("no schema")
+        assert str(path) in complaint(out)
+        path.write_bytes(before)
+    verify_dataset(str(out))

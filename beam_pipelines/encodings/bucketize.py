@@ -12,7 +12,7 @@ from beam_pipelines.encodings.boundaries import Boundaries
 from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Distribution
-from beam_pipelines.encodings.values import check_parameters, need_numbers, need_whole
+from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
 
 _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 
@@ -37,7 +37,7 @@ class Bucketize(Encoding):
     def of(cls, parameters: Mapping[str, Any]) -> Bucketize:
         """Takes the number of buckets: ``{bucketize: 10}``."""
         check_parameters(parameters, {"value": _EXPECTED})
-        return cls(need_whole(parameters.get("value"), 2, _EXPECTED))
+        return cls(need_whole(parameters.get("value"), 2, _EXPECTED, MOST_PLACES))
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become int64; how many buckets there are is known after fitting."""

@@ -15,7 +15,7 @@ from beam_pipelines.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix
-from beam_pipelines.encodings.values import as_lists, check_parameters, need_whole
+from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_parameters, need_whole
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -40,7 +40,7 @@ class OneHot(Fixed):
         """Takes the number of ids, where the encoding before does not tell: ``{one_hot: 12}``."""
         expected = f"the number of ids, as in {{{cls.kind}: 12}}"
         check_parameters(parameters, {"value": expected})
-        return cls(need_whole(parameters["value"], 1, expected) if "value" in parameters else None)
+        return cls(need_whole(parameters["value"], 1, expected, MOST_PLACES) if "value" in parameters else None)
 
     def given(self, *features: Feature) -> Fixed:
         """Takes the size of the feature unless the recipe gave one."""
@@ -51,6 +51,10 @@ class OneHot(Fixed):
         if not pa.types.is_int64(features[0].value_type):
             raise ValueError(f"found {type_name(features[0].type)}, expected ids, as 'vocabulary' or 'bucketize' give.")
         self._check_list(features[0])
+        if self.size is not None and self.size > MOST_PLACES:
+            raise ValueError(
+                f"found {self.size:,} ids, expected at most {MOST_PLACES:,} for a vector. Take fewer, or leave them as ids."
+            )
         return Feature(pa.list_(pa.float32()), required=True, length=self.size)
 
     def _check_list(self, feature: Feature) -> None:

@@ -13,7 +13,7 @@ from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import Formula, Library
 from beam_pipelines.encodings.learning import Distribution
-from beam_pipelines.encodings.values import check_parameters, need_numbers, need_whole
+from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
 
 _EXPECTED = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
 # What sklearn's QuantileTransformer keeps away from 0 and 1: the result is within ±5.2.
@@ -74,7 +74,7 @@ class QuantileNormal(Encoding):
     def of(cls, parameters: Mapping[str, Any]) -> QuantileNormal:
         """Takes the number of quantiles; 1000 by default."""
         check_parameters(parameters, {"value": _EXPECTED})
-        return cls(need_whole(parameters.get("value", 1000), 2, _EXPECTED))
+        return cls(need_whole(parameters.get("value", 1000), 2, _EXPECTED, MOST_PLACES))
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become float32."""

@@ -26,7 +26,7 @@ from beam_pipelines.encodings.tokens import (
     sums_of,
     tensor_tokens,
 )
-from beam_pipelines.encodings.values import check_parameters, need_text, need_whole, short_form
+from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_text, need_whole, short_form
 from beam_pipelines.encodings.vocabulary_asset import token_table
 from beam_pipelines.errors import DataError
 
@@ -127,7 +127,7 @@ class TargetMean(Encoding):
         return cls(
             need_text(parameters, "target", _EXPECTED["target"]),
             need_amount(parameters.get("smoothing", cls.smoothing), _EXPECTED["smoothing"]),
-            need_whole(parameters.get("folds", cls.folds), 2, _EXPECTED["folds"]),
+            need_whole(parameters.get("folds", cls.folds), 2, _EXPECTED["folds"], MOST_PLACES),
         )
 
     @property

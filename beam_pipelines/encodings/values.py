@@ -17,6 +17,8 @@ from beam_pipelines.errors import nearest
 # Of float32: the smallest number above 0 with all of its precision, and the largest one.
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
+# Ids are int64, with room for those beside the known ones. Vectors, and boundaries between values, are in memory.
+MOST_IDS, MOST_PLACES = 1 << 62, 10_000_000
 
 
 def check_parameters(parameters: Mapping[str, Any], known: Mapping[str, str]) -> None:
@@ -138,14 +140,16 @@ def need_number(value: Any, expected: str) -> int | float:
     return value
 
 
-def need_whole(value: Any, least: int, expected: str) -> int:
-    """Returns a parameter that must be a whole number of at least ``least``.
+def need_whole(value: Any, least: int, expected: str, most: int = MOST_IDS) -> int:
+    """Returns a parameter that must be a whole number from ``least`` to ``most``.
 
     Raises:
       ValueError: it is another.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"found {value!r}, expected {expected}.")
+    if value > most:
+        raise ValueError(f"found {value:,}, expected {expected}, at most {most:,}.")
     return value
 
 

@@ -15,7 +15,7 @@ from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked
 from beam_pipelines.encodings.ragged import from_matrix
-from beam_pipelines.encodings.values import as_lists, check_parameters, need_flag, need_numbers, need_whole
+from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_parameters, need_flag, need_numbers, need_whole
 from beam_pipelines.errors import nearest
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Vector(Fixed):
             tuple(columns),
             not need_flag(parameters, "keep"),
             parameters.get("as") == "bytes",
-            tuple(need_whole(lengths[name], 1, _LENGTHS) if name in lengths else 0 for name in columns),
+            tuple(need_whole(lengths[name], 1, _LENGTHS, MOST_PLACES) if name in lengths else 0 for name in columns),
         )
 
     def given(self, *features: Feature) -> Fixed:

@@ -15,6 +15,7 @@ from beam_pipelines.errors import DataError, Problem
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
 from beam_pipelines.recipe import Source
 from beam_pipelines.sources import inference, shapes, tables
+from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch
@@ -51,6 +52,7 @@ class Arrow:
                     schemas.append((file, schema))
                     filled = (batch for batch in batches if batch.num_rows)
                     for batch in filled if source.infer == "full" else itertools.islice(filled, 1):
+                        _check_layout(batch)
                         rows += batch.num_rows
                         shapes.note_shapes(
                             seen, [batch.select(shapes.open_columns(source, schema)).slice(0, SAMPLE_ROWS)]
@@ -67,6 +69,7 @@ class Arrow:
         with _opened(range_.file.path) as (file, schema, batches):
             tables.check_file(plan, range_.file, schema)
             for batch in batches:
+                _check_layout(batch)
                 for part in _parts(batch):
                     yield from tables.rows_of(part, plan, range_.file, row, reject)
                     row += part.num_rows
@@ -90,6 +93,21 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, pa.Schema, Iterator[pa.Record
                 f"{path}: found damaged Arrow data, expected a whole IPC file or stream: {error}. "
                 "Get the file again, or set 'format'."
             ) from error
+
+
+def _check_layout(batch: pa.RecordBatch) -> None:
+    """Checks that offsets and the like lead nowhere else; texts are checked row by row.
+
+    Raises:
+      pa.ArrowInvalid: one does.
+    """
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):
+                raise
+            as_bytes(column).validate(full=True)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

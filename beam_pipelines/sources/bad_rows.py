@@ -82,8 +82,28 @@ def shown_row(row: pa.RecordBatch) -> str:
     """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python has no equal of one, as of late dates."""
     try:
         return clip(str(row.to_pylist()[0]))
+    except UnicodeDecodeError:
+        texts = pa.RecordBatch.from_arrays([as_bytes(column) for column in row.columns], row.schema.names)
+        return clip(str(texts.to_pylist()[0]))
     except (ValueError, OverflowError):
         return ""
+
+
+def as_bytes(array: pa.Array) -> pa.Array:
+    """Returns texts, lists of them and whatever else has texts in it as bytes, which need not be UTF-8."""
+    return array.cast(_with_bytes(array.type))
+
+
+def _with_bytes(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type_):
+        return _with_bytes(type_.value_type)
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_with_bytes(field.type)) for field in type_])
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return pa.list_(_with_bytes(type_.value_type))
+    if pa.types.is_string(type_) or pa.types.is_string_view(type_):
+        return pa.binary()
+    return pa.large_binary() if pa.types.is_large_string(type_) else type_
 
 
 def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:

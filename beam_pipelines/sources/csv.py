@@ -33,7 +33,7 @@ from beam_pipelines.sources.format import (
 # An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would not come back.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
 _MOST_DIGITS = 4_000
-_LONG_INTEGER = r"^\s*[+-]?[0-9]{19,}\s*$"
+_LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +54,10 @@ class Csv:
         for key, value, empty_allowed in (("delimiter", source.delimiter, False), ("quote", source.quote, True)):
             if value is None or (value == "" and empty_allowed):
                 continue
-            if len(value) != 1 or not value.isascii() or value in "\r\n":
-                problems.append(problem(source, key, f"found {value!r}, expected one ASCII character, no line end."))
+            if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+                problems.append(
+                    problem(source, key, f"found {value!r}, expected one ASCII character, neither a line end nor NUL.")
+                )
         if not problems and dialect_of(source, self.delimiter).delimiter == dialect_of(source, self.delimiter).quote:
             problems.append(problem(source, "quote", "the quote is the delimiter, too. Change one of them."))
         if not source.header and not source.columns:
@@ -261,7 +263,7 @@ def _infer_body(
     """Infers the types of the wanted columns from some records, and returns them and the number of records.
 
     Raises:
-      DataError: no record has as many cells as there are columns; a column of integers has one beyond int64.
+      DataError: no record has as many cells as there are columns; a column of numbers has an integer beyond int64, or one that float64 rounds.
     """
     parse = functools.partial(read_table, names=names, dialect=dialect, nulls=source.nulls)
     try:
@@ -290,9 +292,15 @@ def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.Chu
         return pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
     for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
         # Python refuses to read thousands of digits; so many are beyond int64, whatever they are, but for leading zeros.
-        if len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63:
+        beyond = len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63
+        if beyond or int(float(long)) != int(long):
+            expected = (
+                "none beyond int64"
+                if beyond
+                else "none that float64, as which the column's other values are read, rounds"
+            )
             raise DataError(
-                f"{file.path}, column '{name}': found the integer {bad_rows.clip(long.strip(), 100)}, expected none beyond int64. "
+                f"{file.path}, column '{name}': found the integer {bad_rows.clip(long.strip(), 100)}, expected {expected}. "
                 f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to round it."
             )
     return type_

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 import numpy as np
@@ -36,6 +36,7 @@ _MAX_RUNS = 1_000
 # Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so many at a time.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _NO_QUOTES = np.empty(0, np.int64)
+_OPENS, _CLOSES = b"{}"
 _IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 # A bad line: where it begins, the line, its column and what is wrong.
@@ -224,9 +225,21 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
         table.validate()
     except pa.ArrowInvalid as error:  # pyarrow forgets the fields of a null among objects if all are null
         raise pa.ArrowInvalid("a null inside a list") from error
-    if table.num_rows != _count_lines(data):
+    if table.num_rows != _count_lines(data) or not _are_whole(data, table.num_rows):
         raise pa.ArrowInvalid("a line that is not exactly one object")
     return table
+
+
+def _are_whole(data: bytes, lines: int) -> bool:
+    """Whether lines begin and end with a brace: then none of as many objects is broken over two of them, as nothing else stands between ``}`` and ``{`` within one."""
+    ends_well = data[-3:].rstrip(b"\r\n").endswith(b"}")
+    if data.startswith(b"{") and ends_well and data.count(b"}\n{") + data.count(b"}\r\n{") == lines - 1:
+        return True
+    starts, ends = _lines(data)
+    characters = np.frombuffer(data, np.uint8)
+    filled = np.flatnonzero(_IS_FILLED[characters])
+    first, last = filled[np.searchsorted(filled, starts)], filled[np.searchsorted(filled, ends) - 1]
+    return bool((characters[first] == _OPENS).all() and (characters[last] == _CLOSES).all())
 
 
 def _count_lines(data: bytes) -> int:
@@ -248,6 +261,8 @@ def _lines(data: bytes) -> tuple[Positions, Positions]:
 def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
     unexpected = "ignore" if plan.source.columns else "error"
     table = _parse(data, plan.file_schema, unexpected).combine_chunks()
+    if b"-NaN" in data:  # which pyarrow takes for NaN
+        _check_json(line for line in data.splitlines() if b"-NaN" in line)
     if not table.num_rows:
         table = plan.file_schema.empty_table()
     batch = pa.RecordBatch.from_arrays([only_chunk(column) for column in table.columns], schema=table.schema)
@@ -257,6 +272,15 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():  # JSON has no word for infinity
             raise tables.ColumnError(name, "a number beyond the range of its type")
     return converted
+
+
+def _check_json(lines: Iterable[bytes]) -> None:
+    """Raises ``pa.ArrowInvalid`` unless all lines are JSON to Python's parser."""
+    for line in lines:
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
 
 
 def _read_body(

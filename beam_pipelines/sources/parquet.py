@@ -21,6 +21,7 @@ from beam_pipelines.sources.checksums import tail_crc32c
 from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.parquet_dictionaries import decode, dictionary_columns, longest_row, row_bytes
+from beam_pipelines.sources.parquet_int96 import check_microseconds, int96_columns
 
 # Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its pieces.
 SAMPLE_ROWS = 1000
@@ -79,7 +80,7 @@ class Parquet:
             for number in own:
                 _check_ratio(plan.source, range_.file, groups[number], number)
                 row = 1 + sum(group.num_rows for group in groups[:number])
-                for batch in coded.batches(plan.source, range_.file, number):
+                for batch in coded.batches(plan.source, range_.file, number, row):
                     yield from tables.rows_of(batch, plan, range_.file, row, reject)
                     row += batch.num_rows
             crc32c = tail_crc32c(file, range_.file.size_bytes) if range_.chunk == 0 else None
@@ -95,17 +96,16 @@ class _Coded:
         tops = {path: _top_column(path, names) for path in dictionary_columns(parquet.metadata, numbers)}
         paths = [path for path, top in tops.items() if top is not None]
         self._names = {top for top in tops.values() if top is not None}
-        buffer = _buffer_bytes(parquet.metadata)
-        self._with_dictionaries = pq.ParquetFile(
-            file, metadata=parquet.metadata, buffer_size=buffer, pre_buffer=False, read_dictionary=paths
-        )
+        self._with_dictionaries = _open(file, parquet.metadata, read_dictionary=paths)
+        self._int96 = int96_columns(parquet.metadata, wanted)
+        self._nanoseconds = _open(file, parquet.metadata, unit="ns") if self._int96 else None
         self._compressed = self._decoded = 0
 
-    def batches(self, source: Source, file: FileInfo, number: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a row group, as many at a time as make a piece.
+    def batches(self, source: Source, file: FileInfo, number: int, first_row: int) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a row group, of which the first has a number, as many at a time as make a piece.
 
         Raises:
-          DataError: its dictionaries stand for more than the limit.
+          DataError: its dictionaries stand for more than the limit, or a timestamp of 96 bits has a part of a microsecond.
         """
         group = self._parquet.metadata.row_group(number)
         self._compressed += sum(group.column(place).total_compressed_size for place in range(group.num_columns))
@@ -119,13 +119,26 @@ class _Coded:
             self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
         rows = self._batch_rows or SAMPLE_ROWS
         if longest * min(group.num_rows, rows) <= _BUFFERED_BYTES:
-            for batch in self._parquet.iter_batches(rows, [number], self._wanted, use_threads=False):
+            for batch in self._read(self._parquet, file, number, first_row, rows):
                 self._grow(source, file, number, sum(batch.column(name).nbytes for name in self._names))
                 yield batch
             return
-        for batch in self._with_dictionaries.iter_batches(rows, [number], self._wanted, use_threads=False):
+        for batch in self._read(self._with_dictionaries, file, number, first_row, rows):
             self._grow(source, file, number, int(row_bytes(batch).sum()))
             yield from decode(batch, self._parquet.schema_arrow, PIECE_BYTES)
+
+    def _read(
+        self, parquet: pq.ParquetFile, file: FileInfo, number: int, first_row: int, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        batches = parquet.iter_batches(rows, [number], self._wanted, use_threads=False)
+        if self._nanoseconds is None:
+            yield from batches
+            return
+        exact = self._nanoseconds.iter_batches(rows, [number], self._int96, use_threads=False)
+        for batch, nanoseconds in zip(batches, exact, strict=True):
+            check_microseconds(file.path, first_row, batch, nanoseconds)
+            first_row += batch.num_rows
+            yield batch
 
     def _first_row(self, number: int) -> pa.RecordBatch:
         return next(self._with_dictionaries.iter_batches(1, [number], sorted(self._names), use_threads=False))
@@ -160,11 +173,31 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
     with files.open_read(path) as file:
         try:
             metadata = pq.read_metadata(file)
-            yield file, pq.ParquetFile(file, metadata=metadata, buffer_size=_buffer_bytes(metadata), pre_buffer=False)
+            yield file, _open(file, metadata)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise DataError(
                 f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file again, or set 'format'."
             ) from error
+
+
+def _open(file: BinaryIO, metadata: Any, unit: str = "us", read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
+    """Opens a file whose metadata are known.
+
+    Args:
+      file: open.
+      metadata: of it.
+      unit: of timestamps of 96 bits.
+      read_dictionary: paths of columns that stay as their dictionary has them.
+    """
+    return pq.ParquetFile(
+        file,
+        metadata=metadata,
+        buffer_size=_buffer_bytes(metadata),
+        pre_buffer=False,
+        read_dictionary=list(read_dictionary),
+        coerce_int96_timestamp_unit=unit,
+        page_checksum_verification=True,
+    )
 
 
 def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:

@@ -309,7 +309,7 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts an array to a declared or a column type, exactly, and then to its column type.
 
     Raises:
-      pa.ArrowInvalid: a value that has no exact equal, or a null inside a list.
+      pa.ArrowInvalid: a value that has no exact equal, a null inside a list, or a text that is not UTF-8.
       pa.ArrowNotImplementedError: there is no such cast.
       TypeError: the type has no column type.
     """
@@ -322,8 +322,11 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     elif array.type != type_:
         array = exact_cast(array, type_)
     array = columns.normalise(array)
-    if pa.types.is_list(array.type) and pc.list_flatten(array).null_count:
+    values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
+    if values is not array and values.null_count:
         raise pa.ArrowInvalid("a null inside a list")
+    if pa.types.is_string(values.type):
+        values.validate(full=True)  # a file may say of any bytes that they are text
     return array
 
 
@@ -360,6 +363,8 @@ def _value(array: pa.Array) -> object:
         return str(array.cast(pa.string())[0])
     try:
         return array[0].as_py()
+    except UnicodeDecodeError:
+        return bad_rows.as_bytes(array)[0].as_py()
     except (ValueError, OverflowError):
         return _beyond_python(array)
 

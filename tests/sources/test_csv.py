@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import datetime
 import gzip
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,18 @@ def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
     plan = plan_of(write(tmp_path / "a.csv", "x,y\n1,\n2,NA\n"))
     assert plan.null_columns == ("y",)
     assert plan.schema.field("y").type == pa.string()
+
+
+@pytest.mark.parametrize("value", ["+9007199254740993", "9223372036854774783", "-9007199254740995"])
+def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
+    """Where other values make a column one of floats, an integer that is none is refused, unless the recipe says what becomes of it."""
+    path = write(tmp_path / "a.csv", f"a\n{value}\n1.5\n+1\n")
+    with pytest.raises(
+        DataError, match=f"column 'a': found the integer {re.escape(value)}, expected none that float64"
+    ):
+        read_rows(path)
+    assert read_rows(path, types={"a": "float64"})[0] == {"a": float(value)}
+    assert read_rows(write(tmp_path / "a.csv", "a\n+9007199254740992\n1.5\n"))[0] == {"a": 9007199254740992.0}
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])
@@ -248,6 +261,8 @@ def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ({"delimiter": "||"}, "delimiter", "expected one ASCII character"),
         ({"quote": "\n"}, "quote", "expected one ASCII character"),
+        ({"delimiter": "\0"}, "delimiter", "neither a line end nor NUL"),
+        ({"quote": "\0"}, "quote", "neither a line end nor NUL"),
         ({"quote": ","}, "quote", "the quote is the delimiter"),
         ({"header": False}, "header", "name the columns"),
         ({"types": {"aa": "int64"}}, "types", "no column 'aa' in the source. Did you mean 'a'?"),

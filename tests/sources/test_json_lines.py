@@ -174,6 +174,27 @@ def test_declared_types_are_checked(tmp_path: Path) -> None:
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]
 
 
+@pytest.mark.parametrize(
+    ("content", "bad"),
+    [
+        ('{"a":1}{"a":5\n}\n{"a":2}\n', ["line 1", "line 2"]),
+        ('{"a":3}\n{"a":1,\n"b":2}{"a":2,"b":7}\n', ["line 2", "line 3"]),
+        ('{"a":[{"b":1}\r\n,{"b":1}]}{"a":[]}\r\n{"a":[{"b":2}]}', ["line 1", "line 2"]),
+        ('{"a":1}{"a":5\r}\r{"a":2}\r', ["line 1", "line 2"]),
+        (' {"a":1}\t\n\n\t{"a":2}{"a":\n3} \n', ["line 3", "line 4"]),
+        ('{"a":-NaN}\n{"a":NaN}\n{"a":1.5}\n', ["line 1"]),
+    ],
+)
+def test_lines_that_only_add_up(tmp_path: Path, content: str, bad: list[str]) -> None:
+    """As many objects as lines are no proof: each line is one object, as Python's parser has it, or it is rejected."""
+    path = write(tmp_path / "a.jsonl", content)
+    for range_bytes in (None, 10):
+        table, counts, rejected = read.read_table(plan_of(path, range_bytes=range_bytes), reject=True)
+        assert [row.position for row in rejected] == bad
+        assert (table.num_rows, counts["rejected"]) == (counts["read"], len(bad))
+    assert "-NaN" not in content or read_rows(write(tmp_path / "b.jsonl", '{"a":"-NaN"}\n')) == [{"a": "-NaN"}]
+
+
 def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
     """NaN is read as Python's json module reads it, also where many lines are bad; what is infinite is a bad row."""
     many = ["not JSON\n"] * 50

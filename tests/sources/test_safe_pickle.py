@@ -199,7 +199,7 @@ def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
     for damaged in (changed, whole[:place]):
         try:
             loads(damaged)
-        except UnsafePickleError as error:
+        except (UnsafePickleError, TooDeepError) as error:  # a byte may make a list its own item
             assert str(error)  # noqa: PT017
 
 
