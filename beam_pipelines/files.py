@@ -18,7 +18,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines import input_roots, object_stores, s3_client
+from beam_pipelines import input_roots, object_stores, s3_client, stopping
 from beam_pipelines.errors import DataError, PipelineError, keep_secret
 
 _BEFORE_WILDCARD = re.compile(r"[^[*?]*")
@@ -146,7 +146,14 @@ def make_folder(path: str) -> None:
       DataError: it cannot be made.
     """
     with explained(path):
-        os.makedirs(path, exist_ok=True)
+        _make_folder(path)
+
+
+def _make_folder(path: str) -> None:
+    """Makes a folder, unless a thread of a run that was interrupted asks for one: it would be made anew behind the removal of temporary files."""
+    if stopping.has_raised() and threading.current_thread() is not threading.main_thread():
+        raise DataError(f"{path}: not made, as the run was interrupted.")
+    os.makedirs(path, exist_ok=True)
 
 
 @contextlib.contextmanager
@@ -158,7 +165,7 @@ def open_write(path: str) -> Iterator[BinaryIO]:
     """
     with explained(path):
         if is_local(path):
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            _make_folder(os.path.dirname(path) or ".")
         with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             yield file
 
@@ -269,7 +276,7 @@ def replace(path: str) -> Iterator[BinaryIO]:
     part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
     try:
         with explained(path):
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            _make_folder(os.path.dirname(path) or ".")
             with open(part, "wb") as file:
                 yield file
             os.replace(part, path)

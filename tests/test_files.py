@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from beam_pipelines import cli, files
+from beam_pipelines import cli, files, stopping
 from beam_pipelines.errors import DataError
 
 
@@ -31,3 +32,19 @@ def test_a_name_that_is_no_text(tmp_path: Path, pattern: str, capsys: pytest.Cap
 def test_names(path: str, name: str) -> None:
     """The last component, whatever the storage."""
     assert files.name_of(path) == name
+
+
+def test_threads_of_an_interrupted_run_make_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is removed at the end of a run that was interrupted is not made anew by its threads; the main thread may."""
+    monkeypatch.setattr(stopping, "has_raised", lambda: True)
+
+    def write(path: Path) -> None:
+        with pytest.raises(DataError, match="not made, as the run was interrupted"):
+            files.write_bytes(str(path), b"x")
+        with pytest.raises(DataError, match="not made, as the run was interrupted"), files.replace(str(path)):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write, tmp_path / "a" / "b").result()
+    assert list(tmp_path.iterdir()) == []
+    files.write_bytes(str(tmp_path / "a" / "b"), b"x")

@@ -51,8 +51,8 @@ def check_microseconds(path: str, first_row: int, batch: pa.RecordBatch, nanosec
 def _pairs(
     first: dict[str, pa.Array], second: dict[str, pa.Array]
 ) -> Iterable[tuple[str, pa.TimestampArray, pa.TimestampArray]]:
-    for name in first:
-        micros, nanos = first[name], second[name]
+    for name, found in first.items():
+        micros, nanos = found, second[name]
         while nested.is_list(micros.type):
             micros, nanos = pc.list_flatten(micros), pc.list_flatten(nanos)
         if pa.types.is_timestamp(micros.type) and nanos.type != micros.type:

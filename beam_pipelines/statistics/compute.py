@@ -14,8 +14,11 @@ from beam_pipelines import files
 from beam_pipelines.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
 from beam_pipelines.statistics.plan import StatisticsPlan
-from beam_pipelines.statistics.storage import from_bytes, to_bytes
+from beam_pipelines.statistics.storage import column_names, from_bytes, to_bytes
 from beam_pipelines.statistics.table import TableStatistics
+
+# Of how many parts of the columns the statistics of several files are merged one after the other.
+_SHARES = 4
 
 
 @dataclasses.dataclass
@@ -129,8 +132,8 @@ def _keep(table: TableStatistics, plan: StatisticsPlan, path: str) -> str:
     return path
 
 
-def _load(kept: TableStatistics | str) -> TableStatistics:
-    return from_bytes(files.read_bytes(kept), kept)[0] if isinstance(kept, str) else kept
+def _load(kept: TableStatistics | str, names: Sequence[str] | None = None) -> TableStatistics:
+    return from_bytes(files.read_bytes(kept), kept, names)[0] if isinstance(kept, str) else kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,9 +145,20 @@ class _MergeKept:
     def __call__(self, kept: Sequence[TableStatistics | str]) -> TableStatistics | str:
         if len(kept) == 1:
             return kept[0]
-        merged = TableStatistics.merged([_load(part) for part in kept])
+        merged = _merge(kept)
         # The first of them is the first of no others.
         return _keep(merged, self.plan, f"{kept[0]}+") if isinstance(kept[0], str) else merged
+
+
+def _merge(kept: Sequence[TableStatistics | str]) -> TableStatistics:
+    """Returns the statistics of all together; of files a share of the columns at a time, as decoded they may take gigabytes."""
+    paths = [part for part in kept if isinstance(part, str)]
+    if len(paths) < len(kept) or len(kept) == 1:
+        return TableStatistics.merged([_load(part) for part in kept])
+    names = column_names(files.read_bytes(paths[0]), paths[0])
+    shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
+    parts = [TableStatistics.merged([_load(path, share) for path in paths], len(names)) for share in shares]
+    return TableStatistics.joined(parts, names)
 
 
 def _merge_splits(
@@ -156,8 +170,8 @@ def _merge_splits(
 ) -> dict[str, TableStatistics]:
     of_split: dict[str, list[Node]] = {split: [] for split in splits}
     for (split, _number), node in nodes:
-        of_split[split].append(node._replace(value=_load(node.value)))
+        of_split[split].append(node)
     return {
-        split: merge_in_order(ordered, TableStatistics.merged).value if ordered else TableStatistics.empty(schema, plan)
+        split: merge_in_order(ordered, _merge).value if ordered else TableStatistics.empty(schema, plan)
         for split, ordered in of_split.items()
     }

@@ -5,13 +5,15 @@ A row holds small facts as JSON and arrays as Arrow IPC streams, with a checksum
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
 import google_crc32c
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_pipelines.columns import parse_type, type_name
 from beam_pipelines.errors import DataError
@@ -63,13 +65,18 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(data: bytes, path: str) -> tuple[TableStatistics, StatisticsPlan]:
+def from_bytes(data: bytes, path: str, names: Collection[str] | None = None) -> tuple[TableStatistics, StatisticsPlan]:
     """Returns the statistics of a split, and what was asked of them, from the content of a file.
+
+    Args:
+      data: the content.
+      path: of the file.
+      names: of the columns to take; by default all.
 
     Raises:
       DataError: the file is damaged, or of a version that is not known; names it by ``path``.
     """
-    try:
+    with _explained(path):
         reader = pa.ipc.open_file(pa.BufferReader(data))
         metadata = reader.schema.metadata
         version = int(metadata[_VERSION])
@@ -77,8 +84,27 @@ def from_bytes(data: bytes, path: str) -> tuple[TableStatistics, StatisticsPlan]
             _fail(path, f"format version {version}, expected {FORMAT_VERSION}. Compute the statistics again")
         rows = reader.read_all()
         rows.validate(full=True)
+        if names is not None:
+            rows = rows.filter(pc.is_in(rows.column("column"), pa.array(names, pa.string())))
         plan = _plan(json.loads(metadata[_PLAN]))
         return _table(json.loads(metadata[_TABLES]), rows.to_pylist(), path), plan
+
+
+def column_names(data: bytes, path: str) -> list[str]:
+    """Returns the names of the columns of a table whose statistics are the content of a file, in order.
+
+    Raises:
+      DataError: the file is damaged; names it by ``path``.
+    """
+    with _explained(path):
+        rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().select(["table", "column"])
+        return list(rows.filter(pc.equal(rows.column("table"), 0)).column("column").to_pylist())
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, StopIteration) as error:
         _fail(
             path, f"accumulators that cannot be read ({error}), expected those of a split. Compute the statistics again"

@@ -168,8 +168,12 @@ class TableStatistics(PickledOnce):
         return cls.of(pa.RecordBatch.from_pylist([], schema), plan)
 
     @classmethod
-    def merged(cls, parts: Sequence[TableStatistics]) -> TableStatistics:
+    def merged(cls, parts: Sequence[TableStatistics], num_columns: int | None = None) -> TableStatistics:
         """Returns the statistics of all parts' rows together; at least one part, all with the same columns and plan.
+
+        Args:
+          parts: of the same columns, all of the table's or some.
+          num_columns: of the table, if the parts have some of them only.
 
         Without weights: counts, moments and extremes are the same to the last bit whatever the order of the parts. So are
         distinct values, top values and distributions while they are exact; beyond their bounds, and of all that is weighted, fix
@@ -180,8 +184,16 @@ class TableStatistics(PickledOnce):
         """
         if len(parts) == 1:
             return parts[0]
-        limits = Limits.of_columns(len(parts[0].columns))
-        return dataclasses.replace(_merged_tables(parts, limits), slices=_merged_slices(parts))
+        number = len(parts[0].columns) if num_columns is None else num_columns
+        limits, of_slices = Limits.of_columns(number), Limits.of_columns(number * MAX_SLICES)
+        return dataclasses.replace(_merged_tables(parts, limits), slices=_merged_slices(parts, of_slices))
+
+    @classmethod
+    def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
+        """Returns the statistics of a table whose columns are spread over the parts, which are of the same rows; ``names`` gives their order."""
+        columns = {name: column for part in parts for name, column in part.columns.items()}
+        slices = {key: cls.joined([part.slices[key] for part in parts], names) for key in parts[0].slices}
+        return dataclasses.replace(parts[0], columns={name: columns[name] for name in names}, slices=slices)
 
     def merge(self, other: TableStatistics) -> TableStatistics:
         """Returns the statistics of both tables' rows together."""
@@ -243,14 +255,13 @@ def _merged_tables(parts: Sequence[TableStatistics], limits: Limits) -> TableSta
     )
 
 
-def _merged_slices(parts: Sequence[TableStatistics]) -> dict[Slice, TableStatistics]:
+def _merged_slices(parts: Sequence[TableStatistics], limits: Limits) -> dict[Slice, TableStatistics]:
     of_slice: dict[Slice, list[TableStatistics]] = {}
     for part in parts:
         for key, table in part.slices.items():
             of_slice.setdefault(key, []).append(table)
     for column, number in collections.Counter(key.column for key in of_slice).items():
         check_number(column, number)
-    limits = Limits.of_columns(len(parts[0].columns) * MAX_SLICES)
     return {key: _merged_tables(of_slice[key], limits) for key in sorted(of_slice)}
 
 
