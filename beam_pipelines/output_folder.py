@@ -86,11 +86,11 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
     Raises:
       RecipeError: it does.
     """
-    folder = _real(output)
+    folder = _real(files.absolute(output))
     there = {*PARTS, TEMPORARY, DESCRIPTION, FILE_NAME}.intersection(files.names_in(output))
     shards: set[str] | None = None
     for path in paths if there else ():
-        found = files.join(_real(os.path.dirname(path)), files.name_of(path))
+        found = files.join(_real(os.path.dirname(files.absolute(path))), files.name_of(path))
         inner = files.relative(found, folder) if found.startswith(f"{folder.rstrip('/')}/") else ""
         part = inner.split("/")[0]
         if part not in there:
@@ -104,7 +104,7 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
 
 @functools.cache
 def _real(folder: str) -> str:
-    """Returns the folder without links; there may be very many files in it."""
+    """Returns an absolute path without links; there may be very many files in the folder."""
     return os.path.realpath(folder) if files.is_local(folder) else folder
 
 
@@ -117,11 +117,12 @@ def _shards(output: str) -> set[str]:
 
 def remove_orphans(output: str) -> None:
     """Removes the parts of a dataset that a run which was killed, or failed, has left without a manifest; what says why a run stopped stays."""
-    if any(files.exists(files.join(output, name)) for name in (FILE_NAME, DESCRIPTION)):
+    names = set(files.names_in(output))
+    # On a storage without locks they may be those of another run, which is about to write the manifest.
+    if not files.is_local(output) or {FILE_NAME, DESCRIPTION} & names:
         return
-    for part in PARTS:
-        if part != REJECTED:
-            file_changes.delete(files.join(output, part))
+    for part in names.intersection(PARTS) - {REJECTED}:
+        file_changes.delete(files.join(output, part))
     for name in files.names_in(files.join(output, REJECTED)):
         if name != OFFENDERS_OF_STOPPED_RUN:
             file_changes.delete(files.join(output, REJECTED, name))

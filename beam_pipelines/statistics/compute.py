@@ -11,6 +11,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import files
+from beam_pipelines.memory import give_back_memory
 from beam_pipelines.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
 from beam_pipelines.statistics.plan import StatisticsPlan
@@ -146,6 +147,7 @@ class _MergeKept:
         if len(kept) == 1:
             return kept[0]
         merged = _merge(kept)
+        give_back_memory()
         # The first of them is the first of no others.
         return _keep(merged, self.plan, f"{kept[0]}+") if isinstance(kept[0], str) else merged
 
@@ -171,6 +173,7 @@ def _merge_splits(
     of_split: dict[str, list[Node]] = {split: [] for split in splits}
     for (split, _number), node in nodes:
         of_split[split].append(node)
+    give_back_memory()
     return {
         split: merge_in_order(ordered, _merge).value if ordered else TableStatistics.empty(schema, plan)
         for split, ordered in of_split.items()
