@@ -319,6 +319,11 @@ def name_of(path: str) -> str:
     return os.path.basename(path.rstrip("/")) if is_local(path) else posixpath.basename(path.rstrip("/"))
 
 
+def is_hollow(path: str) -> bool:
+    """Whether a path is that of a local folder without any file in it or below."""
+    return is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
+
+
 def is_file(path: str) -> bool:
     """Whether a local path is a file."""
     return os.path.isfile(path)

@@ -63,7 +63,7 @@ def _strange(output: str, found: str) -> RecipeError:
 
 def _check_ours(output: str) -> None:
     """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left, or a description: a run replaces what is called as its own."""
-    names = [name for name in files.names_in(output) if not name.startswith(".")]
+    names = [name for name in _filled(output) if not name.startswith(".")]
     ours = {TEMPORARY}
     if TEMPORARY in names:  # a run that was killed while it moved them may have left any
         ours |= {*PARTS}
@@ -74,6 +74,11 @@ def _check_ours(output: str) -> None:
     for name in names:
         if name not in ours:
             raise _strange(output, files.join(output, name))
+
+
+def _filled(folder: str) -> list[str]:
+    """Returns the names in a folder, without those of folders that hold no file: whoever has made a place for what comes, as TFX does, has not put anything there."""
+    return [name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))]
 
 
 def check_inputs(output: str, paths: Iterable[str]) -> None:
@@ -117,7 +122,7 @@ def _shards(output: str) -> set[str]:
 
 def remove_orphans(output: str) -> None:
     """Removes the parts of a dataset that a run which was killed, or failed, has left without a manifest; what says why a run stopped stays."""
-    names = set(files.names_in(output))
+    names = set(_filled(output))
     # On a storage without locks they may be those of another run, which is about to write the manifest.
     if not files.is_local(output) or {FILE_NAME, DESCRIPTION} & names:
         return

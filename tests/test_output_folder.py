@@ -64,6 +64,19 @@ def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
     assert not (output / "_temporary").exists()
 
 
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_places_that_are_made_already(data: Path, outcome: int) -> None:
+    """Folders without a file are no obstacle, as TFX makes them for what a component writes; nor are they removed when the run fails."""
+    output = data.parent / "out"
+    for name in ("examples", "schema", "statistics/Split-train", "anomalies", "transform_graph"):
+        (output / name).mkdir(parents=True)
+    if outcome:
+        data.write_text("id,x\n1,2\n3\n")
+    assert convert(data, output) == outcome
+    assert (output / "dataset.json").exists() == (outcome == 0)
+    assert (output / "examples").exists()
+
+
 def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Parts that a killed run has left beside its temporary folder go with it, also when the next run fails; what says why a run stopped stays."""
     output = data.parent / "out"
