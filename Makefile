@@ -164,10 +164,11 @@ NATIVE := setup.py $(wildcard beam_pipelines/_native/*.cc beam_pipelines/_native
 	$(call install,demo$(comma)dev$(comma)fuzz$(comma)test)
 
 # TFX's wheels are for glibc 2.39 and later, which pip does not say where it finds none that fits. What another system's compiler makes of the
-# kernels would lie where ours does, and not load here.
+# kernels would lie where ours does, and not load here; the one dependency that has to be compiled is, here.
 .venv-tfx/installed: pyproject.toml constraints-tfx.txt
 	@$(TFX_ENTER) $(PYTHON) -c 'import os, sys; found = os.confstr("CS_GNU_LIBC_VERSION"); \
 		sys.exit(None if tuple(map(int, found.split()[1].split("."))) >= (2, 39) else f"TFX needs glibc 2.39 or later, found {found}. See docs/tfx.md: TFX_ENTER.")'
 	$(TFX_ENTER) $(PYTHON) -m venv .venv-tfx
-	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --editable '.[demo,test,tfx]'
+	$(if $(TFX_ENTER),$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --constraint constraints-tfx.txt --wheel-dir .venv-tfx/wheels pyfarmhash)
+	$(TFX_ENTER) $(if $(TFX_ENTER),env CC=false CXX=false) .venv-tfx/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-tfx.txt --find-links .venv-tfx/wheels --editable '.[demo,test,tfx]'
 	@touch $@

@@ -73,7 +73,15 @@ def _check_ours(output: str) -> None:
         ours.add(REJECTED)
     for name in names:
         if name not in ours:
-            raise _strange(output, files.join(output, name))
+            raise _strange(output, _first_file(files.join(output, name)))
+
+
+def _first_file(path: str) -> str:
+    """Returns the path of a file in a folder or below; of a file its own."""
+    if files.is_local(path):
+        return next((os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path)
+    listed = files.list_files(files.join(path, "**"))
+    return listed[0].path if listed else path
 
 
 def _filled(folder: str) -> list[str]:
