@@ -22,8 +22,8 @@ JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 
 MIB = 1 << 20
-# Of a split: their numbers have five digits.
-MOST_SHARDS = 99_999
+# That a recipe may ask for by number, of a split: 128 TB of the usual size.
+MOST_SHARDS = 1_000_000
 # Fields that may hold URLs.
 _PATHS = ("path", "labels", "schema", "preprocessing_fn")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from beam_pipelines.errors import DataError
 from beam_pipelines.pieces import Receipt
-from beam_pipelines.recipe import MOST_SHARDS, Output
+from beam_pipelines.recipe import Output
 from beam_pipelines.tfrecord import SUFFIX_FOR_COMPRESSION
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so that a writer's memory
@@ -103,9 +102,6 @@ def count_shards(output: Output, split_bytes: float) -> int:
 
     Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for the estimate: hence one shard
     up to 1.6 times the size, and three above 2.4 times.
-
-    Raises:
-      DataError: it gets more than ``recipe.MOST_SHARDS``.
     """
     if output.num_shards is not None:
         count = output.num_shards
@@ -113,13 +109,7 @@ def count_shards(output: Output, split_bytes: float) -> int:
         ratio = split_bytes / output.shard_size
         count = 1 if ratio < 1.6 else max(3 if ratio > 2.4 else 2, round(ratio))
     multiple = output.shards_multiple_of
-    count = -(-count // multiple) * multiple
-    if count > MOST_SHARDS:
-        raise DataError(
-            f"found {split_bytes:,.0f} bytes for a split, which make {count:,} shards of 'shard_size: {output.shard_size}', expected at most "
-            f"{MOST_SHARDS:,}. Make them larger."
-        )
-    return count
+    return -(-count // multiple) * multiple
 
 
 def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:

@@ -277,7 +277,7 @@ def test_all_problems_at_once() -> None:
         "recipe.yaml:15: split: found shares that add up to 0.9, expected 1.",
         "recipe.yaml:16: on_error.reject: found '100%', expected a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100.",
         "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes.",
-        "recipe.yaml:17: output.num_shards: found '0', expected a whole number from 1 to 99999.",
+        "recipe.yaml:17: output.num_shards: found '0', expected a whole number from 1 to 1000000.",
         "recipe.yaml:17: output.level: found '10', expected a whole number from 0 to 9.",
         "recipe.yaml:17: output: found both 'num_shards' and 'shard_size', expected one of them.",
     ]

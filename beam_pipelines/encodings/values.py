@@ -17,8 +17,8 @@ from beam_pipelines.errors import nearest
 # Of float32: the smallest number above 0 with all of its precision, and the largest one.
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
-# Ids are int64, with room for those beside the known ones. Vectors, and boundaries between values, are in memory.
-MOST_IDS, MOST_PLACES = 1 << 62, 10_000_000
+# Ids are int64. Vectors, and boundaries between values, are in memory.
+MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
 
 
 def check_parameters(parameters: Mapping[str, Any], known: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from beam_pipelines.encodings.tokens import (
     need_tokens,
     tensor_tokens,
 )
-from beam_pipelines.encodings.values import check_parameters, map_values, need_whole, short_form
+from beam_pipelines.encodings.values import MOST_IDS, check_parameters, map_values, need_whole, short_form
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Vocabulary(Encoding):
             need_whole(parameters["top_k"], 1, _EXPECTED["top_k"]) if "top_k" in parameters else None,
             need_amount(parameters.get("min_count", 0), _EXPECTED["min_count"]),
             _reserved(parameters.get("reserved", ())),
-            need_whole(parameters.get("num_oov", 0), 0, _EXPECTED["num_oov"]),
+            need_whole(parameters.get("num_oov", 0), 0, _EXPECTED["num_oov"], MOST_IDS // 2),
         )
 
     @property
