@@ -32,7 +32,10 @@ MOST_SECS = 5
 LINE = "error: interrupted; nothing was committed."
 COMPLETE = "error: interrupted; out was complete already, and stays."
 # What a terminal does, what a polite `kill` does, and what a container's end does.
-WAYS = ((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True))
+WAYS = (
+    *((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)),
+    *((signal.SIGHUP, True), (signal.SIGHUP, False)),
+)
 
 
 @pytest.mark.parametrize("number", moments(60, least=4))
