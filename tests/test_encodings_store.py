@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.encodings.store import FILE_NAME, load_encodings, save_encodings
+from beam_pipelines.encodings.store import FILE_NAME, cached_encodings, load_encodings, save_encodings
 from beam_pipelines.encodings.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.z_score import FittedZScore
 from beam_pipelines.errors import DataError
@@ -43,6 +44,18 @@ def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
     assert found.tokens.equals(tokens)
     assert found.num_oov == 3
     assert (tmp_path / "2-1-tokens.arrow").exists()
+
+
+def test_a_folder_that_is_written_again_is_loaded_again(tmp_path: Any) -> None:
+    """A process that converts twice into one output encodes the second dataset by its own vocabulary."""
+    for number, token in enumerate(("old", "new")):
+        tokens = pa.array([token])
+        save_encodings(str(tmp_path), {(0, 0): ("vocabulary", FittedVocabulary(tokens, 0))})
+        os.utime(tmp_path / FILE_NAME, (number, number))
+        _, found = cached_encodings(str(tmp_path))[0, 0]
+        assert isinstance(found, FittedVocabulary)
+        assert found.tokens.equals(tokens)
+        assert cached_encodings(str(tmp_path))[0, 0][1] is found
 
 
 def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines import files
+from beam_pipelines import file_checksums, files
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.encodings.encoding import Fitted
 from beam_pipelines.errors import DataError
@@ -67,9 +67,14 @@ def load_encodings(folder: str) -> FittedSteps:
         raise DataError(f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite.") from error
 
 
-@functools.lru_cache(maxsize=2)
 def cached_encodings(folder: str) -> FittedSteps:
-    """Returns ``load_encodings``, once a process: a vocabulary of millions is not read for every batch."""
+    """Returns ``load_encodings``, once a process and version of the folder: threads share a vocabulary of millions."""
+    (modified_secs,) = file_checksums.modified_secs([files.join(folder, FILE_NAME)]).values()
+    return _cached_encodings(folder, modified_secs)
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_encodings(folder: str, _modified_secs: float) -> FittedSteps:
     return load_encodings(folder)
 
 
