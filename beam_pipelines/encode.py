@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import apache_beam as beam
 import numpy as np
@@ -227,10 +226,6 @@ def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array])
     return [array[low].as_py() if low < len(array) else None for array in arrays]
 
 
-# A folder's path, or one element that will be it, where it is not known yet when the pipeline is built.
-Folder: TypeAlias = str | beam.pvalue.AsSideInput
-
-
 @dataclasses.dataclass
 class EncodeFeatures(beam.PTransform):
     """Encodes the columns of pieces as features.
@@ -239,25 +234,25 @@ class EncodeFeatures(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: the folder in which the fitted ones lie (``encodings.store``); empty where nothing is fitted.
+      fitted: folder of the fitted ones (``encodings.store``), complete when the first piece comes; empty where nothing is fitted.
     """
 
     plan: EncodePlan
-    fitted: Folder
+    fitted: str
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan), self.fitted)
+        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan, self.fitted))
 
 
 class _Encode(beam.DoFn):
-    """Encodes pieces; the fitted encodings are loaded once."""
+    """Encodes pieces; loads the fitted encodings with the first one."""
 
-    def __init__(self, plan: EncodePlan) -> None:
-        self._plan = plan
-        self._folder: str | None = None
+    def __init__(self, plan: EncodePlan, fitted: str) -> None:
+        self._plan, self._folder = plan, fitted
+        self._loaded: EncodePlan | None = None
 
-    def process(self, piece: Piece, folder: str) -> Iterator[Piece]:
-        if self._folder != folder:
-            self._plan, self._folder = load_fitted(self._plan, folder), folder
-        fitted_on = (piece.range_number, piece.part) if piece.split in self._plan.fit.splits else None
-        yield piece._replace(batch=encode_batch(self._plan, piece.batch, piece.path, fitted_on))
+    def process(self, piece: Piece) -> Iterator[Piece]:
+        if self._loaded is None:
+            self._loaded = load_fitted(self._plan, self._folder)
+        fitted_on = (piece.range_number, piece.part) if piece.split in self._loaded.fit.splits else None
+        yield piece._replace(batch=encode_batch(self._loaded, piece.batch, piece.path, fitted_on))

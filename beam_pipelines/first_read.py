@@ -11,11 +11,11 @@ import apache_beam as beam
 from beam_pipelines import files
 from beam_pipelines.commit import TEMPORARY
 from beam_pipelines.dataset_files import ENCODINGS
-from beam_pipelines.encode import EncodeFeatures, Folder
+from beam_pipelines.encode import EncodeFeatures
 from beam_pipelines.fit import FitEncodings
 from beam_pipelines.group_rows import GroupRows
-from beam_pipelines.join import CountRightSources, JoinBatches
-from beam_pipelines.keep import KeepPieces, KeptPiece, LoadPieces
+from beam_pipelines.join import CountRightSources, JoinBatches, receipts_by_source
+from beam_pipelines.keep import KeepPieces, KeptPiece, LoadPieces, keep_piece, load_piece
 from beam_pipelines.learn import Fitting, Learned, learn
 from beam_pipelines.pieces import Piece
 from beam_pipelines.planning import Plan
@@ -33,7 +33,7 @@ from beam_pipelines.report import has_images
 from beam_pipelines.sample import SampleRows, sample_share
 from beam_pipelines.select import SelectBatches
 from beam_pipelines.split import RECEIPTS, AssignSplit
-from beam_pipelines.statistics import ComputeStatistics
+from beam_pipelines.statistics.compute import AccumulateStatistics, merge_splits
 from beam_pipelines.unique_key import CheckUniqueKey
 
 
@@ -130,24 +130,26 @@ def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
 
 
 class Encoder(NamedTuple):
-    """What encodes pieces, as soon as it is fitted.
+    """What encodes pieces.
 
     Attributes:
-      fitted: folder of the fitted encodings.
+      fitted: folder of the fitted encodings; empty where there are none.
       own: the recipe's own function, analysed, or ``None``.
       analyzed: folder of what its analysis has written; empty where there is none.
+      done: one element each, which are there when both folders are complete.
     """
 
-    fitted: Folder
+    fitted: str
     own: TransformFn | None
-    analyzed: Folder
+    analyzed: str
+    done: tuple[beam.PCollection[str], ...]
 
 
 @dataclasses.dataclass
 class EncodePieces(beam.PTransform):
     """Applies the encodings, and then the recipe's own function, if it has one.
 
-    Input and output: ``Piece`` elements; behind a function only those with rows.
+    Input and output: ``Piece`` elements; behind a function only those with rows. Pieces have to come when the encoder is ``done``.
     """
 
     plan: Plan
@@ -182,6 +184,8 @@ class FirstRead(beam.PTransform):
 
     Input: the pipeline's begin. Output: a ``FirstResult``.
 
+    Pieces, statistics and samples cross the runner in files only: they have no bound, and elements have.
+
     Attributes:
       keep: whether there is anything to come.
     """
@@ -191,34 +195,59 @@ class FirstRead(beam.PTransform):
     keep: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> FirstResult:
-        plan = self.plan
-        splits = begin | "ReadSplits" >> ReadSplits(plan, self.folders)
-        names = plan.recipe.split.names
+        plan, folders = self.plan, self.folders
+        splits = begin | "ReadSplits" >> ReadSplits(plan, folders)
         share = sample_share(plan.base.size_bytes, plan.num_ranges)
-        statistics = splits["pieces"] | "Statistics" >> ComputeStatistics(
-            plan.num_ranges, names, plan.split.schema, plan.statistics, self.folders.exchange_of("statistics")
+        statistics_folder = folders.scratch_of("statistics")
+        statistics = splits["pieces"] | "Statistics" >> AccumulateStatistics(
+            plan.num_ranges, plan.statistics, statistics_folder
         )
-        samples = splits["pieces"] | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
+        samples = (
+            splits["pieces"]
+            | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
+            | "KeepSamples" >> beam.Map(keep_piece, folders.scratch_of("samples"))
+        )
         kept = None
         if self.keep:
-            kept = splits["pieces"] | "KeepPieces" >> KeepPieces(self.folders.scratch_of("kept"))
-        fitted = self._fit(splits["pieces"], kept)
-        encoder = self._analyze(begin, fitted, kept)
-        encoded = samples | "EncodeSamples" >> EncodePieces(plan, self.folders, encoder)
+            kept = splits["pieces"] | "KeepPieces" >> KeepPieces(folders.scratch_of("kept"))
+        fitted, done = self._fit(splits["pieces"], kept)
+        encoder = self._analyze(begin, fitted, done, kept)
+        encoded = (
+            samples
+            | "LoadSamples" >> LoadPieces(encoder.done)
+            | "EncodeSamples" >> EncodePieces(plan, folders, encoder)
+            | "KeepEncoded" >> beam.Map(keep_piece, folders.scratch_of("encoded_samples"))
+        )
         rights: Any = ()
+        waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
-            rights = beam.pvalue.AsList(begin | "RightSources" >> self._count_right_sources())
-        learned = statistics | "Learn" >> beam.Map(
-            lambda statistics, receipts, pictures, encoded, rights, _, fitted, analyzed: learn(
-                plan, statistics, receipts, pictures, encoded, dict(rights), Fitting(fitted, analyzed)
-            ),
-            beam.pvalue.AsList(splits["receipts"]),
-            beam.pvalue.AsList(samples) if has_images(plan.split.schema) else (),
-            beam.pvalue.AsList(encoded),
-            rights,
-            beam.pvalue.AsList(splits["keys"]) if "keys" in splits else (),
-            fitted,
-            encoder.analyzed,
+            counted = begin | "RightSources" >> self._count_right_sources()
+            rights = beam.pvalue.AsList(counted.receipts)
+            waits.append(beam.pvalue.AsList(counted.keys))
+        learned = (
+            begin
+            | "Once" >> beam.Create([None], reshuffle=False)
+            | "Learn"
+            >> beam.Map(
+                lambda _, statistics, receipts, pictures, encoded, rights, *_waits: learn(
+                    plan,
+                    merge_splits(
+                        statistics, plan.recipe.split.names, plan.split.schema, plan.statistics, statistics_folder
+                    ),
+                    receipts,
+                    [load_piece(piece) for piece in pictures],
+                    [load_piece(piece) for piece in encoded],
+                    receipts_by_source(rights),
+                    Fitting(encoder.fitted, encoder.analyzed),
+                ),
+                beam.pvalue.AsList(statistics),
+                beam.pvalue.AsList(splits["receipts"]),
+                beam.pvalue.AsList(samples) if has_images(plan.split.schema) else (),
+                beam.pvalue.AsList(encoded),
+                rights,
+                *waits,
+                *(beam.pvalue.AsSingleton(each) for each in encoder.done),
+            )
         )
         return FirstResult(learned, kept, encoder)
 
@@ -226,39 +255,56 @@ class FirstRead(beam.PTransform):
         folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
         return CountRightSources(self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right"))
 
-    def _fit(self, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece] | None) -> Folder:
-        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives. Returns their folder."""
+    def _fit(
+        self, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece] | None
+    ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
+        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives.
+
+        Returns:
+          Their folder, and what is there when it is complete.
+        """
         plan, folders = self.plan, self.folders
-        has_fitted = plan.transform_graph and plan.encode.reads
-        fitted: Folder = files.join(plan.transform_graph, files.name_of(ENCODINGS)) if has_fitted else ""
-        for read in range(0 if has_fitted else plan.encode.reads):
+        if plan.transform_graph and plan.encode.reads:
+            return files.join(plan.transform_graph, files.name_of(ENCODINGS)), ()
+        fitted = ""
+        done: tuple[beam.PCollection[str], ...] = ()
+        for read in range(plan.encode.reads):
             if read:
-                pieces = kept | f"LoadToFit{read}" >> LoadPieces()
-            done = pieces | f"FitEncodings{read}" >> FitEncodings(
+                pieces = kept | f"LoadToFit{read}" >> LoadPieces(done)
+            # The last ones stay.
+            folder = folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}")
+            fit = FitEncodings(
                 plan.encode,
                 read,
                 fitted,
                 plan.num_ranges,
                 plan.base.size_bytes,
-                # The last ones stay.
-                folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}"),
+                folder,
+                folders.scratch_of(f"fit{read}"),
                 folders.exchange_of(f"tallies{read}"),
             )
-            fitted = beam.pvalue.AsSingleton(done)
-        return fitted
+            fitted, done = folder, (pieces | f"FitEncodings{read}" >> fit,)
+        return fitted, done
 
-    def _analyze(self, begin: beam.pvalue.PBegin, fitted: Folder, kept: beam.PCollection[KeptPiece] | None) -> Encoder:
+    def _analyze(
+        self,
+        begin: beam.pvalue.PBegin,
+        fitted: str,
+        done: tuple[beam.PCollection[str], ...],
+        kept: beam.PCollection[KeptPiece] | None,
+    ) -> Encoder:
         """Analyses the recipe's own function, if it has one, on what was kept."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
-            return Encoder(fitted, None, "")
+            return Encoder(fitted, None, "", done)
         if plan.transform_graph:
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
             own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
-            return Encoder(fitted, own, analyzed)
-        pieces = kept | "LoadToAnalyze" >> LoadPieces()
+            return Encoder(fitted, own, analyzed, done)
+        pieces = kept | "LoadToAnalyze" >> LoadPieces(done)
         encoded = pieces | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
-        own, done = encoded | "Analyze" >> AnalyzePreprocessing(
-            function, plan.encode.fit.splits, self.folders.preprocessing, files.join(self.folders.encodings, ANALYZED)
+        analyzed = files.join(self.folders.encodings, ANALYZED)
+        own, written = encoded | "Analyze" >> AnalyzePreprocessing(
+            function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
-        return Encoder(fitted, own, beam.pvalue.AsSingleton(done))
+        return Encoder(fitted, own, analyzed, (*done, written))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import apache_beam as beam
 import numpy as np
@@ -19,13 +19,23 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import files, hashing
-from beam_pipelines.encode import Address, Folder, apply_step, apply_to, row_folds, to_feature
+from beam_pipelines.encode import Address, apply_step, apply_to, row_folds, to_feature
 from beam_pipelines.encode_plan import EncodePlan, is_learning, load_fitted, with_fitted
 from beam_pipelines.encodings import Encoding, Feature, Fitted
-from beam_pipelines.encodings.learning import Distribution, Learned, Learns, Moments, Tally, Weights
+from beam_pipelines.encodings.learning import (
+    Distribution,
+    Learned,
+    Learns,
+    Moments,
+    StepKey,
+    Tally,
+    Weights,
+    numbers_from_bytes,
+    numbers_to_bytes,
+)
 from beam_pipelines.encodings.store import FittedSteps, load_encodings, save_encodings
 from beam_pipelines.errors import DataError
-from beam_pipelines.exchange import Delivery, Exchange, Parcel
+from beam_pipelines.exchange import Delivery, Exchange, Parcel, SendParcels, Sent, deliver_all
 from beam_pipelines.merge_tree import MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
 
@@ -36,8 +46,8 @@ PARTITION_BYTES = 128 << 20
 # Sums of several pieces that wait in a worker to be added up.
 _BUFFER_BYTES = 64 << 20
 
-StepKey: TypeAlias = tuple[int, int]  # number of the chain, number of the step
 Parts: TypeAlias = Mapping[StepKey, Learned]
+Numbers: TypeAlias = Mapping[StepKey, Moments | Distribution]
 
 
 def learn_batch(
@@ -176,82 +186,90 @@ def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class FitEncodings(beam.PTransform):
     """Fits the encodings of one read.
 
-    Input: ``Piece`` elements of all splits. Output: the folder in which the fitted encodings lie, those of earlier reads among
+    Input: ``Piece`` elements of all splits. Output: the folder of the fitted encodings, those of earlier reads among
     them, as one element. The same bytes whatever the order of the pieces and the number of workers.
 
     Attributes:
       plan: of the encodings.
       read: number of the read, from 0.
-      earlier: the folder of the read before; an empty text in the first.
+      earlier: the folder of the read before, complete when the first piece comes; an empty text in the first.
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
-      exchange: where tallies wait, or ``None`` to send them through the engine.
+      scratch: where numbers and selected tallies are stored, used by nobody else.
+      exchange: as of ``Exchange``, for tallies: as large as there are distinct values, and read by many workers.
     """
 
     plan: EncodePlan
     read: int
-    earlier: Folder
+    earlier: str
     num_ranges: int
     size_bytes: int
     folder: str
+    scratch: str
     exchange: str | None
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[str]:
         partitions = 1 + self.size_bytes // PARTITION_BYTES
+        folders = _Scratch(files.join(self.scratch, "numbers"), files.join(self.scratch, "selected"))
         learned = (
             pieces
             | "ToFitOn" >> beam.Filter(lambda piece, splits: piece.split in splits, self.plan.fit.splits)
             | "Learn"
-            >> beam.ParDo(_Learn(self.plan, self.read, partitions), self.earlier).with_outputs(
+            >> beam.ParDo(_Learn(self.plan, self.read, self.earlier, partitions)).with_outputs(
                 "tallies", main="numbers"
             )
         )
-        numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, merge_numbers)
+        numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, _merge_delivery, folders.numbers)
         selected = (
             learned.tallies
-            | "Meet" >> Exchange(self._exchange("meet"))
+            | "Meet" >> Exchange(self.exchange)
             | "Select" >> beam.Map(select_partition, self.plan)
-            | "Gather" >> Exchange(self._exchange("gather"))
+            | "Send" >> SendParcels(folders.selected)
         )
         return (
             pieces.pipeline
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.Map(
-                _finish,
+                lambda _, *own: _finish(*own),
                 self.plan,
                 self.read,
                 self.folder,
                 beam.pvalue.AsList(numbers),
                 beam.pvalue.AsList(selected),
+                folders,
                 self.earlier,
             )
         )
 
-    def _exchange(self, step: str) -> str | None:
-        return None if self.exchange is None else files.join(self.exchange, step)
+
+class _Scratch(NamedTuple):
+    """Folders of what one read has learned: merged numbers, and selected tallies."""
+
+    numbers: str
+    selected: str
 
 
 class _Learn(beam.DoFn):
     """Learns from pieces: numbers of each, tallies of as many as fit the buffer."""
 
-    def __init__(self, plan: EncodePlan, read: int, partitions: int) -> None:
-        self._plan, self._read, self._partitions = plan, read, partitions
-        self._folder: str | None = None
+    def __init__(self, plan: EncodePlan, read: int, earlier: str, partitions: int) -> None:
+        self._plan, self._read, self._earlier, self._partitions = plan, read, earlier, partitions
+        self._loaded: EncodePlan | None = None
 
     def start_bundle(self) -> None:
         self._waiting: dict[StepKey, list[pa.RecordBatch]] = {}
         self._first: Address | None = None
 
-    def process(self, piece: Piece, earlier: str) -> Iterator[Any]:
-        if self._folder != earlier:
-            self._plan, self._folder = load_fitted(self._plan, earlier), earlier
+    def process(self, piece: Piece) -> Iterator[Any]:
+        if self._loaded is None:
+            self._loaded = load_fitted(self._plan, self._earlier)
         address = (piece.range_number, piece.part)
-        learned = learn_batch(self._plan, self._read, piece.batch, piece.path, address)
+        learned = learn_batch(self._loaded, self._read, piece.batch, piece.path, address)
         numbers = {key: value for key, value in learned.items() if not isinstance(value, pa.RecordBatch)}
         if numbers:
-            yield (0, piece.range_number), Node(address, numbers)
+            yield Parcel(address, {(0, piece.range_number): numbers_to_bytes(numbers)})
         tallies = {key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)}
         # Float sums depend on the order, so they are added where the order is known.
         ordered = {key: [sums] for key, sums in tallies.items() if _has_floats(sums)}
@@ -300,7 +318,11 @@ def select_partition(delivery: Delivery, plan: EncodePlan) -> Parcel:
     return Parcel((delivery.partition,), {0: _to_bytes(selected)})
 
 
-def merge_numbers(parts: Sequence[Parts]) -> Parts:
+def _merge_delivery(delivery: Delivery) -> bytes:
+    return numbers_to_bytes(merge_numbers([numbers_from_bytes(payload) for payload in delivery.payloads()]))
+
+
+def merge_numbers(parts: Sequence[Numbers]) -> Numbers:
     """Merges moments and distributions in order, step by step."""
     merged: dict[StepKey, Any] = {}
     for key in parts[0]:
@@ -310,12 +332,12 @@ def merge_numbers(parts: Sequence[Parts]) -> Parts:
 
 
 def _finish(
-    _: None,
     plan: EncodePlan,
     read: int,
     folder: str,
-    numbers: Iterable[tuple[Any, Node]],
-    selected: Iterable[Delivery],
+    numbers: Iterable[tuple[Any, Sequence[Sent]]],
+    selected: Iterable[tuple[Any, Sequence[Sent]]],
+    folders: _Scratch,
     earlier: str,
 ) -> str:
     before: FittedSteps = load_encodings(earlier) if earlier else {}
@@ -323,10 +345,14 @@ def _finish(
     # Of no rows, so that steps are there of which no piece had anything to say.
     nothing = learn_batch(plan, read, pa.RecordBatch.from_pylist([], plan.columns), "no rows", (0, 0))
     learned: dict[StepKey, Learned] = dict(nothing)
-    nodes = [node for _, node in numbers]
+    nodes = [
+        Node(order, numbers_from_bytes(payload))
+        for own in deliver_all(numbers, folders.numbers)
+        for order, payload in zip(own.orders, own.payloads(), strict=True)
+    ]
     if nodes:
         learned.update(merge_in_order(nodes, merge_numbers).value)
-    for delivery in selected:
+    for delivery in deliver_all(selected, folders.selected):
         for key, batches in _by_step(delivery.payloads()).items():
             table = pa.Table.from_batches(batches).combine_chunks()
             learned[key] = table.to_batches()[0] if table.num_rows else batches[0]

@@ -101,14 +101,12 @@ class JoinByHash(beam.PTransform):
         )
         joined = (
             (left, right)
-            | "BothSides" >> beam.Flatten()
             | "MeetInPartitions" >> Exchange(_subfolder(self.folder, f"join{step.number}-meet"))
             | "JoinPartition" >> beam.FlatMap(join_exchange.join_partition, step)  # Parcel
         )
         accounts = pieces | "SendAccount" >> beam.Map(join_exchange.send_account)
         return (
             (accounts, joined)
-            | "RowsAndAccounts" >> beam.Flatten()
             | "ReturnToRanges" >> Exchange(_subfolder(self.folder, f"join{step.number}-return"))
             | "RestoreRange" >> beam.FlatMap(join_exchange.restore_range, step)  # Piece
         )
@@ -146,19 +144,23 @@ class JoinBatches(beam.PTransform):
         return pieces
 
 
-class RightReceipts(NamedTuple):
-    """The receipts of all pieces of one right source, in order; ``rows`` of each is empty."""
+class CountedSources(NamedTuple):
+    """What is known of right sources when they were read once more.
 
-    source: str
-    receipts: tuple[Receipt, ...]
+    Attributes:
+      receipts: ``(source, Receipt)``, one for each piece.
+      keys: number of keys in each partition of a source with a declared key, which was found unique; to wait for.
+    """
+
+    receipts: beam.PCollection[tuple[str, Receipt]]
+    keys: beam.PCollection[int]
 
 
 @dataclasses.dataclass
 class CountRightSources(beam.PTransform):
     """Reads each right source once more, to account for its rows and to check its declared key.
 
-    Input: the start of a pipeline. Output: one ``RightReceipts`` for each right source, however often it is joined, and
-    not before its key, if it declares one, was found unique.
+    Input: the start of a pipeline. Output: ``CountedSources``, each source once however often it is joined.
 
     Attributes:
       plan: what ``plan_join`` returned.
@@ -172,41 +174,32 @@ class CountRightSources(beam.PTransform):
     reject: bool
     rejected: str = ""
 
-    def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
-        steps = {step.join.source: step for step in self.plan.steps}
-        counted = [
-            start.pipeline | name >> _CountSource(step, self.folder, self.reject, files.join(self.rejected, name))
-            for name, step in steps.items()
-        ]
-        return counted | beam.Flatten(pipeline=start.pipeline)
+    def expand(self, start: beam.pvalue.PBegin) -> CountedSources:
+        receipts, keys = [], []
+        for name, step in {step.join.source: step for step in self.plan.steps}.items():
+            plan = step.source_plan
+            pieces = start.pipeline | f"Read_{name}" >> read.ReadBatches(plan, self.reject)
+            receipts.append(
+                pieces | f"Receipt_{name}" >> beam.Map(_keyed_receipt, name, files.join(self.rejected, name))
+            )
+            if plan.source.key:
+                folder = _subfolder(self.folder, f"key-{name}")
+                keys.append(pieces | f"CheckKey_{name}" >> CheckUniqueKey(plan, folder))
+        return CountedSources(
+            receipts | "Receipts" >> beam.Flatten(pipeline=start.pipeline),
+            keys | "Keys" >> beam.Flatten(pipeline=start.pipeline),
+        )
 
 
-@dataclasses.dataclass
-class _CountSource(beam.PTransform):
-    """Gathers the receipts of one right source."""
-
-    step: JoinStep
-    folder: str | None
-    reject: bool
-    rejected: str
-
-    def expand(self, start: beam.pvalue.PBegin) -> beam.PCollection[RightReceipts]:
-        plan = self.step.source_plan
-        pieces = start.pipeline | "Read" >> read.ReadBatches(plan, self.reject)
-        branches = [pieces | "Receipt" >> beam.Map(_keyed_receipt, plan.source.name, self.rejected)]
-        if plan.source.key:
-            folder = _subfolder(self.folder, f"key-{plan.source.name}")
-            checked = pieces | CheckUniqueKey(plan, folder)
-            branches.append(checked | "NoReceipt" >> beam.Map(lambda _, name: (name, None), plan.source.name))
-        return branches | beam.Flatten() | "Gather" >> beam.GroupByKey() | "InOrder" >> beam.MapTuple(_right_receipts)
+def receipts_by_source(receipts: Iterable[tuple[str, Receipt]]) -> dict[str, list[Receipt]]:
+    """Returns source -> the receipts of its pieces, in order."""
+    by_source: dict[str, list[Receipt]] = {}
+    for source, receipt in receipts:
+        by_source.setdefault(source, []).append(receipt)
+    return {source: sorted(own, key=lambda receipt: receipt[:2]) for source, own in by_source.items()}
 
 
-def _keyed_receipt(piece: Piece, source: str, folder: str) -> tuple[str, Receipt | None]:
+def _keyed_receipt(piece: Piece, source: str, folder: str) -> tuple[str, Receipt]:
     rejected = store_rejected(piece, folder)
     receipt = Receipt(piece.range_number, piece.part, piece.counts, {}, rejected, piece.crc32c, piece.path)
     return source, receipt
-
-
-def _right_receipts(source: str, receipts: Iterable[Receipt | None]) -> RightReceipts:
-    ordered = sorted((receipt for receipt in receipts if receipt is not None), key=lambda receipt: receipt[:2])
-    return RightReceipts(source, tuple(ordered))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -25,7 +25,8 @@ class KeptPiece(NamedTuple):
     Attributes:
       range_number, part, path, split: as of the ``Piece``.
       rows: of its batch.
-      file: in which they lie, as an Arrow stream.
+      file: the Arrow stream with the rows.
+      counts: as of the ``Piece``.
     """
 
     range_number: int
@@ -34,6 +35,7 @@ class KeptPiece(NamedTuple):
     split: str
     rows: int
     file: str
+    counts: Mapping[str, int] = {}
 
 
 def keep_piece(piece: Piece, folder: str) -> KeptPiece:
@@ -43,7 +45,7 @@ def keep_piece(piece: Piece, folder: str) -> KeptPiece:
     options = pa.ipc.IpcWriteOptions(compression=None if files.is_local(path) else "lz4", use_threads=False)
     with files.replace(path) as file, pa.ipc.new_stream(file, piece.batch.schema, options=options) as stream:
         stream.write_batch(piece.batch)
-    return KeptPiece(piece.range_number, piece.part, piece.path, piece.split, piece.batch.num_rows, path)
+    return KeptPiece(piece.range_number, piece.part, piece.path, piece.split, piece.batch.num_rows, path, piece.counts)
 
 
 def load_piece(kept: KeptPiece) -> Piece:
@@ -59,7 +61,7 @@ def load_piece(kept: KeptPiece) -> Piece:
         raise DataError(_changed(kept.file, str(error))) from error
     if batch.num_rows != kept.rows:
         raise DataError(_changed(kept.file, f"{batch.num_rows} rows, expected {kept.rows}"))
-    return Piece(kept.range_number, kept.part, batch, {}, path=kept.path, split=kept.split)
+    return Piece(kept.range_number, kept.part, batch, kept.counts, path=kept.path, split=kept.split)
 
 
 def take_piece(kept: KeptPiece) -> Iterator[Piece]:
@@ -100,23 +102,24 @@ class KeepPieces(beam.PTransform):
 
 @dataclasses.dataclass
 class LoadPieces(beam.PTransform):
-    """Loads kept pieces. Input: ``KeptPiece`` elements. Output: for each, the ``Piece`` that was kept."""
+    """Loads kept pieces.
 
-    def expand(self, kept: beam.PCollection[KeptPiece]) -> beam.PCollection[Piece]:
-        return kept | "Load" >> beam.Map(load_piece)
+    Input: ``KeptPiece`` elements. Output: for each, the ``Piece`` that was kept.
 
-
-@dataclasses.dataclass
-class TakePieces(beam.PTransform):
-    """Loads kept pieces for the last time, on a runner that runs every bundle once.
-
-    Input: ``KeptPiece`` elements. Output: for each, the ``Piece`` that was kept; its file is removed.
+    What the pieces wait for is a side input here, and of no step behind: Flink and Spark materialize the main input of a step with side
+    inputs, and a piece has no bound.
 
     Attributes:
-      after: one element, which is there when nobody else will load the pieces.
+      after: one element each, which are there when the pieces may be loaded.
+      takes: whether nobody else will load the pieces, on a runner that runs every bundle once: their files are removed.
     """
 
-    after: beam.PCollection[Any]
+    after: Sequence[beam.PCollection[Any]] = ()
+    takes: bool = False
 
     def expand(self, kept: beam.PCollection[KeptPiece]) -> beam.PCollection[Piece]:
-        return kept | "Take" >> beam.FlatMap(lambda kept, _: take_piece(kept), beam.pvalue.AsSingleton(self.after))
+        if self.after:
+            kept = kept | "Await" >> beam.Map(
+                lambda kept, *_: kept, *(beam.pvalue.AsSingleton(awaited) for awaited in self.after)
+            )
+        return kept | ("Take" >> beam.FlatMap(take_piece) if self.takes else "Load" >> beam.Map(load_piece))

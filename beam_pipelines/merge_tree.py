@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-FAN_IN = 16
+from beam_pipelines import files
+from beam_pipelines.exchange import Delivery, Exchange, Parcel, SendParcels, Sent
 
-T = TypeVar("T")
+FAN_IN = 16
 
 
 class Node(NamedTuple):
@@ -21,32 +22,41 @@ class Node(NamedTuple):
 
 
 @dataclasses.dataclass
-class MergeTree(beam.PTransform, Generic[T]):
+class MergeTree(beam.PTransform):
     """Merges each 16 neighbours until a few are left.
 
-    Input: ``((group, leaf number), Node)``; several nodes may have one leaf. Output: ``((group, number), Node)``, at most
-    16 numbers for each group; ``merge_in_order`` makes one of them.
+    Input: ``Parcel`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
+    as of ``SendParcels``, with at most 16 numbers for each group; ``deliver_all`` has the values in order.
 
     Attributes:
       leaves: number of leaves; their numbers are below it.
-      merge: merges values, in order.
+      merge: merges the values of a delivery, in order.
+      folder: as of ``SendParcels``.
     """
 
     leaves: int
-    merge: Callable[[Sequence[T]], T]
+    merge: Callable[[Delivery], bytes]
+    folder: str | None
 
-    def expand(self, nodes: beam.PCollection[Any]) -> beam.PCollection[Any]:
+    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[tuple[Any, list[Sent]]]:
         width, level = self.leaves, 0
         while width > FAN_IN:
-            nodes = (
-                nodes
-                | f"Parent{level}" >> beam.MapTuple(lambda key, node: ((key[0], key[1] // FAN_IN), node))
-                | f"Group{level}" >> beam.GroupByKey()
+            folder = None if self.folder is None else files.join(self.folder, f"level{level}")
+            parcels = (
+                parcels
+                | f"ToParent{level}" >> beam.Map(_to_parents)
+                | f"Gather{level}" >> Exchange(folder)
                 | f"Merge{level}"
-                >> beam.Map(lambda group, merge: (group[0], merge_in_order(group[1], merge)), self.merge)
+                >> beam.Map(lambda own, merge: Parcel(own.orders[0], {own.partition: merge(own)}), self.merge)
             )
             width, level = -(-width // FAN_IN), level + 1
-        return nodes
+        return parcels | "Send" >> SendParcels(self.folder)
+
+
+def _to_parents(parcel: Parcel) -> Parcel:
+    return parcel._replace(
+        payloads={(group, number // FAN_IN): payload for (group, number), payload in parcel.payloads.items()}
+    )
 
 
 def merge_in_order(nodes: Iterable[Node], merge: Callable[[Sequence[Any]], Any]) -> Node:

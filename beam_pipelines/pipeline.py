@@ -35,14 +35,16 @@ from beam_pipelines.exchange import Exchange
 from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
 from beam_pipelines.generations import remove_left_behind
 from beam_pipelines.graph_beside import await_graph, graph_beside, request_graph
-from beam_pipelines.keep import LoadPieces, TakePieces
+from beam_pipelines.keep import LoadPieces
 from beam_pipelines.learn import Learned, build_graph, check_anomalies
 from beam_pipelines.manifest import Manifest, read_manifest
+from beam_pipelines.messages import slices_to_value, value_to_slices
 from beam_pipelines.output_folder import check_inputs, check_output, cleaned, remove_orphans, scratch_beside
 from beam_pipelines.planning import Plan, store_lists, without_encodings
 from beam_pipelines.preprocessing_plan import check_storage
 from beam_pipelines.progress import ProgressLog, show_progress
 from beam_pipelines.resume import check_finished, clear, find_finished, key_of, note_finished
+from beam_pipelines.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.shuffle import ScatterRows
 from beam_pipelines.worker_check import check_workers
 from beam_pipelines.write import ShardInfo, WriteShards
@@ -65,33 +67,40 @@ class Conversion(beam.PTransform):
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
         learned, kept, encoder = begin | "FirstRead" >> FirstRead(plan, folders)
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
-        graph = learned | "BuildGraph" >> beam.Map(_build_graph, plan, folders)
-        if not isinstance(encoder.fitted, str):  # nothing is encoded that may not be written
-            fitted = learned | "TakeEncodings" >> beam.Map(lambda learned: learned.fitted)
-            encoder = encoder._replace(fitted=beam.pvalue.AsSingleton(fitted))
-        temporary = folders.temporary_of()
         key = learned | "KeyOfRun" >> beam.Map(lambda learned: key_of(plan, learned))
+        # What was learned has no bound, so that it crosses the runner in slices.
+        slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
+        once = begin | "Once" >> beam.Create([None], reshuffle=False)
+        graph = once | "BuildGraph" >> beam.Map(
+            lambda _, slices: _build_graph(slices_to_value(slices), plan, folders), slices
+        )
+        temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
         if folders.resumes:
             found = key | "FindFinished" >> beam.FlatMap(find_finished, temporary) | "SpreadFound" >> beam.Reshuffle()
             finished = (found | "CheckFinished" >> beam.FlatMap(check_finished, temporary),)
-            learned = learned | "TakeFinished" >> beam.Map(_with_finished, beam.pvalue.AsList(finished[0]))
-        shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
+        shard_plan = folders.scratch_of("shard_plan")
+        planned = once | "SaveShardPlan" >> beam.Map(
+            lambda _, slices, *finished: _save_shard_plan(slices_to_value(slices).shards, shard_plan, *finished),
+            slices,
+            *map(beam.pvalue.AsList, finished),
+        )
 
         exchange = folders.exchange_of("shards")
         written = (
             kept
-            | "LoadPieces" >> (TakePieces(shard_plan) if folders.takes else LoadPieces())
+            | "LoadPieces" >> LoadPieces((planned,), folders.takes)
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
-            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, exchange is None or not files.is_local(exchange))
+            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, planned, exchange is None)
             | "Exchange" >> Exchange(exchange)
             | "WriteShards" >> WriteShards(plan.shard_name, recipe.output, shard_plan, temporary, plan.encode.lists)
             | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
-        return learned | "Commit" >> beam.Map(
-            lambda learned, shards, _: _commit(plan, learned, shards, folders, started),
+        return once | "Commit" >> beam.Map(
+            lambda _, slices, shards, _graph: _commit(plan, slices_to_value(slices), shards, folders, started),
+            slices,
             beam.pvalue.AsList(shards),
             beam.pvalue.AsSingleton(graph),
         )
@@ -131,9 +140,8 @@ def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
         build_graph(plan, learned, folders.temporary_of(TRANSFORM_GRAPH))
 
 
-def _with_finished(learned: Learned, finished: Sequence[ShardInfo]) -> Learned:
-    shards = learned.shards.with_finished((shard.split, shard.path) for shard in finished)
-    return dataclasses.replace(learned, shards=shards)
+def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
+    return save_shard_plan(shards.with_finished((shard.split, shard.path) for shard in finished), path)
 
 
 def _commit(
@@ -149,6 +157,8 @@ def _commit(
         if is_committed(folders.output, shards):
             return  # by an earlier attempt of this step, which has removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
+    # With the shards that an earlier run has finished.
+    learned = dataclasses.replace(learned, shards=load_shard_plan(folders.scratch_of("shard_plan")))
     commit(plan, learned, shards, folders.output, started)
 
 
@@ -174,7 +184,8 @@ def convert(
       overwrite: replace a dataset that is there, once the new one is complete.
       beam_options: flags for Beam, as on the command line.
       quiet: show no progress.
-      exchange: how records travel to their shards; by default through files on one machine, else through the engine.
+      exchange: how rows travel between workers; by default through files if the output is on a filesystem, which all workers share, and else
+        through the engine.
       resume: take over the shards that a run which broke off has finished, if it was of the same recipe, inputs and version.
 
     Raises:
@@ -274,8 +285,8 @@ def _run(
         raise RecipeError(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
         )
-    check_workers(options)
     temporary, is_local = files.join(output, TEMPORARY), runners.is_local(options)
+    check_workers(options)
     with run_lock.locked(output, temporary):
         check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
         if plan.append is None:
@@ -287,7 +298,7 @@ def _run(
         with cleaned(output, temporary, waits, resume) as run, scratch_beside(output, is_local) as scratch:
             plan = store_lists(plan, temporary)
             # A template becomes any number of jobs, which do not share what its maker is known by.
-            folders = _folders(output, scratch, is_local, exchange, "" if runners.makes_template(options) else run)
+            folders = _folders(output, scratch, exchange, "" if runners.makes_template(options) else run)
             once = runners.runs_once(options)
             # A job that may begin anew elsewhere looks for what it has finished itself, too.
             folders = dataclasses.replace(folders, takes=once, resumes=resumes or not once)
@@ -330,11 +341,11 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     return {what: path for what, path in paths.items() if path}
 
 
-def _folders(output: str, scratch: str, local: bool, exchange: ExchangeBy | None, run: str) -> Folders:
-    by_files = exchange == "files" or (exchange is None and local)
+def _folders(output: str, scratch: str, exchange: ExchangeBy | None, run: str) -> Folders:
     folders = Folders(output, None, "", scratch=scratch, run=run)
+    by_files = exchange == "files" or (exchange is None and files.is_local(folders.scratch_of()))
     return dataclasses.replace(
         folders,
         exchange=folders.scratch_of("exchange") if by_files else None,
-        progress=folders.scratch_of("progress") if local else "",
+        progress=folders.scratch_of("progress") if files.is_local(folders.scratch_of()) else "",
     )

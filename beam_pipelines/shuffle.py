@@ -27,7 +27,7 @@ from beam_pipelines.exchange import Parcel
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.pieces import Piece
 from beam_pipelines.recipe import Output
-from beam_pipelines.shards import ShardPlan, SplitShards
+from beam_pipelines.shards import LoadedShardPlan, ShardPlan, SplitShards, load_shard_plan
 
 # A block costs a tenth of a millisecond, whatever its size. So where there are more places than this, a piece is cut into about so many blocks:
 # some consecutive cards of the shuffled piece go to one place together,
@@ -199,23 +199,26 @@ class ScatterRows(beam.PTransform):
 
     Attributes:
       output: the recipe's output.
-      plan: the shards, one element.
+      plan: path of the shard plan's file, complete when the first piece comes.
+      planned: the same path as one element, when the file is complete.
       compress: whether blocks are compressed.
     """
 
     output: Output
-    plan: beam.PCollection[ShardPlan]
+    plan: str
+    planned: beam.PCollection[str]
     compress: bool
 
     def expand(self, pieces: beam.PCollection[Piece]) -> tuple[beam.PCollection[Parcel], ...]:
-        plan = beam.pvalue.AsSingleton(self.plan)
-        rows = pieces | "Scatter" >> beam.FlatMap(_scatter_piece, self.output, plan, self.compress)
-        empty = self.plan | "OpenShards" >> beam.FlatMap(_open_shards)
+        rows = pieces | "Scatter" >> beam.FlatMap(
+            _scatter_piece, self.output, LoadedShardPlan(self.plan), self.compress
+        )
+        empty = self.planned | "OpenShards" >> beam.FlatMap(lambda path: _open_shards(load_shard_plan(path)))
         return rows, empty
 
 
-def _scatter_piece(piece: Piece, output: Output, plan: ShardPlan, compress: bool) -> Iterator[Parcel]:
-    return scatter(plan, output, piece.split, (piece.range_number, piece.part), piece.batch, compress)
+def _scatter_piece(piece: Piece, output: Output, plan: LoadedShardPlan, compress: bool) -> Iterator[Parcel]:
+    return scatter(plan.get(), output, piece.split, (piece.range_number, piece.part), piece.batch, compress)
 
 
 def _open_shards(plan: ShardPlan) -> Iterator[Parcel]:

@@ -23,7 +23,7 @@ from beam_pipelines.exchange import Address, Delivery, load_payload, payload_siz
 from beam_pipelines.memory import give_back_memory
 from beam_pipelines.recipe import Output
 from beam_pipelines.records import framed_records
-from beam_pipelines.shards import ShardPlan, shard_path
+from beam_pipelines.shards import LoadedShardPlan, ShardPlan, shard_path
 from beam_pipelines.shuffle import block_bounds, index_bytes, unpack_blocks, written_order
 
 T = TypeVar("T")
@@ -164,17 +164,23 @@ class WriteShards(beam.PTransform):
     Attributes:
       name: the dataset's name.
       output: the recipe's output.
-      plan: the shards, one element.
+      plan: path of the shard plan's file, complete when the first delivery comes.
       folder: where shards are written.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
 
     name: str
     output: Output
-    plan: beam.PCollection[ShardPlan]
+    plan: str
     folder: str
     lists: tuple[str, ...] = ()
 
     def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
-        plan = beam.pvalue.AsSingleton(self.plan)
-        return deliveries | "Write" >> beam.Map(write_shard, plan, self.name, self.output, self.folder, self.lists)
+        return deliveries | "Write" >> beam.Map(
+            lambda delivery, plan, *own: write_shard(delivery, plan.get(), *own),
+            LoadedShardPlan(self.plan),
+            self.name,
+            self.output,
+            self.folder,
+            self.lists,
+        )

@@ -42,30 +42,30 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
         )
 
 
-@pytest.mark.parametrize(("most_held", "elements"), [(50_000, 3), (1, 5)])
+@pytest.mark.parametrize(("most_held", "most_in_element", "elements"), [(50_000, 8_192, 3), (1, 8_192, 5), (9, 2, 4)])
 def test_places_of_many_parcels_travel_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, elements: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, most_in_element: int, elements: int
 ) -> None:
     """A bundle's are one element for each partition, as long as they are few; none is lost on the way."""
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
-    sender = exchange._Send(str(tmp_path))
+    monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
+    sender = exchange._Store(str(tmp_path))
     sender.start_bundle()
     sent = [element for parcel in PARCELS for element in sender.process(parcel)]
     sent += [windowed.value for windowed in sender.finish_bundle()]
     assert len(sent) == elements
     contents: dict[int, list[bytes]] = {}
     for partition in {partition for partition, _ in sent}:
-        delivery = exchange._deliver((partition, [places for to, places in sent if to == partition]), str(tmp_path))
+        delivery = exchange.deliver(partition, [places for to, places in sent if to == partition], str(tmp_path))
         contents[partition] = list(delivery.payloads())
     assert contents == {0: [b"a", b"b", b"c", b"d"], 1: [b""], 2: [b"x" * 1000]}
 
 
-def test_a_retry_replaces_the_file(tmp_path: Path) -> None:
-    """Storing a parcel twice leaves one file, and both addresses are good."""
-    parcel = Parcel((3, 4), {7: b"seven", 8: b"eight"})
-    first, second = store_parcel(str(tmp_path), parcel), store_parcel(str(tmp_path), parcel)
-    assert len(list(tmp_path.iterdir())) == 1
-    assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"seven"]
+def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
+    """A bundle that runs again, with other elements in it, does not change what consumers of the first attempt read."""
+    first = store_parcel(str(tmp_path), Parcel((3, 4), {7: b"seven", 8: b"eight"}))
+    second = store_parcel(str(tmp_path), Parcel((3, 4), {8: b"8", 7: b"7"}))
+    assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]
 
 
 def test_a_short_file_is_noticed(tmp_path: Path) -> None:

@@ -199,19 +199,25 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
     ):
         folder = str(tmp_path / str(number))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            fitted: str | beam.pvalue.AsSideInput = ""
+            fitted = ""
+            done: tuple[beam.PCollection[str], ...] = ()
             for read in range(planned.reads):
                 source = pipeline | f"Pieces{read}" >> beam.Create(ordered)
-                done = source | f"Fit{read}" >> FitEncodings(
+                if done:
+                    source = source | f"Await{read}" >> beam.Map(
+                        lambda piece, _: piece, beam.pvalue.AsSingleton(done[0])
+                    )
+                fit_read = FitEncodings(
                     planned,
                     read,
                     fitted,
                     num_ranges=len(pieces) // 2,
                     size_bytes=size,
                     folder=files.join(folder, f"encodings{read}"),
+                    scratch=files.join(folder, f"scratch{read}"),
                     exchange=files.join(folder, f"exchange{read}") if exchange else None,
                 )
-                fitted = beam.pvalue.AsSingleton(done)
+                fitted, done = fit_read.folder, (source | f"Fit{read}" >> fit_read,)
         last = files.join(folder, f"encodings{planned.reads - 1}")
         found.append({files.name_of(item.path): files.read_bytes(item.path) for item in files.list_files(last + "/*")})
     assert found[0] == found[1] == found[2]

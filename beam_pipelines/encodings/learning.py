@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,52 @@ class Tally(Protocol):
 Learns: TypeAlias = type[Moments] | type[Distribution] | Tally
 # Of a tally: the selected keys of all partitions, in no particular order: ``fit`` sorts.
 Learned: TypeAlias = Moments | Distribution | pa.RecordBatch
+
+
+StepKey: TypeAlias = tuple[int, int]  # number of the chain, number of the step
+_NUMBERS = pa.schema(
+    [
+        ("chain", pa.int64()),
+        ("step", pa.int64()),
+        ("moments", pa.list_(pa.float64())),  # the fields of Moments; null: it is a Distribution
+        ("values", pa.list_(pa.float64())),
+        ("weights", pa.list_(pa.float64())),
+        ("nulls", pa.float64()),
+    ]
+)
+
+
+def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Distribution]) -> bytes:
+    """Returns moments and distributions as an Arrow IPC stream, exact to the last bit."""
+    rows: list[tuple[Any, ...]] = []
+    for (chain, step), value in numbers.items():
+        if isinstance(value, Moments):
+            rows.append((chain, step, dataclasses.astuple(value), None, None, None))
+        else:
+            rows.append((chain, step, None, value.values, value.weights, value.nulls))
+    columns = [
+        pa.array(column, field.type)
+        for column, field in zip(zip(*rows, strict=True) if rows else [()] * len(_NUMBERS), _NUMBERS, strict=True)
+    ]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _NUMBERS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_NUMBERS))
+    return bytes(sink.getvalue())
+
+
+def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Distribution]:
+    """Returns what ``numbers_to_bytes`` was given."""
+    with pa.ipc.open_stream(data) as stream:
+        batch = stream.read_next_batch()
+    numbers: dict[StepKey, Moments | Distribution] = {}
+    for row in range(batch.num_rows):
+        chain, step, moments, values, weights, nulls = (column[row] for column in batch.columns)
+        numbers[chain.as_py(), step.as_py()] = (
+            Moments(*moments.as_py())
+            if moments.is_valid
+            else Distribution(values.values.to_numpy(), weights.values.to_numpy(), nulls.as_py())
+        )
+    return numbers
 
 
 def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Weights | None, float]:

@@ -134,25 +134,24 @@ class EncodeFeatures(beam.PTransform):
             )
         return plan
 
-    def _fitted(
-        self, pieces: beam.PCollection[Piece], plan: EncodePlan
-    ) -> tuple[encode.Folder, beam.PCollection[Piece]]:
+    def _fitted(self, pieces: beam.PCollection[Piece], plan: EncodePlan) -> tuple[str, beam.PCollection[Piece]]:
         """Returns the folder of the fitted encodings, and the pieces, which waited for it."""
         folder = self._temp_location or ""
         kept = pieces | "Keep" >> KeepPieces(files.join(folder, "kept"))
-        fitted: encode.Folder = ""
+        fitted = ""
+        done: tuple[beam.PCollection[str], ...] = ()
         for read in range(plan.reads):
-            seen = kept | f"LoadToFit{read}" >> LoadPieces() if read else pieces
-            name = "encodings" if read + 1 == plan.reads else f"encodings{read}"
-            done = seen | f"Fit{read}" >> FitEncodings(
+            seen = kept | f"LoadToFit{read}" >> LoadPieces(done) if read else pieces
+            own = files.join(folder, "encodings" if read + 1 == plan.reads else f"encodings{read}")
+            fit = FitEncodings(
                 plan,
                 read,
                 fitted,
                 NUM_RANGES,
                 (_TALLY_PARTITIONS - 1) * PARTITION_BYTES,
-                files.join(folder, name),
-                # Through the engine: in files, tallies would be told apart by addresses, which equal batches share.
-                exchange=None,
+                own,
+                files.join(folder, f"fit{read}"),
+                files.join(folder, f"tallies{read}") if files.is_local(folder) else None,
             )
-            fitted = beam.pvalue.AsSingleton(done)
-        return fitted, kept | "Load" >> LoadPieces()
+            fitted, done = own, (seen | f"Fit{read}" >> fit,)
+        return fitted, kept | "Load" >> LoadPieces(done)

@@ -93,7 +93,7 @@ class JoinBatches(beam.PTransform):
         if self._right.source.key:
             counted = batches.pipeline | "CheckKey" >> join.CountRightSources(plan, self._temp_location, reject=False)
             # Rows go on only when the declared key was found unique.
-            joined = joined | "AwaitKey" >> beam.Map(lambda piece, _: piece, beam.pvalue.AsList(counted))
+            joined = joined | "AwaitKey" >> beam.Map(lambda piece, _: piece, beam.pvalue.AsList(counted.keys))
         return joined | ToBatches(plan.schema)
 
 

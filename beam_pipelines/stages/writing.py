@@ -17,8 +17,9 @@ from beam_pipelines.encode_plan import plan_encode
 from beam_pipelines.errors import RecipeError
 from beam_pipelines.exchange import Exchange
 from beam_pipelines.join_plan import JoinPlan
-from beam_pipelines.keep import KeepPieces, LoadPieces
+from beam_pipelines.keep import KeepPieces, KeptPiece, LoadPieces, keep_piece, load_piece
 from beam_pipelines.learn import Fitting, Learned, check_anomalies, learn
+from beam_pipelines.messages import slices_to_value, value_to_slices
 from beam_pipelines.output_folder import check_output
 from beam_pipelines.pieces import Piece, Receipt, add_counts
 from beam_pipelines.plan import FileInfo, Range, SourcePlan
@@ -26,9 +27,11 @@ from beam_pipelines.planning import Plan
 from beam_pipelines.recipe import Recipe, Source, Split
 from beam_pipelines.sample import sample_piece
 from beam_pipelines.select import SelectPlan
+from beam_pipelines.shards import save_shard_plan
 from beam_pipelines.shuffle import ScatterRows, shuffle_piece
 from beam_pipelines.split import SplitPlan
 from beam_pipelines.stages.batches import NUM_RANGES, ToPieces, by_split, planned, read_sections, schema_of_splits
+from beam_pipelines.statistics.compute import AccumulateStatistics, merge_splits
 
 # Pieces of a split from which the size of a compressed row is estimated, and rows of each.
 _SAMPLED_PIECES = 64
@@ -81,18 +84,28 @@ class WriteShards(beam.PTransform):
         output = self._recipe.output
         pieces: beam.PCollection[Piece] = splits | ToPieces() | "Shuffle" >> beam.Map(shuffle_piece, output)
         kept = pieces | "KeepPieces" >> KeepPieces(self._temporary("kept"))
-        learned = pieces | "Learn" >> _LearnPieces(plan)
+        learned = pieces | "Learn" >> _LearnPieces(plan, self._temporary())
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
-        shard_plan = learned | "TakeShards" >> beam.Map(lambda learned: learned.shards)
+        shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
+        exchange_by = exchange if files.is_local(exchange) else None
+        planned = learned | "SaveShardPlan" >> beam.Map(lambda learned: save_shard_plan(learned.shards, shard_plan))
         shards = (
             kept
-            | "LoadPieces" >> LoadPieces()
+            | "LoadPieces" >> LoadPieces((planned,))
             | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
-            | "ScatterRows" >> ScatterRows(output, shard_plan, compress=not files.is_local(self._folder))
-            | "Exchange" >> Exchange(self._temporary("exchange"))
+            | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=exchange_by is None)
+            | "Exchange" >> Exchange(exchange_by)
             | "Write" >> write.WriteShards(plan.recipe.name, output, shard_plan, self._temporary())
         )
-        return learned | "Commit" >> beam.Map(_commit, beam.pvalue.AsList(shards), plan, self._folder, time.time())
+        slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
+        return planned | "Commit" >> beam.Map(
+            lambda _, slices, *own: _commit(slices_to_value(slices), *own),
+            slices,
+            beam.pvalue.AsList(shards),
+            plan,
+            self._folder,
+            time.time(),
+        )
 
     def _temporary(self, *names: str) -> str:
         return files.join(self._folder, TEMPORARY, *names)
@@ -122,22 +135,41 @@ class _LearnPieces(beam.PTransform):
     """
 
     plan: Plan
+    folder: str
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Learned]:
-        plan, names = self.plan, self.plan.recipe.split.names
-        computed = pieces | "Statistics" >> statistics.ComputeStatistics(
-            NUM_RANGES, names, plan.split.schema, plan.statistics
-        )
+        plan, folder = self.plan, files.join(self.folder, "statistics")
+        sent = pieces | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
         counts = pieces | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
         samples = (
             pieces
             | "Sample" >> beam.Map(_sample)
-            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_PIECES, key=lambda piece: piece[:2])
+            | "KeepSamples"
+            >> beam.Map(
+                lambda sample, folder: (sample[0], keep_piece(sample[1], folder)), files.join(self.folder, "samples")
+            )
+            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_PIECES, key=lambda kept: kept[:2])
             | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
         )
-        encoded = samples | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
-        return computed | "Conclude" >> beam.Map(
-            _learn, plan, beam.pvalue.AsList(counts), beam.pvalue.AsList(samples), beam.pvalue.AsList(encoded)
+        encoded = (
+            samples
+            | "LoadSamples" >> LoadPieces()
+            | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
+            | "KeepEncoded" >> beam.Map(keep_piece, files.join(self.folder, "encoded_samples"))
+        )
+        return (
+            pieces.pipeline
+            | "Once" >> beam.Create([None], reshuffle=False)
+            | "Conclude"
+            >> beam.Map(
+                lambda _, sent, *own: _learn(
+                    merge_splits(sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder), plan, *own
+                ),
+                beam.pvalue.AsList(sent),
+                beam.pvalue.AsList(counts),
+                beam.pvalue.AsList(samples),
+                beam.pvalue.AsList(encoded),
+            )
         )
 
 
@@ -162,14 +194,15 @@ def _learn(
     computed: Mapping[str, statistics.TableStatistics],
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
-    samples: Sequence[Piece],
-    encoded: Sequence[Piece],
+    samples: Sequence[KeptPiece],
+    encoded: Sequence[KeptPiece],
 ) -> Learned:
     """Concludes as a conversion does, from pieces that are numbered in order of their addresses, each a range of its own."""
     ordered = sorted(counts, key=lambda count: count[0])
     receipts = [Receipt(number, 0, {"read": sum(rows.values())}, rows) for number, (_, rows) in enumerate(ordered)]
     numbered = _with_ranges(plan, len(receipts))
-    learned = learn(numbered, computed, receipts, samples, encoded, {}, Fitting("", ""))
+    pictures, rows = ([load_piece(kept) for kept in some] for some in (samples, encoded))
+    learned = learn(numbered, computed, receipts, pictures, rows, {}, Fitting("", ""))
     splits = {
         name: dataclasses.replace(
             split, offsets={address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)}

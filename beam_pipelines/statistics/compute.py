@@ -10,7 +10,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines import files
+from beam_pipelines.exchange import Address, Delivery, Parcel, Sent, deliver_all, load_payload
 from beam_pipelines.memory import give_back_memory
 from beam_pipelines.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 from beam_pipelines.pieces import Piece
@@ -20,26 +20,51 @@ from beam_pipelines.statistics.table import TableStatistics
 
 # Of how many parts of the columns the statistics of several files are merged one after the other.
 _SHARES = 4
+# Names the statistics in an error.
+_MERGED = "statistics of a part of the source"
+
+
+@dataclasses.dataclass
+class AccumulateStatistics(beam.PTransform):
+    """Computes statistics of parts of each split, of which ``merge_splits`` makes those of the splits.
+
+    Statistics are computed per piece, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
+    result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
+
+    Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
+    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: as of
+    ``SendParcels``; a retry gives the same statistics.
+
+    Attributes:
+      num_ranges: number of ranges of the plan; range numbers are below it.
+      plan: weight and slices.
+      folder: where statistics of ranges are stored, megabytes for each, used by nobody else; ``None`` sends them through the engine.
+    """
+
+    num_ranges: int
+    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
+    folder: str | None = None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        """Wires the tree."""
+        return (
+            pieces
+            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # Parcel, (split, range number) -> statistics
+            | "MergeTree" >> MergeTree(self.num_ranges, _MergeStored(self.plan), self.folder)
+        )
 
 
 @dataclasses.dataclass
 class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
-    Statistics are computed per piece, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
-    result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
-
-    Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
-    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
-    their order, those without rows included. A retry gives the same.
+    Input: as of ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
+    their order, those without rows included.
 
     Attributes:
-      num_ranges: number of ranges of the plan; range numbers are below it.
+      num_ranges, plan, folder: as of ``AccumulateStatistics``.
       splits: names of the splits.
       schema: columns of the pieces.
-      plan: weight and slices.
-      folder: where statistics of ranges wait, used by nobody else; ``None`` to send them through the engine. They are megabytes for each
-        range, which Beam's local runner would hold several times over.
     """
 
     num_ranges: int
@@ -49,18 +74,21 @@ class ComputeStatistics(beam.PTransform):
     folder: str | None = None
 
     def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[dict[str, TableStatistics]]:
-        """Wires the tree."""
-        nodes = (
-            pieces
-            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # ((split, range number), Node of TableStatistics)
-            | "Keep" >> beam.Map(_keep_node, self.plan, self.folder)
-            | "MergeTree" >> MergeTree(self.num_ranges, _MergeKept(self.plan))
-        )
+        """Merges in one place what the tree leaves."""
+        sent = pieces | "Accumulate" >> AccumulateStatistics(self.num_ranges, self.plan, self.folder)
         # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
         return (
             pieces.pipeline
             | "Once" >> beam.Create([None])
-            | "MergeSplits" >> beam.Map(_merge_splits, beam.pvalue.AsList(nodes), self.splits, self.schema, self.plan)
+            | "MergeSplits"
+            >> beam.Map(
+                lambda _, sent, *own: merge_splits(sent, *own),
+                beam.pvalue.AsList(sent),
+                self.splits,
+                self.schema,
+                self.plan,
+                self.folder,
+            )
         )
 
 
@@ -74,7 +102,7 @@ class _Accumulate(beam.DoFn):
         self._range_number = -1
         self._trees: dict[str, Tree] = {}
 
-    def process(self, piece: Piece) -> Iterator[tuple[tuple[str, int], Node]]:
+    def process(self, piece: Piece) -> Iterator[Parcel]:
         if piece.range_number != self._range_number:
             yield from self._flush()
             self._range_number = piece.range_number
@@ -83,12 +111,13 @@ class _Accumulate(beam.DoFn):
             self._trees.setdefault(piece.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:
-        for node in self._flush():
-            yield GlobalWindows.windowed_value(node)
+        for parcel in self._flush():
+            yield GlobalWindows.windowed_value(parcel)
 
-    def _flush(self) -> Iterator[tuple[tuple[str, int], Node]]:
+    def _flush(self) -> Iterator[Parcel]:
         for split, tree in self._trees.items():
-            yield (split, self._range_number), tree.merged()
+            order, statistics = tree.merged()
+            yield Parcel(order, {(split, self._range_number): to_bytes(statistics, self._plan)})
         self._trees = {}
 
 
@@ -116,65 +145,49 @@ class Tree:
         return rest[0]
 
 
-def _keep_node(
-    entry: tuple[tuple[str, int], Node], plan: StatisticsPlan, folder: str | None
-) -> tuple[tuple[str, int], Node]:
-    """Returns a node of a split with the path of its statistics in their place, if there is a folder for them."""
-    key, node = entry
-    if folder is None:
-        return entry
-    path = files.join(folder, "_".join([key[0], *map(str, node.order)]))
-    return key, node._replace(value=_keep(node.value, plan, path))
-
-
-def _keep(table: TableStatistics, plan: StatisticsPlan, path: str) -> str:
-    with files.replace(path) as file:  # a retry writes the same
-        file.write(to_bytes(table, plan))
-    return path
-
-
-def _load(kept: TableStatistics | str, names: Sequence[str] | None = None) -> TableStatistics:
-    return from_bytes(files.read_bytes(kept), kept, names)[0] if isinstance(kept, str) else kept
-
-
 @dataclasses.dataclass(frozen=True)
-class _MergeKept:
-    """Merges statistics, and keeps the result where they were kept."""
+class _MergeStored:
+    """Merges the statistics of a delivery."""
 
     plan: StatisticsPlan
 
-    def __call__(self, kept: Sequence[TableStatistics | str]) -> TableStatistics | str:
-        if len(kept) == 1:
-            return kept[0]
-        merged = _merge(kept)
+    def __call__(self, delivery: Delivery) -> bytes:
+        if len(delivery.contents) == 1:
+            return load_payload(delivery.contents[0])
+        merged = to_bytes(_merge(delivery.contents), self.plan)
         give_back_memory()
-        # The first of them is the first of no others.
-        return _keep(merged, self.plan, f"{kept[0]}+") if isinstance(kept[0], str) else merged
+        return merged
 
 
-def _merge(kept: Sequence[TableStatistics | str]) -> TableStatistics:
-    """Returns the statistics of all together; of files a share of the columns at a time, as decoded they may take gigabytes."""
-    paths = [part for part in kept if isinstance(part, str)]
-    if len(paths) < len(kept) or len(kept) == 1:
-        return TableStatistics.merged([_load(part) for part in kept])
-    names = column_names(files.read_bytes(paths[0]), paths[0])
+def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
+    """Returns the statistics of all together, a share of the columns at a time: decoded, all columns may take gigabytes."""
+    if len(contents) == 1:
+        return _decode(contents[0])
+    names = column_names(load_payload(contents[0]), _MERGED)
     shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
-    parts = [TableStatistics.merged([_load(path, share) for path in paths], len(names)) for share in shares]
+    parts = [TableStatistics.merged([_decode(each, share) for each in contents], len(names)) for share in shares]
     return TableStatistics.joined(parts, names)
 
 
-def _merge_splits(
-    _: None,
-    nodes: Iterable[tuple[tuple[str, int], Node]],
+def _decode(content: bytes | Address, names: Sequence[str] | None = None) -> TableStatistics:
+    return from_bytes(load_payload(content), _MERGED, names)[0]
+
+
+def merge_splits(
+    sent: Iterable[tuple[Any, Sequence[Sent]]],
     splits: tuple[str, ...],
     schema: pa.Schema,
     plan: StatisticsPlan,
+    folder: str | None,
 ) -> dict[str, TableStatistics]:
-    of_split: dict[str, list[Node]] = {split: [] for split in splits}
-    for (split, _number), node in nodes:
-        of_split[split].append(node)
+    """Returns the statistics of each split, in the order of ``splits``, from all that ``AccumulateStatistics`` gave; ``folder`` is its."""
+    of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {split: [] for split in splits}
+    for (split, _), contents, orders in deliver_all(sent, folder):
+        of_split[split].extend(zip(orders, contents, strict=True))
     give_back_memory()
     return {
-        split: merge_in_order(ordered, _merge).value if ordered else TableStatistics.empty(schema, plan)
-        for split, ordered in of_split.items()
+        split: _merge([content for _, content in sorted(own, key=lambda each: each[0])])
+        if own
+        else TableStatistics.empty(schema, plan)
+        for split, own in of_split.items()
     }
