@@ -18,7 +18,7 @@ from typing import Literal
 
 import apache_beam as beam
 
-from beam_pipelines import files, run_lock, runners
+from beam_pipelines import files, job_server, run_lock, runners
 from beam_pipelines.commit import (
     DESCRIPTION,
     TEMPORARY,
@@ -29,7 +29,8 @@ from beam_pipelines.commit import (
 )
 from beam_pipelines.dataflow_options import check_dataflow
 from beam_pipelines.dataset_files import TRANSFORM_GRAPH
-from beam_pipelines.engine_options import check_engine
+from beam_pipelines.engine_options import check_engine, is_engine
+from beam_pipelines.engine_state import describe_state
 from beam_pipelines.errors import PipelineError, RecipeError
 from beam_pipelines.exchange import Exchange
 from beam_pipelines.first_read import EncodePieces, FirstRead, Folders
@@ -286,8 +287,8 @@ def _run(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
         )
     temporary, is_local = files.join(output, TEMPORARY), runners.is_local(options)
-    check_workers(options)
-    with run_lock.locked(output, temporary):
+    with job_server.started(options), run_lock.locked(output, temporary):
+        check_workers(options)
         check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
         if plan.append is None:
             check_inputs(output, _read_paths(plan))
@@ -307,7 +308,8 @@ def _run(
             if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):
                 folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
                 beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
-            progress = show_progress(log, plan.base.size_bytes, quiet or not folders.progress)
+            state = functools.partial(describe_state, options) if is_engine(options) and waits else None
+            progress = show_progress(log, plan.base.size_bytes, quiet, state=state)
             with beside, progress, _changed_input_named(plan):
                 return runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
 

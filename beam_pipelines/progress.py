@@ -1,6 +1,6 @@
-"""Progress of a local run: workers note what they have done in files, the launcher adds it up and shows it.
+"""Progress of a run: workers on this machine note what they have done in files, the launcher adds it up and shows it.
 
-Workers may be threads or processes, and Beam's local runner tells nobody how far they are. Each process appends records of
+Workers may be threads or processes, and Beam's runners do not say how far they are. Each process appends records of
 fixed size to a file of its own, which costs one small write per piece or shard; the launcher reads the files as they grow.
 Nothing depends on it: a record that cannot be written is dropped, and the run goes on.
 """
@@ -14,8 +14,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import IO, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import IO, Literal, NamedTuple, Protocol
 
 Kind = Literal["read", "written"]
 
@@ -26,6 +26,9 @@ _SUFFIX = ".progress"
 
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
+# An engine is asked for its state this often, and what it says is shown when nothing has changed for so long.
+STATE_SECONDS = 10.0
+STALL_SECONDS = 60.0
 # Per process: file descriptor for folder. A forked process has another key, so that no two processes share a file.
 _descriptors: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
@@ -48,7 +51,7 @@ class ProgressLog:
     Small, picklable and the same for all workers.
 
     Attributes:
-      folder: a local folder; an empty text notes nothing (a cluster shows its own progress).
+      folder: a local folder; an empty text notes nothing (workers elsewhere).
     """
 
     folder: str
@@ -97,7 +100,11 @@ class ProgressLog:
 
 @contextlib.contextmanager
 def show_progress(
-    log: ProgressLog, total_bytes: int, quiet: bool = False, stream: IO[str] | None = None
+    log: ProgressLog,
+    total_bytes: int,
+    quiet: bool = False,
+    stream: IO[str] | None = None,
+    state: Callable[[], str] | None = None,
 ) -> Iterator[None]:
     """Shows progress on a stream while the body runs: a bar on a terminal, else a line every 10 seconds.
 
@@ -106,17 +113,23 @@ def show_progress(
       total_bytes: bytes of all sources, times how often they are read.
       quiet: show nothing.
       stream: default: standard error, so that standard output stays the command's result.
+      state: returns what the engine says of the job, which is shown when there is no progress for a minute; ``None``: there is no engine.
     """
     stream = sys.stderr if stream is None else stream
-    if quiet:
+    if quiet or not (log.folder or state):
         yield
         return
-    display = _Bar(stream, total_bytes) if stream.isatty() else _Lines(stream, total_bytes)
-    stop = threading.Event()
+    display: _Display = _Lines(stream, total_bytes) if log.folder else _Silent(stream, total_bytes)
+    if stream.isatty() and log.folder:
+        display = _Bar(stream, total_bytes)
+    stop, stalls = threading.Event(), _Stalls(state)
 
     def poll() -> None:
         while not stop.wait(POLL_SECONDS):
-            display.update(log.totals())
+            totals = log.totals()
+            display.update(totals)
+            if found := stalls.find(totals):
+                display.say(found)
 
     thread = threading.Thread(target=poll, name="progress", daemon=True)
     thread.start()
@@ -130,21 +143,70 @@ def show_progress(
         log.close()
 
 
-class _Lines:
-    """A line now and then, for logs."""
+class _Stalls:
+    """Notices that neither the totals nor the state of the engine change."""
+
+    def __init__(self, state: Callable[[], str] | None) -> None:
+        self._state = state
+        self._seen: tuple[Totals, str] | None = None
+        self._since = self._asked = self._told = time.monotonic()
+
+    def find(self, totals: Totals) -> str:
+        """Returns what the engine says once a minute while nothing changes, and an empty text otherwise."""
+        now = time.monotonic()
+        if self._state is None or now - self._asked < STATE_SECONDS:
+            return ""
+        self._asked = now
+        seen = (totals, self._state())
+        if seen != self._seen:
+            self._seen, self._since, self._told = seen, now, now
+        if now - self._told < STALL_SECONDS:
+            return ""
+        self._told = now
+        return f"no progress for {show_seconds(now - self._since)}: {seen[1]}"
+
+
+class _Display(Protocol):
+    """Shows what was done so far."""
+
+    def update(self, totals: Totals) -> None:
+        """Shows new totals."""
+
+    def say(self, line: str) -> None:
+        """Shows a line that stays."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class _Silent:
+    """Shows only lines that stay: of engines whose workers note no progress where the command sees it."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         self.stream, self.total_bytes = stream, total_bytes
+
+    def update(self, totals: Totals) -> None:
+        """Shows nothing."""
+
+    def say(self, line: str) -> None:
+        print(line, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Leaves nothing behind."""
+
+
+class _Lines(_Silent):
+    """A line now and then, for logs."""
+
+    def __init__(self, stream: IO[str], total_bytes: int) -> None:
+        super().__init__(stream, total_bytes)
         self.start = self.last = time.monotonic()
 
     def update(self, totals: Totals) -> None:
         now = time.monotonic()
         if now - self.last >= LINE_SECONDS:
             self.last = now
-            print(describe(totals, self.total_bytes, now - self.start), file=self.stream, flush=True)
-
-    def close(self) -> None:
-        """Leaves nothing behind."""
+            self.say(describe(totals, self.total_bytes, now - self.start))
 
 
 class _Bar:
@@ -165,6 +227,9 @@ class _Bar:
     def update(self, totals: Totals) -> None:
         text = describe(totals, self.total_bytes, time.monotonic() - self.start)
         self.progress.update(self.task, completed=min(totals.bytes_read, self.total_bytes), description=text)
+
+    def say(self, line: str) -> None:
+        self.progress.console.print(line)
 
     def close(self) -> None:
         self.progress.stop()

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import threading
@@ -246,17 +247,24 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         _quick_run() if is_local(options) else contextlib.nullcontext(),
     ):
         pipeline = beam.Pipeline(_local_processes(options), options=options)
-        build(pipeline)
         try:
-            result = pipeline.run()
-            if not waits(options):
-                return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
-            _wait(result)
-            return ""
-        except PipelineError as error:
-            raise type(error)(_message(str(error))) from error
-        except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
-            raise find_error(f"{type(error).__name__}: {error}") or error from error
+            build(pipeline)
+            return _run(pipeline, options)
+        finally:
+            shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)  # Beam leaves it (2.77)
+
+
+def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
+    try:
+        result = pipeline.run()
+        if not waits(options):
+            return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
+        _wait(result)
+        return ""
+    except PipelineError as error:
+        raise type(error)(_message(str(error))) from error
+    except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
+        raise find_error(f"{type(error).__name__}: {error}") or error from error
 
 
 @contextlib.contextmanager
@@ -302,7 +310,7 @@ def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
     if not is_local(options) or direct.direct_running_mode != "multi_processing":
         return None
     direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
-    silent = "" if _is_talkative() else " 2>/dev/null"
+    silent = "" if is_talkative() else " 2>/dev/null"
     command = forked_workers.command() or (
         f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
     )
@@ -337,7 +345,7 @@ def _silent_workers() -> Iterator[None]:
 
     For good if the body fails or is interrupted: threads of it go on for some moments, and fail when temporary files are gone.
     """
-    if _is_talkative():
+    if is_talkative():
         yield
         return
     sdk_worker.print = lambda *_, **__: None  # the name that the module's own calls find first
@@ -345,5 +353,6 @@ def _silent_workers() -> Iterator[None]:
     del sdk_worker.print
 
 
-def _is_talkative() -> bool:
+def is_talkative() -> bool:
+    """Whether the log is shown, of Beam and of engines: with ``--verbose``."""
     return logging.getLogger().isEnabledFor(logging.ERROR)
