@@ -30,7 +30,7 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
@@ -62,7 +62,7 @@ test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of it
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -85,9 +85,17 @@ test-runners: .venv/installed-dev ## Run one suite on all runners that are insta
 test-flink: .venv/installed-dev flink-jars ## Run that suite on Flink alone, embedded and as a cluster that loses a TaskManager
 	$(BIN)/python -m pytest tests/runners -m "flink or flink_cluster" $(PYTEST_OPTIONS)
 
+.PHONY: test-engines-large
+test-engines-large: .venv/installed-dev ## Convert a million rows and more on all engines that are installed, for a night (make prism flink-jars spark-jars)
+	$(BIN)/python -m pytest tests/engines_large -m engines_large $(PYTEST_OPTIONS)
+
+.PHONY: test-engines-smallest
+test-engines-smallest: .venv/installed-dev ## The smallest case of it: 300,000 rows on embedded Flink
+	BEAM_PIPELINES_LARGE_ROWS=300000 $(BIN)/python -m pytest tests/engines_large -m "engines_large and flink" -k "clicks_csv" $(PYTEST_OPTIONS)
+
 .PHONY: test-runners-quick
 test-runners-quick: .venv/installed-dev ## Run that suite on the local runner, Prism and embedded Flink
-	$(BIN)/python -m pytest tests/runners -m "fnapi or prism or flink" $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/runners -m "fnapi or prism or flink" --durations=5 $(PYTEST_OPTIONS)
 
 .PHONY: browser
 browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped

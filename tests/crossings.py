@@ -57,7 +57,9 @@ def measured(folder: Path) -> Iterator[dict[str, int]]:
     seen: list[str] = []
 
     def apply_measured(pipeline: beam.Pipeline, transform: PTransform, pvalueish: Any = None, label: Any = None) -> Any:
-        step = "/".join([part.full_label for part in pipeline.transforms_stack[-1:]] + [str(label or transform.label)])
+        step = "/".join(
+            [part.full_label for part in pipeline.transforms_stack[-1:]] + [str(label or transform.label)]
+        ).lstrip("/")
         if isinstance(transform, ParDo) and transform.side_inputs:
             pvalueish = measure(pvalueish, step)
             transform.side_inputs = [_measured_side(side, step, measure) for side in transform.side_inputs]

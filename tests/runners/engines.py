@@ -50,8 +50,8 @@ JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
 
-# Memory is given part by part: the scripts of Flink's distribution, which work it out, are not here. The pipeline has many
-# shuffles, and each keeps buffers for itself, however little it moves.
+# Memory is that of Flink's default, taskmanager.memory.process.size: 1728m, part by part: the scripts of Flink's distribution, which work it
+# out, are not here.
 FLINK_CONFIGURATION = """
 jobmanager.rpc.address: 127.0.0.1
 jobmanager.rpc.port: {rpc}
@@ -65,14 +65,14 @@ taskmanager.numberOfTaskSlots: 2
 taskmanager.cpu.cores: 1
 taskmanager.memory.framework.heap.size: 128m
 taskmanager.memory.framework.off-heap.size: 128m
-taskmanager.memory.task.heap.size: 512m
+taskmanager.memory.task.heap.size: 384m
 taskmanager.memory.task.off-heap.size: 0m
-taskmanager.memory.network.min: 512m
-taskmanager.memory.network.max: 512m
-taskmanager.memory.managed.size: 128m
-taskmanager.memory.jvm-metaspace.size: 512m
-taskmanager.memory.jvm-overhead.min: 128m
-taskmanager.memory.jvm-overhead.max: 128m
+taskmanager.memory.network.min: 128m
+taskmanager.memory.network.max: 128m
+taskmanager.memory.managed.size: 512m
+taskmanager.memory.jvm-metaspace.size: 256m
+taskmanager.memory.jvm-overhead.min: 192m
+taskmanager.memory.jvm-overhead.max: 192m
 taskmanager.network.sort-shuffle.min-buffers: 64
 cluster.evenly-spread-out-slots: true
 heartbeat.interval: 1000
@@ -273,7 +273,7 @@ class FlinkCluster:
     def add_task_manager(self) -> None:
         """Starts one more TaskManager, and waits until the JobManager knows it."""
         name = f"task-manager-{len(self.task_managers) + 1}"
-        server = self._start("taskexecutor.TaskManagerRunner", name, "640m", f"-Dtaskmanager.resource-id={name}")
+        server = self._start("taskexecutor.TaskManagerRunner", name, "512m", f"-Dtaskmanager.resource-id={name}")
         self.task_managers[name] = server
         server.wait_for(lambda: name in self._known(), name)
 
@@ -311,20 +311,98 @@ def flink_cluster(folder: Path) -> Iterator[Engine]:
             cluster.add_task_manager()
         master = ["--flink-master", f"127.0.0.1:{cluster.rest}"]
         server = _job_server(FLINK_JOB_SERVER, master, folder, (job, artifact, expansion))
-        # One pool for both TaskManagers will not do: they number their workers alike, and the first that is done stops the other's.
-        starter = folder / "start_worker.sh"
-        worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
-        starter.write_text(f"#!/bin/sh\n{worker}\n")
-        starter.chmod(0o755)
-        environment = ("--environment_type=PROCESS", f"--environment_config={json.dumps({'command': str(starter)})}")
         with _serving(server, folder / "flink-job-server.log", job):
-            options = ("--runner=FlinkRunner", f"--job_endpoint=localhost:{job}", *environment, "--parallelism=2")
+            options = (
+                "--runner=FlinkRunner",
+                f"--job_endpoint=localhost:{job}",
+                *_processes(folder),
+                "--parallelism=2",
+            )
             yield Engine("flink_cluster", options, folder, cluster)
     finally:
         cluster.stop()
 
 
-STARTERS = {"fnapi": fnapi, "prism": prism, "flink": flink, "flink_cluster": flink_cluster, "spark": spark}
+def _processes(folder: Path) -> tuple[str, ...]:
+    """Returns the options with which an engine starts worker processes beside itself.
+
+    One pool for several TaskManagers will not do: they number their workers alike, and the first that is done stops the other's.
+    """
+    starter = folder / "start_worker.sh"
+    worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
+    starter.write_text(f"#!/bin/sh\n{worker}\n")
+    starter.chmod(0o755)
+    return "--environment_type=PROCESS", f"--environment_config={json.dumps({'command': str(starter)})}"
+
+
+@contextlib.contextmanager
+def spark_cluster(folder: Path) -> Iterator[Engine]:
+    """A standalone cluster of Spark with two workers of one core, a job server for it, and worker processes that executors start."""
+    _need(SPARK_JOB_SERVER, "java", "spark-jars")
+    home = folder / "spark"
+    home.mkdir()
+    (home / "jars").symlink_to(SPARK_JOB_SERVER.parent / "lib")
+    master, web, job, artifact, expansion = free_ports(5)
+    deploy = [*JAVA, "-cp", f"{home}/jars/*", "-Xmx512m"]
+    environment = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.12", "SPARK_LOCAL_DIRS": str(folder)}
+    with contextlib.ExitStack() as stack:
+        for name, value in environment.items():
+            stack.enter_context(_set(name, value))
+        where = ["--host", "127.0.0.1", "--port", str(master), "--webui-port", str(web)]
+        start = [*deploy, "org.apache.spark.deploy.master.Master", *where]
+        stack.enter_context(_serving(start, folder / "spark-master.log", master))
+        for number in (1, 2):
+            port, page = free_ports(2)
+            where = [
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--webui-port",
+                str(page),
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+            ]
+            start = [
+                *deploy,
+                "org.apache.spark.deploy.worker.Worker",
+                *where,
+                "--work-dir",
+                str(folder / f"work{number}"),
+            ]
+            start += [f"spark://127.0.0.1:{master}"]
+            stack.enter_context(_serving(start, folder / f"spark-worker-{number}.log", port))
+        server = _job_server(
+            SPARK_JOB_SERVER, ["--spark-master-url", f"spark://127.0.0.1:{master}"], folder, (job, artifact, expansion)
+        )
+        stack.enter_context(_serving(server, folder / "spark-job-server.log", job))
+        endpoint = f"--job_endpoint=localhost:{job}"
+        yield Engine("spark_cluster", ("--runner=SparkRunner", endpoint, *_processes(folder)), folder)
+
+
+@contextlib.contextmanager
+def _set(name: str, value: str) -> Iterator[None]:
+    """Sets a variable of the environment for what the body starts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+STARTERS = {
+    "fnapi": fnapi,
+    "prism": prism,
+    "flink": flink,
+    "flink_cluster": flink_cluster,
+    "spark": spark,
+    "spark_cluster": spark_cluster,
+}
 
 
 def main() -> None:

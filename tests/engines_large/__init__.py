@@ -1,0 +1,1 @@
+"""Conversions at the sizes that engines are for."""

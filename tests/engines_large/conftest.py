@@ -1,0 +1,36 @@
+"""Starts each engine once, with the fixtures of the small suite, and makes tables and references when they are asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.engines_large import cases
+from tests.runners.conftest import pytest_runtest_makereport, started
+from tests.runners.engines import STARTERS, Engine
+
+__all__ = ["pytest_runtest_makereport"]
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in STARTERS if name != "fnapi"],
+)
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Every engine, one after the other, each started once."""
+    with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], cases.Made]:
+    """Case -> its tables, and what Beam's local runner makes of them."""
+    folder = tmp_path_factory.mktemp("large")
+
+    @functools.cache
+    def make(name: str) -> cases.Made:
+        return cases.make(name, folder / name)
+
+    return make
