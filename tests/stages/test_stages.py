@@ -286,8 +286,9 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
     ],
     ids=["expression", "column", "temp_location", "columns unknown", "label", "columns differ", "no rows"],
 )
-def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(apply, message):
+def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(apply, message, tmp_path, monkeypatch):
     """Columns are known while the pipeline is built, and checked then."""
+    monkeypatch.chdir(tmp_path)  # in the repository "make demo" makes a folder "out"
     batches = beam.Pipeline(runner="FnApiRunner") | beam.Create([batch_of(0, 1)]) | AsBatches(SCHEMA)
     with pytest.raises(RecipeError, match=re.escape(message)):
         apply(batches)
