@@ -71,7 +71,7 @@ def store_parcel(folder: str, parcel: Parcel) -> dict[Any, Address]:
     The name is new each time: an engine may run a bundle twice, with other elements in it, while consumers still read what the first
     attempt wrote.
     """
-    path = _path_of(folder, parcel.order, _new_attempt())
+    path = _path_of(folder, parcel.order, new_attempt())
     addresses: dict[Any, Address] = {}
     offset = 0
     with files.replace(path) as file:
@@ -84,7 +84,8 @@ def store_parcel(folder: str, parcel: Parcel) -> dict[Any, Address]:
     return addresses
 
 
-def _new_attempt() -> str:
+def new_attempt() -> str:
+    """Returns a name for an attempt to write something, which no other attempt has."""
     return uuid.uuid4().hex[:12]
 
 
@@ -174,7 +175,7 @@ class _SendSlices(beam.DoFn):
     """Sends the payloads of parcels. Output: ``(partition, [Sent])``, with one slice each."""
 
     def process(self, parcel: Parcel) -> Iterator[tuple[Any, list[Sent]]]:
-        attempt = _new_attempt()
+        attempt = new_attempt()
         for partition, payload in parcel.payloads.items():
             for part in messages.cut(payload):
                 yield partition, [Sent(parcel.order, attempt, part)]

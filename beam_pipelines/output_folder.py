@@ -19,7 +19,7 @@ from beam_pipelines.validation import OFFENDERS_OF_STOPPED_RUN
 
 # What runs make in their temporary folder. A folder of that name with anything else in it is somebody else's.
 _TEMPORARY_NAMES = re.compile(
-    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
+    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
 )
 
 

@@ -88,13 +88,22 @@ class Conversion(beam.PTransform):
         )
 
         exchange = folders.exchange_of("shards")
+        by_files = exchange is not None
         written = (
             kept
             | "LoadPieces" >> LoadPieces((planned,), folders.takes)
             | "EncodePieces" >> EncodePieces(plan, folders, encoder)
-            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, planned, exchange is None)
+            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
-            | "WriteShards" >> WriteShards(plan.shard_name, recipe.output, shard_plan, temporary, plan.encode.lists)
+            | "WriteShards"
+            >> WriteShards(
+                plan.shard_name,
+                recipe.output,
+                shard_plan,
+                temporary,
+                plan.encode.lists,
+                None if by_files else folders.scratch_of("parts"),
+            )
             | "NoteFinished" >> beam.Map(note_finished, beam.pvalue.AsSingleton(key), temporary)
             | "NoteShard" >> beam.Map(_note_shard, ProgressLog(folders.progress))
         )

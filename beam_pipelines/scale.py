@@ -111,6 +111,16 @@ class Scale:
         return sum(split.shards for split in self.splits.values())
 
     @property
+    def side_input_bytes(self) -> float:
+        """Bytes of the largest side input: the receipts, or what was learned of them with the shard plan, in elements of 1 MiB at most."""
+        return max(self.receipts_bytes, self.offsets_bytes)
+
+    @property
+    def group_bytes(self) -> float:
+        """Bytes of a group of the shuffle, before lz4, where rows go through the engine: those of one partition of a shard."""
+        return self.shuffle_bytes / max(1, sum(split.shards * split.partitions for split in self.splits.values()))
+
+    @property
     def temporary_bytes(self) -> float:
         """Bytes of temporary files, without shards, when they are the most; on one machine, where kept pieces are removed as they are dealt."""
         return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes)

@@ -15,13 +15,14 @@ import itertools
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines import messages
 from beam_pipelines.columns import concat_batches, take_rows
 from beam_pipelines.exchange import Parcel
 from beam_pipelines.hashing import GOLDEN, mix, mix_int
@@ -41,7 +42,13 @@ _LENGTH = struct.Struct("<Q")
 
 
 def scatter(
-    plan: ShardPlan, output: Output, split: str, address: tuple[int, int], batch: pa.RecordBatch, compress: bool = False
+    plan: ShardPlan,
+    output: Output,
+    split: str,
+    address: tuple[int, int],
+    batch: pa.RecordBatch,
+    compress: bool = False,
+    apart: bool = False,
 ) -> Iterator[Parcel]:
     """Cuts a piece's rows into a payload for each shard that is yet to be written, with a block for each of its partitions.
 
@@ -52,18 +59,23 @@ def scatter(
       address: the piece's (range_number, part).
       batch: features as columns; shuffled, if rows are to be (``piece_order``), else in source order.
       compress: whether blocks are compressed.
+      apart: whether each block is a payload of its own, for ``(shard, partition)``: so no group of an engine's shuffle is larger than a partition.
 
     Yields:
       One parcel, if there is anything to send: so few elements, and files, that many pieces for many shards cost the runner little.
     """
     shards = plan.splits[split]
-    payloads = {}
+    payloads: dict[Any, messages.Buffers] = {}
     for shard, hands in itertools.groupby(
         sorted(_deal(shards, output, address, batch.num_rows)), key=lambda hand: hand.shard
     ):
         if shards.first_shard + shard not in plan.finished:
+            number = shards.first_shard + shard
             rows = {hand.partition: batch.slice(hand.start, hand.rows) for hand in hands}
-            payloads[shards.first_shard + shard] = pack_blocks(rows, shards.partitions_per_shard, compress)
+            if apart:
+                payloads |= {(number, partition): [_pack(own, compress)] for partition, own in rows.items()}
+            else:
+                payloads[number] = pack_blocks(rows, shards.partitions_per_shard, compress)
     if payloads:
         yield Parcel((*address, shards.first_shard), payloads)
 
@@ -194,35 +206,46 @@ class ScatterRows(beam.PTransform):
     """Deals the rows of pieces out to shards.
 
     Input: ``Piece`` elements with a split and with features as columns, in the order of ``piece_order``. Output: two PCollections of ``Parcel`` elements for an
-    exchange, whose partitions are shards. Every shard that is not finished is sent at least an empty payload, so that it is written even if it
-    gets no row.
+    exchange, whose partitions are shards, or partitions of shards. Every shard that is not finished is sent at least an empty payload, so that it is
+    written even if it gets no row.
 
     Attributes:
       output: the recipe's output.
       plan: path of the shard plan's file, complete when the first piece comes.
       planned: the same path as one element, when the file is complete.
-      compress: whether blocks are compressed.
+      compress, apart: as of ``scatter``.
     """
 
     output: Output
     plan: str
     planned: beam.PCollection[str]
     compress: bool
+    apart: bool
 
     def expand(self, pieces: beam.PCollection[Piece]) -> tuple[beam.PCollection[Parcel], ...]:
         rows = pieces | "Scatter" >> beam.FlatMap(
-            _scatter_piece, self.output, LoadedShardPlan(self.plan), self.compress
+            _scatter_piece, self.output, LoadedShardPlan(self.plan), self.compress, self.apart
         )
-        empty = self.planned | "OpenShards" >> beam.FlatMap(lambda path: _open_shards(load_shard_plan(path)))
+        empty = self.planned | "OpenShards" >> beam.FlatMap(
+            lambda path, apart: _open_shards(load_shard_plan(path), apart), self.apart
+        )
         return rows, empty
 
 
-def _scatter_piece(piece: Piece, output: Output, plan: LoadedShardPlan, compress: bool) -> Iterator[Parcel]:
-    return scatter(plan.get(), output, piece.split, (piece.range_number, piece.part), piece.batch, compress)
+def _scatter_piece(
+    piece: Piece, output: Output, plan: LoadedShardPlan, compress: bool, apart: bool
+) -> Iterator[Parcel]:
+    return scatter(plan.get(), output, piece.split, (piece.range_number, piece.part), piece.batch, compress, apart)
 
 
-def _open_shards(plan: ShardPlan) -> Iterator[Parcel]:
-    yield Parcel((-1, -1, -1), {number: b"" for number in range(plan.num_shards) if number not in plan.finished})
+def _open_shards(plan: ShardPlan, apart: bool) -> Iterator[Parcel]:
+    unfinished = [number for number in range(plan.num_shards) if number not in plan.finished]
+    if not apart:
+        yield Parcel((-1, -1, -1), dict.fromkeys(unfinished, b""))
+        return
+    for number in unfinished:
+        partitions = plan.locate(number)[0].partitions_per_shard
+        yield Parcel((-1, -1, -1), {(number, partition): b"" for partition in range(partitions)})
 
 
 def _number(name: str) -> int:

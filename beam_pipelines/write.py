@@ -19,7 +19,7 @@ from beam_pipelines import file_checksums, files
 from beam_pipelines.binary_arrays import data_of
 from beam_pipelines.deflate import Part, Stream, compress_part
 from beam_pipelines.errors import DataError
-from beam_pipelines.exchange import Address, Delivery, load_payload, payload_size
+from beam_pipelines.exchange import Address, Delivery, load_payload, new_attempt, payload_size
 from beam_pipelines.memory import give_back_memory
 from beam_pipelines.recipe import Output
 from beam_pipelines.records import framed_records
@@ -73,21 +73,71 @@ def write_shard(
     Raises:
       DataError: what was read back is not what was written.
     """
+    split, _ = plan.locate(delivery.partition)
+    parts = _ahead(_partitions(delivery, split.partitions_per_shard, output, lists))
+    return _write_parts(parts, plan, delivery.partition, name, output, folder)
+
+
+def _write_parts(
+    parts: Iterable[tuple[int, Part]], plan: ShardPlan, shard: int, name: str, output: Output, folder: str
+) -> ShardInfo:
+    """Writes a shard of its parts, in order, each with its number of rows. Arguments and errors are those of ``write_shard``."""
     give_back_memory()
-    split, number = plan.locate(delivery.partition)
+    split, number = plan.locate(shard)
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
     stream = Stream(output.compression)
     rows = 0
     with files.replace(files.join(folder, *path.split("/"))) as file:
         size, crc = _append(file, stream.start(), 0, 0)
-        for number, part in _ahead(_partitions(delivery, split.partitions_per_shard, output, lists)):
-            rows += number
+        for part_rows, part in parts:
+            rows += part_rows
             stream.add(part)
             size, crc = _append(file, part.data, size, crc)
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
     give_back_memory()  # this may have been the last one, and the commit is yet to come
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
+
+
+class StoredPart(NamedTuple):
+    """A part of a shard, compressed, in a file of its own.
+
+    Attributes:
+      partition: of the shard.
+      rows: in it.
+      size, checksum: as of ``Part``.
+      path: of the file.
+    """
+
+    partition: int
+    rows: int
+    size: int
+    checksum: int
+    path: str
+
+
+def store_part(delivery: Delivery, output: Output, folder: str, lists: tuple[str, ...] = ()) -> tuple[int, StoredPart]:
+    """Serializes and compresses one partition of a shard, and writes it to a file with a new name.
+
+    Returns:
+      The shard, and the part.
+    """
+    shard, partition = delivery.partition
+    blocks = [_Block(content, 0, payload_size(content)) for content in delivery.contents]
+    rows, part = _make_part(blocks, output, shard, partition, lists)
+    path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
+    with files.replace(path) as file:
+        file.write(part.data)
+    return shard, StoredPart(partition, rows, part.size, part.checksum, path)
+
+
+def assemble_shard(
+    group: tuple[int, Iterable[StoredPart]], plan: ShardPlan, name: str, output: Output, folder: str
+) -> ShardInfo:
+    """Writes one shard of its stored parts. The bytes are those of ``write_shard``, and so are arguments and errors."""
+    shard, stored = group
+    parts = ((own.rows, Part(files.read_bytes(own.path), own.size, own.checksum)) for own in sorted(stored))
+    return _write_parts(parts, plan, shard, name, output, folder)
 
 
 class _Block(NamedTuple):
@@ -157,9 +207,9 @@ def _read_back(path: str, size: int, crc: int) -> None:
 
 @dataclasses.dataclass
 class WriteShards(beam.PTransform):
-    """Writes one file for each delivery.
+    """Writes one file for each shard.
 
-    Input: one ``Delivery`` for each shard, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
+    Input: one ``Delivery`` for each shard, or for each partition of one, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
 
     Attributes:
       name: the dataset's name.
@@ -167,6 +217,7 @@ class WriteShards(beam.PTransform):
       plan: path of the shard plan's file, complete when the first delivery comes.
       folder: where shards are written.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
+      parts: where the parts of shards are stored, if each partition is delivered apart; else ``None``.
     """
 
     name: str
@@ -174,8 +225,23 @@ class WriteShards(beam.PTransform):
     plan: str
     folder: str
     lists: tuple[str, ...] = ()
+    parts: str | None = None
 
     def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
+        if self.parts is not None:
+            return (
+                deliveries
+                | "StorePart" >> beam.Map(store_part, self.output, self.parts, self.lists)
+                | "PartsOfShard" >> beam.GroupByKey()
+                | "Assemble"
+                >> beam.Map(
+                    lambda group, plan, *own: assemble_shard(group, plan.get(), *own),
+                    LoadedShardPlan(self.plan),
+                    self.name,
+                    self.output,
+                    self.folder,
+                )
+            )
         return deliveries | "Write" >> beam.Map(
             lambda delivery, plan, *own: write_shard(delivery, plan.get(), *own),
             LoadedShardPlan(self.plan),

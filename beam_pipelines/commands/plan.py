@@ -74,6 +74,7 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
     from beam_pipelines.figures import show_bytes
+    from beam_pipelines.messages import MESSAGE_BYTES
 
     there = f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
     yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
@@ -103,6 +104,11 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
         f"{show_bytes(scale.receipts_bytes)} of receipts; writes {show_bytes(scale.manifest_bytes)} of dataset.json",
     )
     yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")
+    yield _line(
+        "engine",
+        f"elements of {show_bytes(MESSAGE_BYTES)} at most; the largest side input is of {show_bytes(scale.side_input_bytes)}; with an output "
+        f"on an object store a group of the shuffle is of {show_bytes(scale.group_bytes)}",
+    )
     total = sum(scale.cpu_secs.values())
     steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
     yield _line("CPU", f"about {show_hours(total)}: {steps}")

@@ -87,15 +87,22 @@ class WriteShards(beam.PTransform):
         learned = pieces | "Learn" >> _LearnPieces(plan, self._temporary())
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
         shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
-        exchange_by = exchange if files.is_local(exchange) else None
+        by_files = files.is_local(exchange)
         planned = learned | "SaveShardPlan" >> beam.Map(lambda learned: save_shard_plan(learned.shards, shard_plan))
         shards = (
             kept
             | "LoadPieces" >> LoadPieces((planned,))
             | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
-            | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=exchange_by is None)
-            | "Exchange" >> Exchange(exchange_by)
-            | "Write" >> write.WriteShards(plan.recipe.name, output, shard_plan, self._temporary())
+            | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
+            | "Exchange" >> Exchange(exchange if by_files else None)
+            | "Write"
+            >> write.WriteShards(
+                plan.recipe.name,
+                output,
+                shard_plan,
+                self._temporary(),
+                parts=None if by_files else self._temporary("parts"),
+            )
         )
         slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
         return planned | "Commit" >> beam.Map(
