@@ -23,7 +23,7 @@ class KeptPiece(NamedTuple):
     """A piece whose rows lie in a file.
 
     Attributes:
-      range_number, part, path, split: as of the ``Piece``.
+      range_number, part, start, path, split: as of the ``Piece``.
       rows: of its batch.
       file: the Arrow stream with the rows.
       counts: as of the ``Piece``.
@@ -31,6 +31,7 @@ class KeptPiece(NamedTuple):
 
     range_number: int
     part: int
+    start: int
     path: str
     split: str
     rows: int
@@ -40,12 +41,21 @@ class KeptPiece(NamedTuple):
 
 def keep_piece(piece: Piece, folder: str) -> KeptPiece:
     """Writes the rows of a piece of a split to a file named by its address and split, so that a retry replaces it."""
-    path = files.join(folder, f"{piece.range_number}_{piece.part}_{piece.split}")
+    path = files.join(folder, f"{piece.range_number}_{piece.part}_{piece.start}_{piece.split}")
     # A local file stays in the page cache, where lz4 would cost more than it saves.
     options = pa.ipc.IpcWriteOptions(compression=None if files.is_local(path) else "lz4", use_threads=False)
     with files.replace(path) as file, pa.ipc.new_stream(file, piece.batch.schema, options=options) as stream:
         stream.write_batch(piece.batch)
-    return KeptPiece(piece.range_number, piece.part, piece.path, piece.split, piece.batch.num_rows, path, piece.counts)
+    return KeptPiece(
+        piece.range_number,
+        piece.part,
+        piece.start,
+        piece.path,
+        piece.split,
+        piece.batch.num_rows,
+        path,
+        piece.counts,
+    )
 
 
 def load_piece(kept: KeptPiece) -> Piece:
@@ -61,7 +71,7 @@ def load_piece(kept: KeptPiece) -> Piece:
         raise DataError(_changed(kept.file, str(error))) from error
     if batch.num_rows != kept.rows:
         raise DataError(_changed(kept.file, f"{batch.num_rows} rows, expected {kept.rows}"))
-    return Piece(kept.range_number, kept.part, batch, kept.counts, path=kept.path, split=kept.split)
+    return Piece(kept.range_number, kept.part, batch, kept.counts, path=kept.path, split=kept.split, start=kept.start)
 
 
 def take_piece(kept: KeptPiece) -> Iterator[Piece]:

@@ -53,6 +53,7 @@ class Piece(NamedTuple):
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.
       split: name of the split, after AssignSplit; before it, empty.
+      start: number of its first row in the piece that it was cut from; 0 of a whole piece.
     """
 
     range_number: int
@@ -63,6 +64,7 @@ class Piece(NamedTuple):
     crc32c: int | None = None
     path: str = ""
     split: str = ""
+    start: int = 0
 
 
 class Receipt(NamedTuple):

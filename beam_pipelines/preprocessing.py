@@ -24,7 +24,7 @@ import logging
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apache_beam as beam
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 # Beside the fitted encodings: what tensorflow-transform wrote of the analysis.
 ANALYZED = "preprocessing"
+# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger than ``messages.MESSAGE_BYTES``.
+BATCH_BYTES = 1 << 18
 # Of tensorflow-transform's: (the SavedModel's folder as one element, metadata).
 TransformFn: TypeAlias = tuple[Any, Any]
 # Column that carries a piece's address past the graph; no column of a table has such a name by accident.
@@ -120,8 +122,8 @@ class ReadPreprocessing(beam.PTransform):
 class TransformPreprocessing(beam.PTransform):
     """Applies the recipe's own function.
 
-    Input: encoded ``Piece`` elements. Output: the pieces that had rows, at their addresses, with the batches that are written: lists
-    of int64, float32 or binary values.
+    Input: encoded ``Piece`` elements. Output: the pieces that had rows, cut into pieces of about ``BATCH_BYTES``, with the batches that are written:
+    lists of int64, float32 or binary values.
 
     Attributes:
       function: to apply.
@@ -140,14 +142,14 @@ class TransformPreprocessing(beam.PTransform):
         batches = (
             pieces
             | "WithRows" >> beam.Filter(lambda piece: piece.batch.num_rows)
-            | "ToTensors" >> beam.Map(_to_input, self.function)
+            | "ToTensors" >> beam.FlatMap(_to_inputs, self.function)
         )
         dataset = (batches, tensor_config(self.function))
         with tft_beam.Context(files.join(self.folder, "analysis"), passthrough_keys={_ADDRESS}):
             encoded, _ = (dataset, self.transform_fn) | "Transform" >> tft_beam.TransformDataset(
                 output_record_batches=True
             )
-        return encoded | "ToPieces" >> beam.ParDo(_ToPieces())
+        return encoded | "ToPieces" >> beam.Map(_to_piece)
 
 
 def _start_tensorflow() -> None:
@@ -220,15 +222,42 @@ def _large(value_type: pa.DataType) -> pa.DataType:
     return pa.large_binary() if is_text else value_type
 
 
+def _to_inputs(piece: Piece, function: Preprocessing) -> Iterator[pa.RecordBatch]:
+    """Yields a piece in batches as tensorflow-transform takes them: columns of lists, and an address in the first row.
+
+    tensorflow-transform hands batches to steps with side inputs, so that engines send them from process to process.
+    """
+    rows = piece.batch.num_rows
+    size = max(1, min(rows, rows * BATCH_BYTES // max(1, piece.batch.nbytes)))
+    for start in range(0, rows, size):
+        yield _to_input(piece._replace(batch=piece.batch.slice(start, size), start=piece.start + start), function)
+
+
 def _to_input(piece: Piece, function: Preprocessing) -> pa.RecordBatch:
-    """Returns a piece's batch as tensorflow-transform takes it: columns of lists, and the piece's address in the first row."""
     batch, schema = piece.batch, _input_schema(function)
-    address = json.dumps([piece.range_number, piece.part, piece.split, piece.path, batch.num_rows]).encode()
+    address = json.dumps(
+        [piece.range_number, piece.part, piece.split, piece.path, piece.start, batch.num_rows]
+    ).encode()
     columns = [_to_lists(batch.column(field.name), field.type) for field in schema if field.name != _ADDRESS]
     addresses = pa.concat_arrays(
         [pa.array([[address]], schema.field(_ADDRESS).type), pa.nulls(batch.num_rows - 1, schema.field(_ADDRESS).type)]
     )
-    return pa.RecordBatch.from_arrays([*columns, addresses], schema=schema)
+    made = pa.RecordBatch.from_arrays([*columns, addresses], schema=schema)
+    return _from_stream(_to_stream([made]))[0]  # a copy: a slice is pickled with all that it was cut from
+
+
+def _to_stream(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _from_stream(stream: bytes) -> list[pa.RecordBatch]:
+    with pa.ipc.open_stream(stream) as reader:
+        return list(reader)
 
 
 def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -243,56 +272,32 @@ def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _pack(piece: Piece, function: Preprocessing, splits: tuple[str, ...]) -> Parcel:
-    batch = _to_input(piece, function)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_batch(batch)
-    return Parcel((piece.range_number, piece.part, splits.index(piece.split)), {0: sink.getvalue().to_pybytes()})
+    order = (piece.range_number, piece.part, splits.index(piece.split))
+    return Parcel(order, {0: _to_stream(list(_to_inputs(piece, function)), "lz4")})
 
 
 def _unpack(delivery: Delivery) -> Iterator[pa.RecordBatch]:
     for payload in delivery.payloads():
-        with pa.ipc.open_stream(payload) as reader:
-            yield from reader
+        yield from _from_stream(payload)
 
 
-class _ToPieces(beam.DoFn):
-    """Puts batches back to their addresses; one of more than 200 MB comes from tensorflow-transform cut, one part after the other."""
+def _to_piece(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Piece:
+    """Puts a batch that the function has made back to its address.
 
-    def start_bundle(self) -> None:
-        self._address: list[Any] = []
-        self._parts: list[pa.RecordBatch] = []
-
-    def process(self, element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Iterator[Piece]:
-        batch, passed = element
-        place = batch.schema.get_field_index(_ADDRESS)
-        address = (batch.column(place) if place >= 0 else passed[_ADDRESS])[0].as_py()
-        if address is not None:
-            self._check_complete()
-            self._address = json.loads(address[0])
-        self._parts.append(batch.drop_columns([_ADDRESS]) if place >= 0 else batch)
-        range_number, part, split, path, rows = self._address
-        if sum(part.num_rows for part in self._parts) >= rows:
-            table = pa.Table.from_batches(self._parts).combine_chunks()
-            encoded = pa.RecordBatch.from_arrays(
-                [_from_output(column.combine_chunks()) for column in table.columns], table.schema.names
-            )
-            if encoded.num_rows != rows:
-                self._complain(encoded.num_rows)
-            self._parts = []
-            yield Piece(range_number, part, encoded, {}, path=path, split=split)
-
-    def finish_bundle(self) -> None:
-        self._check_complete()
-
-    def _check_complete(self) -> None:
-        if self._parts:
-            self._complain(sum(part.num_rows for part in self._parts))
-
-    def _complain(self, rows: int) -> None:
+    Raises:
+      DataError: the function has made another number of rows.
+    """
+    batch, passed = element
+    place = batch.schema.get_field_index(_ADDRESS)
+    addresses = batch.column(place) if place >= 0 else passed[_ADDRESS]
+    range_number, part, split, path, start, rows = json.loads(addresses[0].as_py()[0])
+    batch = batch.drop_columns([_ADDRESS]) if place >= 0 else batch
+    if batch.num_rows != rows:
         raise DataError(
-            f"{self._address[3]}: {FUNCTION} made {rows} rows of {self._address[4]}, expected as many. Let it return tensors of the batch's size."
+            f"{path}: {FUNCTION} made {batch.num_rows} rows of {rows}, expected as many. Let it return tensors of the batch's size."
         )
+    encoded = pa.RecordBatch.from_arrays([_from_output(column) for column in batch.columns], batch.schema.names)
+    return Piece(range_number, part, encoded, {}, path=path, split=split, start=start)
 
 
 def _from_output(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:

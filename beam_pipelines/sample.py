@@ -71,7 +71,10 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
       output: of the recipe.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
-    ordered = sorted((piece for piece in samples if piece.batch.num_rows), key=lambda piece: piece[:2])
+    ordered = sorted(
+        (piece for piece in samples if piece.batch.num_rows),
+        key=lambda piece: (piece.range_number, piece.part, piece.start),
+    )
     if not ordered:
         return 0.0, 0.0
     batch = concat_batches([piece.batch for piece in ordered])

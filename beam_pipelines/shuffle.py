@@ -49,6 +49,7 @@ def scatter(
     batch: pa.RecordBatch,
     compress: bool = False,
     apart: bool = False,
+    start: int = 0,
 ) -> Iterator[Parcel]:
     """Cuts a piece's rows into a payload for each shard that is yet to be written, with a block for each of its partitions.
 
@@ -60,6 +61,7 @@ def scatter(
       batch: features as columns; shuffled, if rows are to be (``piece_order``), else in source order.
       compress: whether blocks are compressed.
       apart: whether each block is a payload of its own, for ``(shard, partition)``: so no group of an engine's shuffle is larger than a partition.
+      start: number of the batch's first row in the piece.
 
     Yields:
       One parcel, if there is anything to send: so few elements, and files, that many pieces for many shards cost the runner little.
@@ -67,7 +69,7 @@ def scatter(
     shards = plan.splits[split]
     payloads: dict[Any, messages.Buffers] = {}
     for shard, hands in itertools.groupby(
-        sorted(_deal(shards, output, address, batch.num_rows)), key=lambda hand: hand.shard
+        sorted(_deal(shards, output, shards.offsets[address] + start, batch.num_rows)), key=lambda hand: hand.shard
     ):
         if shards.first_shard + shard not in plan.finished:
             number = shards.first_shard + shard
@@ -77,7 +79,7 @@ def scatter(
             else:
                 payloads[number] = pack_blocks(rows, shards.partitions_per_shard, compress)
     if payloads:
-        yield Parcel((*address, shards.first_shard), payloads)
+        yield Parcel((*address, start, shards.first_shard), payloads)
 
 
 class _Hand(NamedTuple):
@@ -89,12 +91,12 @@ class _Hand(NamedTuple):
     rows: int
 
 
-def _deal(shards: SplitShards, output: Output, address: tuple[int, int], rows: int) -> Iterator[_Hand]:
-    """Yields the hands of a piece.
+def _deal(shards: SplitShards, output: Output, first: int, rows: int) -> Iterator[_Hand]:
+    """Yields the hands of a piece, or of a part of one, whose first row has a position in its split.
 
     Of a shuffled piece it does not matter which rows a place gets, only how many: so it gets those that follow each other.
     """
-    positions = shards.offsets[address] + np.arange(rows, dtype=np.int64)
+    positions = first + np.arange(rows, dtype=np.int64)
     count = shards.num_shards * shards.partitions_per_shard
     if output.shuffle:
         places = positions // pack_rows(shards.rows, count, len(shards.offsets)) % count
@@ -235,17 +237,18 @@ class ScatterRows(beam.PTransform):
 def _scatter_piece(
     piece: Piece, output: Output, plan: LoadedShardPlan, compress: bool, apart: bool
 ) -> Iterator[Parcel]:
-    return scatter(plan.get(), output, piece.split, (piece.range_number, piece.part), piece.batch, compress, apart)
+    address = (piece.range_number, piece.part)
+    return scatter(plan.get(), output, piece.split, address, piece.batch, compress, apart, piece.start)
 
 
 def _open_shards(plan: ShardPlan, apart: bool) -> Iterator[Parcel]:
     unfinished = [number for number in range(plan.num_shards) if number not in plan.finished]
     if not apart:
-        yield Parcel((-1, -1, -1), dict.fromkeys(unfinished, b""))
+        yield Parcel((-1, -1, -1, -1), dict.fromkeys(unfinished, b""))
         return
     for number in unfinished:
         partitions = plan.locate(number)[0].partitions_per_shard
-        yield Parcel((-1, -1, -1), {(number, partition): b"" for partition in range(partitions)})
+        yield Parcel((-1, -1, -1, -1), {(number, partition): b"" for partition in range(partitions)})
 
 
 def _number(name: str) -> int:

@@ -70,7 +70,7 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> Non
         Path(kept.file).unlink()
     else:
         Path(kept.file).write_bytes(damage)
-    with pytest.raises(DataError, match=r"3_1_train"):
+    with pytest.raises(DataError, match=r"3_1_0_train"):
         load_piece(kept)
 
 
@@ -90,5 +90,5 @@ def test_a_piece_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
     assert Path(kept.file).exists()
     assert list(taken) == []
     assert not Path(kept.file).exists()
-    with pytest.raises(DataError, match="3_1_train"):
+    with pytest.raises(DataError, match="3_1_0_train"):
         next(take_piece(kept))
