@@ -242,11 +242,13 @@ def describe(totals: Totals, total_bytes: int, seconds: float) -> str:
     """
     share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
     parts = [
-        f"read {totals.rows_read:,} rows, {totals.bytes_read / 1e6:,.1f} of {total_bytes / 1e6:,.1f} MB ({share:.0%})",
+        f"read {totals.rows_read:,} rows, {min(totals.bytes_read, total_bytes) / 1e6:,.1f} of {total_bytes / 1e6:,.1f} MB ({share:.0%})",
         f"{totals.rows_read / max(seconds, 1e-3):,.0f} rows/s",
     ]
     if 0 < share < 1:
         parts.append(f"{show_seconds(seconds / share - seconds)} left")
+    if totals.bytes_read > total_bytes > 0:
+        parts.append("some of it again, as engines repeat the tasks of a machine that is lost")
     parts.append(f"{totals.shards:,} shard{'' if totals.shards == 1 else 's'} written")
     return ", ".join(parts)
 

@@ -1,6 +1,6 @@
 """Measures what a million rows cost on each engine, beside Beam's local runner, and prints the table of docs/runners.md.
 
-Each conversion is a command of its own, at two sizes. The difference of their CPU seconds, divided by the rows between them, is free of what an
+Each conversion is a command of its own, at two sizes; clusters run from before the first to behind the last one. The difference of their CPU seconds, divided by the rows between them, is free of what an
 engine's start costs; each size is measured several times in turns, and the least counts. CPU seconds are those of all processes: the command, the engine's
 JVMs, workers. Memory is the peak of the proportional set size at the larger size, of the JVMs (or Prism) and of all others apart.
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -78,23 +80,30 @@ def running(name: str) -> Iterator[tuple[str, ...]]:
         yield engine.options
 
 
-def convert(name: str, recipe: pathlib.Path, output: pathlib.Path) -> Usage:
+def convert(options: tuple[str, ...], recipe: pathlib.Path, output: pathlib.Path) -> Usage:
     """Converts once."""
-    before, start = ended_cpu_seconds(), 0.0
+    before, start = cpu_seconds(), time.perf_counter()
     engine_bytes = other_bytes = 0
     command = [sys.executable, "-m", "beam_pipelines.cli", "convert", str(recipe), "--output", str(output)]
-    with running(name) as options:
-        start = time.perf_counter()
-        process = subprocess.Popen([*command, "--overwrite", "--quiet", *options])
-        while process.poll() is None:
-            engine, others = sample()
-            engine_bytes, other_bytes = max(engine_bytes, engine), max(other_bytes, others)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1 / SAMPLES_PER_SECOND)
-        wall_seconds = time.perf_counter() - start
+    process = subprocess.Popen([*command, "--overwrite", "--quiet", *options])
+    while process.poll() is None:
+        engine, others = sample()
+        engine_bytes, other_bytes = max(engine_bytes, engine), max(other_bytes, others)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1 / SAMPLES_PER_SECOND)
+    wall_seconds = time.perf_counter() - start
     if process.returncode:
-        sys.exit(f"{name} ended with exit status {process.returncode}")
-    return Usage(ended_cpu_seconds() - before, wall_seconds, engine_bytes, other_bytes)
+        sys.exit(f"{shlex.join(process.args)} ended with exit status {process.returncode}")
+    return Usage(cpu_seconds() - before, wall_seconds, engine_bytes, other_bytes)
+
+
+def cpu_seconds() -> float:
+    """Returns the CPU time of all processes that came of this one: those that run, and those that were waited for."""
+    total = ended_cpu_seconds()
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total += sum(process.cpu_times()[:4])  # its own, and that of its children that it has waited for
+    return total
 
 
 def sample() -> tuple[int, int]:
@@ -122,10 +131,11 @@ def main() -> None:
             table = pa.concat_tables(criteo_like.chunks(rows, seed=1))
             pa.csv.write_csv(table, folder / f"clicks-{rows}.csv")
             (folder / f"{rows}.yaml").write_text(RECIPE % (folder / f"clicks-{rows}.csv"))
-        for _ in range(arguments.turns):
-            for engine in names:
-                for rows in sizes:
-                    usage = convert(engine, folder / f"{rows}.yaml", folder / "out")
+        with contextlib.ExitStack() as stack:
+            options = {engine: stack.enter_context(running(engine)) for engine in names}
+            for _ in range(arguments.turns):
+                for engine, rows in itertools.product(names, sizes):
+                    usage = convert(options[engine], folder / f"{rows}.yaml", folder / "out")
                     found[engine, rows] = usage.best(found.get((engine, rows), usage))
                     print(engine, rows, *map("{:,.1f}".format, usage), file=sys.stderr, flush=True)
     print_table(names, sizes, found)

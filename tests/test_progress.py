@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -73,6 +74,10 @@ def test_nowhere_to_note(folder: str) -> None:
             "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard written",
         ),
         (Totals(10, 620_000_000, 9, 9, 3), "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written"),
+        (
+            Totals(20, 930_000_000, 9, 9, 3),
+            "read 20 rows, 620.0 of 620.0 MB (100%), 2 rows/s, some of it again, as engines repeat the tasks of a machine that is lost, 3 shards written",
+        ),
     ],
 )
 def test_describe(totals: Totals, expected: str) -> None:
@@ -106,6 +111,42 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
     assert all(re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines)
+
+
+def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the engine says is shown once a minute while nothing changes, and not while rows or the engine's words do."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    state = ["starting"]
+    stalls = progress._Stalls(lambda: state[0])
+    shown = {}
+    for second in range(1, 300):
+        now[0] = float(second)
+        state[0] = "starting" if second < 100 else "no slots"
+        if line := stalls.find(Totals(rows_read=min(second, 50))):
+            shown[second] = line
+    assert shown == {
+        160: "no progress for 1 min 0 s: no slots",
+        220: "no progress for 2 min 0 s: no slots",
+        280: "no progress for 3 min 0 s: no slots",
+    }
+
+
+def test_an_engine_without_a_log_shows_only_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers elsewhere note nothing that the command sees."""
+    for name, seconds in (("POLL_SECONDS", 0.01), ("STATE_SECONDS", 0.02), ("STALL_SECONDS", 0.1)):
+        monkeypatch.setattr(progress, name, seconds)
+    stream = io.StringIO()
+    with show_progress(ProgressLog(""), 100, stream=stream, state=lambda: "RUNNING"):
+        wait_for(lambda: stream.getvalue().startswith("no progress for 0 s: RUNNING\n"))
+
+
+def wait_for(is_there: Callable[[], bool]) -> None:
+    """Waits, for as long as a busy machine may take."""
+    end = time.monotonic() + 30
+    while not is_there():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
