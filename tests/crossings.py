@@ -19,6 +19,16 @@ import apache_beam as beam
 from apache_beam.transforms.core import GroupByKey, ParDo
 from apache_beam.transforms.ptransform import PTransform
 
+# Steps of every conversion whose main input, and whose side inputs, cross the engine; more than one range of CSV brings the first one.
+STEPS = {
+    "Convert/FirstRead/ReadSplits/Read/Read",
+    "Convert/FirstRead/Learn",
+    "Convert/BuildGraph",
+    "Convert/SaveShardPlan",
+    "Convert/LoadPieces/Await",
+    "Convert/NoteFinished",
+    "Convert/Commit",
+}
 _BREAKS = ("GroupByKey", "Flatten", "Reshuffle")
 
 
