@@ -19,6 +19,9 @@ from beam_pipelines.recipe import MIB, Join
 BROADCAST_LIMIT_BYTES = 64 * MIB
 # Plain bytes of the right side in one partition, which is indexed in memory.
 PARTITION_BYTES = 64 * MIB
+# Flink concatenates the rows of a partition that are in one of its sort buffers, of some MiB, and the result has to fit into another one. With 2 partitions
+# a hash join of a million rows through its shuffle failed; with 16 it did not.
+LEAST_PARTITIONS = 16
 # Plain bytes of a compressed byte: gzip takes tables of numbers and short texts to about a quarter, Parquet likewise.
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
@@ -120,7 +123,7 @@ def plan_join(
         origins.update({result: (join.source, name) for name, result in added if result not in origins})
         size_bytes = plain_bytes(right)
         strategy = _strategy(join, size_bytes, broadcast_limit_bytes)
-        partitions = max(2, count_partitions(right, partition_bytes)) if strategy == "hash" else 0
+        partitions = max(LEAST_PARTITIONS, count_partitions(right, partition_bytes)) if strategy == "hash" else 0
         steps.append(JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema))
     if problems:
         raise RecipeProblems(problems)

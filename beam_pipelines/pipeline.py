@@ -296,8 +296,10 @@ def _run(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
         )
     temporary, is_local = files.join(output, TEMPORARY), runners.is_local(options)
+    state = functools.partial(describe_state, options) if is_engine(options) and waits else None
     with job_server.started(options), run_lock.locked(output, temporary):
-        check_workers(options)
+        with show_progress(ProgressLog(""), 0, quiet, state=state):
+            check_workers(options)
         check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
         if plan.append is None:
             check_inputs(output, _read_paths(plan))
@@ -317,7 +319,6 @@ def _run(
             if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):
                 folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
                 beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
-            state = functools.partial(describe_state, options) if is_engine(options) and waits else None
             progress = show_progress(log, plan.base.size_bytes, quiet, state=state)
             with beside, progress, _changed_input_named(plan):
                 return runners.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
