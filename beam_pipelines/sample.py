@@ -27,7 +27,7 @@ SAMPLE_BYTES = 4 * MIB
 _RUN_ROWS = 1000
 # Bytes that sampled rows may have in memory, before fewer are sampled. Rows of Parquet have six times as many as on disk, and texts that a dictionary makes of
 # some kilobytes would be gigabytes; samples wait in the launcher, and in the worker that learns.
-_MOST_BYTES = 2 * SAMPLE_BYTES
+MOST_SAMPLED_BYTES = 2 * SAMPLE_BYTES
 # Of one range in any case, as all may begin in one.
 _LEAST_BYTES = MIB // 16
 # In the counts of a sample of fewer: how many thousandths it stands for.
@@ -48,7 +48,7 @@ class Share(NamedTuple):
 
 def sample_share(size_bytes: int, num_ranges: int) -> Share:
     """Returns what to sample of each range of a source of that size, in bytes on disk."""
-    return Share(min(1.0, SAMPLE_BYTES / max(size_bytes, 1)), max(_LEAST_BYTES, _MOST_BYTES // num_ranges))
+    return Share(min(1.0, SAMPLE_BYTES / max(size_bytes, 1)), max(_LEAST_BYTES, MOST_SAMPLED_BYTES // num_ranges))
 
 
 def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from beam_pipelines.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.planning import Plan
 from beam_pipelines.preview import Preview
 from beam_pipelines.recipe import MIB
+from beam_pipelines.sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
 from beam_pipelines.shards import PARTITION_BYTES, count_shards
 from beam_pipelines.shuffle import pack_rows
 from beam_pipelines.sources import FORMATS
@@ -123,7 +124,9 @@ class Scale:
     @property
     def temporary_bytes(self) -> float:
         """Bytes of temporary files, without shards, when they are the most; on one machine, where kept pieces are removed as they are dealt."""
-        return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes)
+        sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
+        # Samples are stored as they were read, and as they are encoded.
+        return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes) + 2 * min(sampled, MOST_SAMPLED_BYTES)
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:

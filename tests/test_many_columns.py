@@ -163,7 +163,7 @@ def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(pickled_once, "pickle", Pickle)
     pipeline = beam.Pipeline("FnApiRunner")
-    _ = pipeline | Conversion(plan, _folders(str(tmp_path / "out"), "", True, None, "run"), 0.0)
+    _ = pipeline | Conversion(plan, _folders(str(tmp_path / "out"), "", None, "run"), 0.0)
     pipeline.to_runner_api()
     assert len(pickled) == len(set(pickled)) > 4
     assert type(plan) in pickled
