@@ -143,7 +143,7 @@ class Exchange(beam.PTransform):
     anything, in no order; its payloads are ordered by their parcels' ``order``, whatever the runner.
 
     Attributes:
-      folder: as of ``SendParcels``.
+      folder: see ``SendParcels``.
     """
 
     folder: str | None
@@ -158,7 +158,7 @@ class Exchange(beam.PTransform):
 
 
 class Sent(NamedTuple):
-    """What crosses the runner of one payload.
+    """The part of a payload that crosses the runner.
 
     Attributes:
       order: of its parcel.
@@ -225,7 +225,7 @@ def deliver(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) 
     Args:
       partition: its number.
       sent: everything that ``SendParcels`` gave for it, in any order.
-      folder: as of ``SendParcels``.
+      folder: see ``SendParcels``.
     """
     ordered = sorted(itertools.chain.from_iterable(sent), key=lambda each: (each[0], each[1]))
     contents: list[bytes | Address] = []

@@ -130,7 +130,7 @@ def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
 
 
 class Encoder(NamedTuple):
-    """What encodes pieces.
+    """The encodings and the recipe's own function, fitted.
 
     Attributes:
       fitted: folder of the fitted encodings; empty where there are none.
@@ -149,7 +149,7 @@ class Encoder(NamedTuple):
 class EncodePieces(beam.PTransform):
     """Applies the encodings, and then the recipe's own function, if it has one.
 
-    Input and output: ``Piece`` elements; behind a function only those with rows. Pieces have to come when the encoder is ``done``.
+    Input and output: ``Piece`` elements; behind a function only those with rows. The encoder has to be ``done`` before the first piece comes.
     """
 
     plan: Plan

@@ -196,8 +196,8 @@ class FitEncodings(beam.PTransform):
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
-      scratch: where numbers and selected tallies are stored, used by nobody else.
-      exchange: as of ``Exchange``, for tallies: as large as there are distinct values, and read by many workers.
+      scratch: folder for numbers and selected tallies, of this step alone.
+      exchange: the folder of ``Exchange`` for tallies, which grow with the distinct values.
     """
 
     plan: EncodePlan

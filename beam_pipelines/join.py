@@ -145,7 +145,7 @@ class JoinBatches(beam.PTransform):
 
 
 class CountedSources(NamedTuple):
-    """What is known of right sources when they were read once more.
+    """Row counts and key counts of right sources.
 
     Attributes:
       receipts: ``(source, Receipt)``, one for each piece.

@@ -121,7 +121,7 @@ class LoadPieces(beam.PTransform):
 
     Attributes:
       after: one element each, which are there when the pieces may be loaded.
-      takes: whether nobody else will load the pieces, on a runner that runs every bundle once: their files are removed.
+      takes: whether to remove the files: no other step loads the pieces, and the runner runs every bundle once.
     """
 
     after: Sequence[beam.PCollection[Any]] = ()

@@ -26,12 +26,12 @@ class MergeTree(beam.PTransform):
     """Merges each 16 neighbours until a few are left.
 
     Input: ``Parcel`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
-    as of ``SendParcels``, with at most 16 numbers for each group; ``deliver_all`` has the values in order.
+    that of ``SendParcels``, with at most 16 numbers for each group; ``deliver_all`` returns the values in order.
 
     Attributes:
       leaves: number of leaves; their numbers are below it.
       merge: merges the values of a delivery, in order.
-      folder: as of ``SendParcels``.
+      folder: see ``SendParcels``.
     """
 
     leaves: int

@@ -160,11 +160,13 @@ class LoadedShardPlan:
     def __init__(self, path: str) -> None:
         self.path = path
         self._shared = Shared()
+        self._plan: ShardPlan | None = None  # held here: Shared itself keeps only the last object of a process
 
     def get(self) -> ShardPlan:
         """Returns the plan."""
-        plan: ShardPlan = self._shared.acquire(lambda: load_shard_plan(self.path))
-        return plan
+        if self._plan is None:
+            self._plan = self._shared.acquire(lambda: load_shard_plan(self.path))
+        return self._plan
 
 
 def count_shards(output: Output, split_bytes: float) -> int:

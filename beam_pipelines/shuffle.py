@@ -215,7 +215,7 @@ class ScatterRows(beam.PTransform):
       output: the recipe's output.
       plan: path of the shard plan's file, complete when the first piece comes.
       planned: the same path as one element, when the file is complete.
-      compress, apart: as of ``scatter``.
+      compress, apart: see ``scatter``.
     """
 
     output: Output

@@ -105,7 +105,7 @@ class StoredPart(NamedTuple):
     Attributes:
       partition: of the shard.
       rows: in it.
-      size, checksum: as of ``Part``.
+      size, checksum: see ``Part``.
       path: of the file.
     """
 

@@ -1,4 +1,4 @@
-"""Measures what a million rows cost on each engine, beside Beam's local runner, and prints the table of docs/runners.md.
+"""Measures the cost of a million rows on each engine and on Beam's local runner, and prints the table of docs/runners.md.
 
 Each conversion is a command of its own, at two sizes; clusters run from before the first to behind the last one. The difference of their CPU seconds, divided by the rows between them, is free of what an
 engine's start costs; each size is measured several times in turns, and the least counts. CPU seconds are those of all processes: the command, the engine's
@@ -55,7 +55,7 @@ TITLES = {
 
 
 class Usage(NamedTuple):
-    """What one conversion took: seconds of CPU and of the clock, and peak bytes of the engine and of all others."""
+    """The cost of one conversion: seconds of CPU and of the clock, and peak bytes of the engine and of all other processes."""
 
     cpu_seconds: float
     wall_seconds: float

@@ -163,3 +163,21 @@ def test_integers_at_the_ends_of_int64_are_learned() -> None:
     moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]), None)
     assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (-(2.0**63), 2.0**63, 0.0, 1)
     assert moments.deviation == 2.0**63
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.none() | FLOATS, max_size=9)), max_size=5))
+def test_numbers_come_back_to_the_last_bit(learned: list[tuple[bool, list[float | None]]]) -> None:
+    """Moments and distributions in a file are those that were learned, of no values too."""
+    numbers = {
+        (number, number % 2): (Moments if is_moments else Distribution).of(pa.array(values, pa.float32()), None)
+        for number, (is_moments, values) in enumerate(learned)
+    }
+    found = learning.numbers_from_bytes(learning.numbers_to_bytes(numbers))
+    assert list(found) == list(numbers)
+    for key, own in numbers.items():
+        assert type(found[key]) is type(own)
+        for name, value in vars(own).items():
+            other = np.asarray(vars(found[key])[name])
+            assert other.dtype == np.asarray(value, np.float64).dtype
+            assert other.tobytes() == np.asarray(value, np.float64).tobytes()

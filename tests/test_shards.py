@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.pieces import Receipt
 from beam_pipelines.recipe import MIB, Output
-from beam_pipelines.shards import PARTITION_BYTES, count_shards, plan_shards, shard_path
+from beam_pipelines.shards import (
+    PARTITION_BYTES,
+    LoadedShardPlan,
+    ShardPlan,
+    SplitShards,
+    count_shards,
+    load_shard_plan,
+    plan_shards,
+    save_shard_plan,
+    shard_path,
+)
 
 
 @given(st.floats(1, 1e15), st.integers(1024, 1 << 40))
@@ -62,3 +72,27 @@ def test_large_shards_are_cut_into_partitions() -> None:
 def test_path() -> None:
     """Shards are named as TensorFlow names them."""
     assert shard_path("flights", "eval", 3, 12, "gzip") == "examples/Split-eval/flights-00003-of-00012.tfrecord.gz"
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=5),
+        st.dictionaries(st.tuples(st.integers(0, 2**50), st.integers(0, 2**50)), st.integers(0, 2**50), max_size=6),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sets(st.integers(0, 9), max_size=4),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_stored_plan_is_the_plan(
+    tmp_path_factory: pytest.TempPathFactory, offsets: dict[str, dict[tuple[int, int], int]], finished: set[int]
+) -> None:
+    """Splits without pieces, large addresses and finished shards come back from the file."""
+    splits = {
+        name: SplitShards(name, number, number + 1, 2, 3 * number, own)
+        for number, (name, own) in enumerate(offsets.items())
+    }
+    plan = ShardPlan(splits, frozenset(finished))
+    path = save_shard_plan(plan, str(tmp_path_factory.mktemp("plan") / "shard_plan"))
+    assert load_shard_plan(path) == plan
+    assert LoadedShardPlan(path).get() == plan

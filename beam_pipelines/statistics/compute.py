@@ -26,19 +26,19 @@ _MERGED = "statistics of a part of the source"
 
 @dataclasses.dataclass
 class AccumulateStatistics(beam.PTransform):
-    """Computes statistics of parts of each split, of which ``merge_splits`` makes those of the splits.
+    """Computes statistics of parts of each split; ``merge_splits`` merges them.
 
     Statistics are computed per piece, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
     result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
 
     Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
-    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: as of
+    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: see
     ``SendParcels``; a retry gives the same statistics.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       plan: weight and slices.
-      folder: where statistics of ranges are stored, megabytes for each, used by nobody else; ``None`` sends them through the engine.
+      folder: for the statistics of ranges, some MB each, of this step alone; ``None`` sends them through the engine.
     """
 
     num_ranges: int
@@ -58,11 +58,11 @@ class AccumulateStatistics(beam.PTransform):
 class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
-    Input: as of ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
+    Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
     their order, those without rows included.
 
     Attributes:
-      num_ranges, plan, folder: as of ``AccumulateStatistics``.
+      num_ranges, plan, folder: see ``AccumulateStatistics``.
       splits: names of the splits.
       schema: columns of the pieces.
     """
