@@ -114,7 +114,7 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the engine says is shown once a minute while nothing changes, and not while rows or the engine's words do."""
+    """The state of the engine is shown once a minute while neither rows nor that state change."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     state = ["starting"]

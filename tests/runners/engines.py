@@ -324,7 +324,7 @@ def flink_cluster(folder: Path) -> Iterator[Engine]:
 
 
 def _processes(folder: Path) -> tuple[str, ...]:
-    """Returns the options with which an engine starts worker processes beside itself.
+    """Returns the options that let an engine start worker processes on its machine.
 
     One pool for several TaskManagers will not do: they number their workers alike, and the first that is done stops the other's.
     """
