@@ -34,7 +34,7 @@ test: .venv/installed-dev ## Set up and run the tests
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
-	$(BIN)/python -m pytest tests/test_remote.py tests/test_remote_dataflow.py -m remote -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/remote -m remote -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-faults
 test-faults: .venv/installed-dev ## Break conversions on purpose, at 100 moments of each kind; FAULT_MOMENTS=4 is quick
@@ -50,7 +50,7 @@ test-slow: .venv/installed-dev ## Run the tests that take long
 
 .PHONY: test-native
 test-native: .venv/installed-dev ## Build the C++ kernels with sanitizers, test and fuzz them (needs a C++ compiler)
-	$(BIN)/python -m pytest tests/test_native_sanitized.py -m native $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/core/test_native_sanitized.py -m native $(PYTEST_OPTIONS)
 
 .PHONY: fuzz
 fuzz: .venv/installed-fuzz ## Fuzz what reads the files of strangers, one reader after the other, SECONDS each (default: 60)
@@ -58,7 +58,7 @@ fuzz: .venv/installed-fuzz ## Fuzz what reads the files of strangers, one reader
 
 .PHONY: test-tfx
 test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of its own (glibc 2.39 or later)
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest tests/tfx -m tfx $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest tests/integrations/tfx -m tfx $(PYTEST_OPTIONS)
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
@@ -69,7 +69,7 @@ prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that 
 
 .PHONY: flink
 flink: .venv/installed-dev flink-jars ## Fetch Flink (needs Java and Maven), start a cluster here and keep it until Ctrl-C
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.runners.engines
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.engines.engines
 
 .PHONY: flink-jars
 flink-jars: .engines/flink-job-server/lib .engines/flink-cluster/lib ## Fetch Flink and Beam's job server for it (needs Java and Maven)
@@ -79,11 +79,11 @@ spark-jars: .engines/spark-job-server/lib ## Fetch Spark and Beam's job server f
 
 .PHONY: test-runners
 test-runners: .venv/installed-dev ## Run one suite on all runners that are installed; says which are not (make prism flink-jars spark-jars)
-	$(BIN)/python -m pytest tests/runners -m runners $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/engines -m runners $(PYTEST_OPTIONS)
 
 .PHONY: test-flink
 test-flink: .venv/installed-dev flink-jars ## Run that suite on Flink alone, embedded and as a cluster that loses a TaskManager
-	$(BIN)/python -m pytest tests/runners -m "flink or flink_cluster" $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/engines -m "flink or flink_cluster" $(PYTEST_OPTIONS)
 
 .PHONY: test-engines-large
 test-engines-large: .venv/installed-dev ## Convert a million rows and more on all engines that are installed, for a night (make prism flink-jars spark-jars)
@@ -95,7 +95,7 @@ test-engines-smallest: .venv/installed-dev ## The smallest case of it: 300,000 r
 
 .PHONY: test-runners-quick
 test-runners-quick: .venv/installed-dev ## Run that suite on the local runner, Prism and embedded Flink
-	$(BIN)/python -m pytest tests/runners -m "fnapi or prism or flink" --durations=5 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest tests/engines -m "fnapi or prism or flink" --durations=5 $(PYTEST_OPTIONS)
 
 .PHONY: browser
 browser: ## Install Chromium (on Debian and Ubuntu), for the tests of the report; without it they are skipped
@@ -128,7 +128,7 @@ check: lint types imports test ## Style, types, imports, tests: what CI runs but
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches
-	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/_native/*.so
+	rm -rf .venv .venv-tfx .demo out build dist *.egg-info .pytest_cache .fuzz .hypothesis .mypy_cache .ruff_cache .import_linter_cache .engines beam_pipelines/core/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prism is built of the release of Beam that is pinned; Beam would download it.
@@ -137,9 +137,9 @@ clean: ## Remove what make made: environment, demo data and output, caches
 	GOBIN="$(CURDIR)/.engines" go install github.com/apache/beam/sdks/v2/go/cmd/prism@v$$(sed -n 's/^apache-beam==//p' constraints.txt)
 	@touch $@
 
-.engines/%/lib: tests/runners/maven/pom.xml tests/runners/maven/%/pom.xml
+.engines/%/lib: tests/engines/maven/pom.xml tests/engines/maven/%/pom.xml
 	@command -v mvn >/dev/null && command -v java >/dev/null || { echo "Java or Maven is not installed: $* cannot be fetched. Install a JDK (17) and Maven." >&2; exit 1; }
-	mvn --quiet --batch-mode --file tests/runners/maven/pom.xml --projects $* package
+	mvn --quiet --batch-mode --file tests/engines/maven/pom.xml --projects $* package
 	@touch $@
 
 # An environment is made anew only when there is none; it is filled again when what has to be in it changes.
@@ -160,7 +160,7 @@ define install
 endef
 
 # What the extension is built from: an editable install builds it in place.
-NATIVE := setup.py $(wildcard beam_pipelines/_native/*.cc beam_pipelines/_native/*.h)
+NATIVE := setup.py $(wildcard beam_pipelines/core/_native/*.cc beam_pipelines/core/_native/*.h)
 
 .venv/installed-demo: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	$(call install,demo)

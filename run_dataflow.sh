@@ -128,14 +128,14 @@ elif $build; then
   show docker build --tag "$image" --build-arg "IMAGE=$image" "$here"
 fi
 if [[ -z "$image" && -z "$wheel" ]]; then
-  version="$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/beam_pipelines/__init__.py")"
+  version="$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$here/beam_pipelines/core/version.py")"
   perform "$python" -m pip wheel --quiet --no-deps --wheel-dir "$here/dist" "$here"
   wheels=("$here/dist/beam_pipelines-$version"-*.whl)
   wheel="${wheels[-1]}"
 fi
 
 command=(
-  "$python" -m beam_pipelines.cli convert "$recipe" "--output=$output"
+  "$python" -m beam_pipelines convert "$recipe" "--output=$output"
   --runner=DataflowRunner
   "--project=$project"
   "--region=$region"

@@ -1,4 +1,4 @@
-"""Builds the extension ``beam_pipelines._native._kernels``; everything else is in pyproject.toml."""
+"""Builds the extension ``beam_pipelines.core._native._kernels``; everything else is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pathlib
 
 from setuptools import Extension, setup
 
-FOLDER = pathlib.Path("beam_pipelines/_native")
+FOLDER = pathlib.Path("beam_pipelines/core/_native")
 
 setup(
     ext_modules=[
         Extension(
-            "beam_pipelines._native._kernels",
+            "beam_pipelines.core._native._kernels",
             sources=sorted(path.as_posix() for path in FOLDER.glob("*.cc")),
             depends=sorted(path.as_posix() for path in FOLDER.glob("*.h")),
             language="c++",

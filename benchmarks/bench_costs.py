@@ -1,4 +1,4 @@
-"""Measures what a row costs, whatever is in it: the constants of ``beam_pipelines/costs.py``.
+"""Measures what a row costs, whatever is in it: the constants of ``beam_pipelines/pipeline/costs.py``.
 
 Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in one process and one thread, with the CPU seconds of both: their difference,
 divided by the rows between them, is free of what it costs to start. Differences between lines give the price of each stage. CPU time, not wall time, so
@@ -30,15 +30,15 @@ import apache_beam as beam
 import pyarrow.csv as pa_csv
 
 import criteo_like
-from beam_pipelines.first_read import Folders
-from beam_pipelines.pieces import Receipt
-from beam_pipelines.pipeline import Conversion
-from beam_pipelines.plan import RANGE_BYTES, FileInfo, cut_ranges
-from beam_pipelines.planning import make_plan
-from beam_pipelines.recipe import MIB
-from beam_pipelines.recipe_file import bare_recipe
-from beam_pipelines.shards import ShardPlan, SplitShards, shard_path
-from beam_pipelines.shuffle import pack_blocks, unpack_blocks
+from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.pipeline.convert import Conversion
+from beam_pipelines.pipeline.first_pass import Folders
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import bare_recipe
+from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
+from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
+from beam_pipelines.transforms.shuffle import pack_blocks, unpack_blocks
 
 ENCODE = "\n".join(
     [f"  I{number}: z_score" for number in range(1, 14)] + [f"  C{number}: vocabulary" for number in range(1, 27)]
@@ -199,13 +199,13 @@ def block_secs(path: pathlib.Path, count: int = 500) -> float:
 
 def idle_bytes() -> int:
     """Returns the resident bytes of a process that has imported what a worker does."""
-    code = "import beam_pipelines.pipeline, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    code = "import beam_pipelines.pipeline.convert, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     return 1024 * int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def run_one(command: str, recipe: str, output: str) -> None:
     """Runs one command in this process, and prints what it has used."""
-    from beam_pipelines.cli import run
+    from beam_pipelines.cli.main import run
 
     status = run([command, recipe, "--output", output, "--quiet", "--direct_num_workers=1"])
     if status:

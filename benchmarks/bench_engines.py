@@ -29,7 +29,7 @@ import criteo_like
 from bench_convert import SAMPLES_PER_SECOND, ended_cpu_seconds
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from tests.runners import engines
+from tests.engines import engines
 
 SMALLER = 5  # times fewer rows
 RECIPE = "name: clicks\nsources: {clicks: {path: %s}}\nsplit: {train: 0.9, eval: 0.1}\n"
@@ -84,7 +84,7 @@ def convert(options: tuple[str, ...], recipe: pathlib.Path, output: pathlib.Path
     """Converts once."""
     before, start = cpu_seconds(), time.perf_counter()
     engine_bytes = other_bytes = 0
-    command = [sys.executable, "-m", "beam_pipelines.cli", "convert", str(recipe), "--output", str(output)]
+    command = [sys.executable, "-m", "beam_pipelines", "convert", str(recipe), "--output", str(output)]
     process = subprocess.Popen([*command, "--overwrite", "--quiet", *options])
     while process.poll() is None:
         engine, others = sample()

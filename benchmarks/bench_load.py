@@ -1,4 +1,4 @@
-"""Measures how fast a trainer can read a dataset: ``dataset.load`` beside what people write, on the same shards, in one run.
+"""Measures how fast a trainer can read a dataset: ``bp.load`` beside what people write, on the same shards, in one run.
 
 The table is the Criteo-like one, of 40 columns: as it is, where 39 of them have nulls and are parsed as sparse tensors, and without nulls, where all
 are dense. All ways shuffle, and give batches of the same features and label. The ways take turns; times are the least of all repeats; a batch is
@@ -22,7 +22,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import criteo_like
-from beam_pipelines import dataset, dataset_info
+from beam_pipelines.dataset import info as info_module
+from beam_pipelines.dataset import loader
 from measuring import Timed, Work, measure, print_line
 
 RECIPE = """\
@@ -46,8 +47,8 @@ class Way(NamedTuple):
 
 
 def ways(folder: str, batch_size: int) -> list[Way]:
-    """Returns what is compared, and the parts of ``dataset.load`` on their own."""
-    info = dataset.info(folder)
+    """Returns what is compared, and the parts of ``bp.load`` on their own."""
+    info = loader.info(folder)
     spec, train = info.feature_spec(), info.split("train")
     paths, rows = [shard.path for shard in train.shards], train.rows
     cores = os.cpu_count() or 1
@@ -67,9 +68,9 @@ def ways(folder: str, batch_size: int) -> list[Way]:
 
     row_bytes = train.framed_bytes // rows
     return [
-        Way("dataset.load", lambda: dataset.load(folder, batch_size=batch_size), rows),
-        Way("dataset.load, seed=1", lambda: dataset.load(folder, batch_size=batch_size, seed=1), rows),
-        Way("dataset.load, shuffle=False", lambda: dataset.load(folder, batch_size=batch_size, shuffle=False), rows),
+        Way("bp.load", lambda: loader.load(folder, batch_size=batch_size), rows),
+        Way("bp.load, seed=1", lambda: loader.load(folder, batch_size=batch_size, seed=1), rows),
+        Way("bp.load, shuffle=False", lambda: loader.load(folder, batch_size=batch_size, shuffle=False), rows),
         Way("make_batched_features_dataset", batched_features, rows),
         Way(
             f"make_batched_features_dataset, {cores} readers, {cores} parsers, sloppy",
@@ -78,8 +79,8 @@ def ways(folder: str, batch_size: int) -> list[Way]:
         ),
         Way("map(parse_single_example), batch", lambda: per_record(None), rows // SLOW_SHARE),
         Way("map(parse_single_example) in parallel, batch", lambda: per_record(AUTOTUNE), rows // SLOW_SHARE),
-        Way("part of load: read and decompress", lambda: dataset._in_order(paths, "GZIP", row_bytes), rows),  # noqa: SLF001
-        Way("part of load: and shuffle", lambda: dataset._shuffled(paths, "GZIP", row_bytes, None), rows),  # noqa: SLF001
+        Way("part of load: read and decompress", lambda: loader._in_order(paths, "GZIP", row_bytes), rows),  # noqa: SLF001
+        Way("part of load: and shuffle", lambda: loader._shuffled(paths, "GZIP", row_bytes, None), rows),  # noqa: SLF001
     ]
 
 
@@ -112,7 +113,7 @@ def prepare(folder: pathlib.Path, rows: int, nulls: bool) -> str:
     """Makes table and dataset, unless they are there, and returns the dataset's folder."""
     name = f"load-{rows}" + ("" if nulls else "-dense")
     target = folder / name
-    if not (target / dataset_info.FILE_NAME).exists():
+    if not (target / info_module.FILE_NAME).exists():
         data = folder / f"{name}.csv"
         criteo_like.MISSING_INTEGERS, criteo_like.MISSING_CATEGORICALS = (0.10, 0.05) if nulls else (0.0, 0.0)
         criteo_like.write(data, rows, seed=7)

@@ -23,13 +23,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
 
 import criteo_like
-from beam_pipelines import _native, hashing, serialize, tfrecord
-from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.memory import keep_freed_memory
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import csv_ranges
-from beam_pipelines.sources.csv_parser import CsvParser
-from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.core import _native, hashing
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.memory import keep_freed_memory
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.csv.parser import CsvParser
+from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.text.quotes import Dialect
+from beam_pipelines.tfrecord import example, framing
 from measuring import print_line
 
 Way = Callable[[], Any]
@@ -49,7 +50,7 @@ def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
             values = values.cast(pa.large_binary())
         columns.append(pa.LargeListArray.from_arrays(offsets, values, mask=column.is_null()))
     lists = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-    return tfrecord.frame(pa.array(RecordBatchToExamplesEncoder().encode(lists), pa.binary()))
+    return framing.frame(pa.array(RecordBatchToExamplesEncoder().encode(lists), pa.binary()))
 
 
 def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
@@ -57,7 +58,7 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
     shuffled = np.random.default_rng(1).permutation(len(batch))
     framed = _native.serialize(batch)
     data = data_of(framed)
-    fallback = serialize.serialize_batch(batch)
+    fallback = example.serialize_batch(batch)
     arrays = batch.columns
     plain, quoted = csv_of(batch, "none"), csv_of(batch, "all_valid")
     parser = parser_of(batch.schema)
@@ -77,21 +78,19 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
         ],
         "rows to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch)),
-            ("Arrow kernels", lambda: without_kernels(lambda: tfrecord.frame(serialize.serialize_batch(batch)))),
+            ("Arrow kernels", lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch)))),
             ("tfx-bsl, framed by Arrow", lambda: by_tfx_bsl(batch)),
         ],
         "rows in random order to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch, shuffled)),
             (
                 "Arrow kernels",
-                lambda: without_kernels(
-                    lambda: tfrecord.frame(serialize.serialize_batch(batch)).take(pa.array(shuffled))
-                ),
+                lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch)).take(pa.array(shuffled))),
             ),
         ],
         "frames of records": [
             ("native", lambda: _native.frame(fallback)),
-            ("Arrow kernels and google-crc32c", lambda: without_kernels(lambda: tfrecord.frame(fallback))),
+            ("Arrow kernels and google-crc32c", lambda: without_kernels(lambda: framing.frame(fallback))),
         ],
         "framed bytes to checked records": [
             ("native", lambda: _native.unframe(data)),
@@ -169,16 +168,16 @@ def taken(batch: pa.RecordBatch | None) -> pa.RecordBatch:
 
 def checked_quotes(parser: CsvParser, body: bytes) -> Any:
     """Looks for quotes that are never closed, or closed within a cell, as is done before pyarrow.csv parses."""
-    return csv_ranges.badly_closed(body, parser.toggles(body), parser.dialect)
+    return quotes.badly_closed(body, parser.toggles(body), parser.dialect)
 
 
 def transition(parser: CsvParser, body: bytes) -> tuple[int, int, int]:
     """Scans a range for quotes."""
-    return csv_ranges.transition(body, csv_ranges.NEWLINE, parser.dialect)
+    return quotes.transition(body, quotes.NEWLINE, parser.dialect)
 
 
 def _checked(data: pa.Buffer) -> Any:
-    return tfrecord._record_starts(data.to_pybytes(), "", 0, 0)  # noqa: SLF001 (what is compared)
+    return framing._record_starts(data.to_pybytes(), "", 0, 0)  # noqa: SLF001 (what is compared)
 
 
 def without_kernels(way: Way) -> Any:

@@ -28,17 +28,20 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBat
 
 import criteo_like
 import processes
-from beam_pipelines import hashing, join_index, read, sample, select, shuffle, split
-from beam_pipelines.binary_arrays import byte_lengths, data_of
-from beam_pipelines.deflate import Stream, compress_part
-from beam_pipelines.encode import encode_batch
-from beam_pipelines.pieces import Piece
-from beam_pipelines.plan import SourcePlan, cut_ranges
-from beam_pipelines.recipe import MIB, Compression, Recipe, Split
-from beam_pipelines.serialize import serialize_batch
-from beam_pipelines.statistics import TableStatistics
-from beam_pipelines.statistics.table import is_text
-from beam_pipelines.tfrecord import frame, read_record_blocks
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.analysis.statistics.table import is_text
+from beam_pipelines.core import hashing
+from beam_pipelines.core.binary_arrays import byte_lengths, data_of
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.recipe.model import Compression, Recipe, Split
+from beam_pipelines.sources.plan import SourcePlan, cut_ranges
+from beam_pipelines.tfrecord.compression import Stream, compress_part
+from beam_pipelines.tfrecord.example import serialize_batch
+from beam_pipelines.tfrecord.framing import frame, read_record_blocks
+from beam_pipelines.transforms import read, sample, select, shuffle, split
+from beam_pipelines.transforms.encode import encode_batch
+from beam_pipelines.transforms.join import index as index_module
 from clicks import OUTPUT, SHARDS, Clicks, quote_states
 from measuring import HEADER, Stages, Work, line, print_line
 
@@ -136,7 +139,7 @@ def join(clicks: Clicks) -> Work:
         return f"{sum(counts['matched/0'] for _, counts in results) / clicks.rows:.0%} of the rows match"
 
     return each_piece(
-        clicks, lambda piece: join_index.join_batch(piece.batch, found, [COLUMN_OF_JOIN], "left"), matched
+        clicks, lambda piece: index_module.join_batch(piece.batch, found, [COLUMN_OF_JOIN], "left"), matched
     )
 
 
@@ -146,9 +149,9 @@ def right_side() -> pa.Table:
     return pa.table({COLUMN_OF_JOIN: values, "weight": np.arange(len(values))})
 
 
-def index_right(right: pa.Table) -> join_index.JoinIndex:
+def index_right(right: pa.Table) -> index_module.JoinIndex:
     """Indexes the right side."""
-    return join_index.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
+    return index_module.build_index(right, [COLUMN_OF_JOIN], [("weight", "weight")])
 
 
 @stages.add(("select: a filter and a derived column",))

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 
 import criteo_like
-from beam_pipelines.merge_tree import Node
-from beam_pipelines.statistics import StatisticsPlan, TableStatistics, to_proto
-from beam_pipelines.statistics.compute import Tree
+from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, to_proto
+from beam_pipelines.transforms.merge_tree import Node
+from beam_pipelines.transforms.statistics import Tree
 from bench_convert import HERE, measure, median_run
 
 # About a range of 16 MiB of this table.

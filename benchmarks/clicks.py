@@ -10,21 +10,22 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 import criteo_like
-from beam_pipelines import read, shuffle, source_plan
-from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.encode import encode_batch
-from beam_pipelines.encode_plan import EncodePlan, plan_encode
-from beam_pipelines.exchange import Parcel
-from beam_pipelines.pieces import Piece
-from beam_pipelines.plan import SourcePlan
-from beam_pipelines.recipe import Output, Recipe, Source
-from beam_pipelines.records import framed_records
-from beam_pipelines.schema import infer_schema
-from beam_pipelines.serialize import serialize_batch
-from beam_pipelines.shards import ShardPlan, SplitShards
-from beam_pipelines.sources.csv_ranges import fold
-from beam_pipelines.statistics import TableStatistics
-from beam_pipelines.tfrecord import frame
+from beam_pipelines.analysis.schema import infer_schema
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.recipe.model import Output, Recipe, Source
+from beam_pipelines.sources import planner
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.tfrecord.example import serialize_batch
+from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.tfrecord.records import framed_records
+from beam_pipelines.transforms import read, shuffle
+from beam_pipelines.transforms.encode import encode_batch
+from beam_pipelines.transforms.exchange import Parcel
+from beam_pipelines.transforms.shards import ShardPlan, SplitShards
 
 SHARDS = 8
 OUTPUT = Output(num_shards=SHARDS, shuffle_seed=7)
@@ -136,7 +137,7 @@ class Clicks:
 
 def plan_source(path: pathlib.Path) -> SourcePlan:
     """Plans to read one file."""
-    return source_plan.plan_source(Source("clicks", (str(path),)), "")
+    return planner.plan_source(Source("clicks", (str(path),)), "")
 
 
 def quote_states(plan: SourcePlan) -> dict[str, bytes]:

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from beam_pipelines import _native
-from beam_pipelines.binary_arrays import data_of
-from beam_pipelines.deflate import compress_part
-from beam_pipelines.recipe import MIB
-from beam_pipelines.statistics import TableStatistics
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core import _native
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.tfrecord.compression import compress_part
 from clicks import Clicks
 from measuring import Work, best_of
 

@@ -151,7 +151,7 @@ def start(arguments: argparse.Namespace, data_file: DataFile) -> None:
 
 
 def first_batch(command: Sequence[str], folder: pathlib.Path) -> float:
-    """Starts a conversion, waits for the first note of progress (beam_pipelines/progress.py) and then for the end.
+    """Starts a conversion, waits for the first note of progress (beam_pipelines/runners/progress.py) and then for the end.
 
     Raises:
       SystemExit: the conversion failed.

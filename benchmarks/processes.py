@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import bench_convert
-from beam_pipelines.recipe import MIB
+from beam_pipelines.core.limits import MIB
 from clicks import Clicks
 from measuring import Stages, Work
 
@@ -18,11 +18,11 @@ COMMAND = str(pathlib.Path(sys.executable).with_name("beam-pipelines"))
 RUN_PIPELINE = """
 import sys, time
 import apache_beam as beam
-from beam_pipelines import runners
+from beam_pipelines.runners import run
 workers, elements = sys.argv[1:]
-options = runners.pipeline_options([f"--direct_num_workers={workers}"], 0)
+options = run.pipeline_options([f"--direct_num_workers={workers}"], 0)
 start = time.perf_counter()
-runners.run(lambda pipeline: pipeline | beam.Create([int(elements)]) | beam.FlatMap(lambda count: range(count))
+run.run(lambda pipeline: pipeline | beam.Create([int(elements)]) | beam.FlatMap(lambda count: range(count))
             | beam.Reshuffle() | beam.Map(str), options)
 print(f"run() took {time.perf_counter() - start:.2f} s")
 """
@@ -44,7 +44,7 @@ def command(clicks: Clicks, arguments: Sequence[str], rows: int = 0, size_bytes:
     ("start: python", [sys.executable, "-c", ""]),
     ("start: beam-pipelines --help", [COMMAND, "--help"]),
     ("start: import apache_beam", [sys.executable, "-c", "import apache_beam"]),
-    ("start: import beam_pipelines.pipeline", [sys.executable, "-c", "import beam_pipelines.pipeline"]),
+    ("start: import beam_pipelines.pipeline.convert", [sys.executable, "-c", "import beam_pipelines.pipeline.convert"]),
     ("start: one element, one process", [sys.executable, "-c", RUN_PIPELINE, "1", "1"]),
     ("start: 10,000 elements, one process", [sys.executable, "-c", RUN_PIPELINE, "1", "10000"]),
     ("start: one element, two worker processes", [sys.executable, "-c", RUN_PIPELINE, "2", "1"]),

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from beam_pipelines import cli
+from beam_pipelines.cli import main as main_module
 
 FLAGS = ("overwrite",)  # parameters that are true or false, where our command line has a flag or none
 
@@ -49,4 +49,4 @@ if __name__ == "__main__":
         ours = command_of(sys.argv[1:], os.environ)
     except ValueError as error:
         sys.exit(f"error: {error}")
-    sys.exit(cli.run(ours))
+    sys.exit(main_module.run(ours))

@@ -25,7 +25,7 @@ import keras
 import tensorflow as tf
 from training import add_arguments, make_strategy, print_scores, train
 
-from beam_pipelines import dataset
+import beam_pipelines as bp
 
 # So many numbers stand for an id. More learn more of a day by heart, and know less of the next one.
 DIMENSIONS = 4
@@ -49,14 +49,14 @@ def main() -> None:
     """Trains, and says what the model is worth."""
     arguments = read_arguments()
     keras.utils.set_random_seed(7)
-    inputs = find_inputs(dataset.info(arguments.folders), arguments.raw)
+    inputs = find_inputs(bp.info(arguments.folders), arguments.raw)
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs, arguments.learning_rate)
     print(f"{len(model.inputs)} inputs, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
     load = functools.partial(load_rows, inputs, arguments)
     # A day that came later may have no rows that are held back.
-    with_eval = [folder for folder in arguments.folders if "eval" in dataset.info(folder).splits]
+    with_eval = [folder for folder in arguments.folders if "eval" in bp.info(folder).splits]
     held_back = load(with_eval, "eval") if with_eval else None
     train(model, load(arguments.folders, "train"), held_back, arguments)
     model.save(arguments.output / "model.keras")
@@ -81,12 +81,12 @@ def read_arguments() -> argparse.Namespace:
 
 
 def read_raw(text: str) -> dict[str, tf.TensorSpec]:
-    """Returns what a row of a feature holds as raw bytes, as ``dataset.load`` takes it, of a text such as ``numbers=10``."""
+    """Returns what a row of a feature holds as raw bytes, as ``bp.load`` takes it, of a text such as ``numbers=10``."""
     name, _, length = text.partition("=")
     return {name: tf.TensorSpec([int(length)], tf.float32)}
 
 
-def find_inputs(info: dataset.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
+def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
     """Returns the features that a model can take as they are: ids with a domain, numbers that are never missing, sparse vectors."""
     categories = {
         feature.name: feature.int_domain.max + 1
@@ -114,7 +114,7 @@ def load_rows(
         return features, tf.cast(label > 0, tf.float32)
 
     names = [*inputs.ids, *inputs.numbers, *inputs.sparse]
-    batches = dataset.load(
+    batches = bp.load(
         folders,
         split,
         features=names,

@@ -25,7 +25,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from training import add_arguments, make_strategy, train
 
-from beam_pipelines import dataset
+import beam_pipelines as bp
 
 # Which flight a row is: these columns are left as they are by both recipes.
 FLIGHT = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")
@@ -42,21 +42,21 @@ def main() -> None:
     add_arguments(parser, epochs=4, batch_size=1024)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
-    info = dataset.info(arguments.encoded)
+    info = bp.info(arguments.encoded)
     inputs = model_inputs(info)
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs)
     print(f"{len(inputs)} features, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
-    batches = dataset.load(info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7)
-    held_back = dataset.load(info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False)
+    batches = bp.load(info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7)
+    held_back = bp.load(info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False)
     train(model, batches, held_back, arguments)
     evaluate(model, info, list(inputs), arguments.batch_size)
     export(model, info, arguments.output)
-    compare(info, dataset.info(arguments.raw), list(inputs), arguments.output)
+    compare(info, bp.info(arguments.raw), list(inputs), arguments.output)
 
 
-def model_inputs(info: dataset.Info) -> dict[str, schema_pb2.Feature]:
+def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:
     """Returns the features that are numbers to compute with, or ids with a domain: what the encodings have made."""
     return {
         feature.name: feature
@@ -87,9 +87,9 @@ def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
     return model
 
 
-def evaluate(model: keras.Model, info: dataset.Info, inputs: list[str], batch_size: int) -> None:
+def evaluate(model: keras.Model, info: bp.Info, inputs: list[str], batch_size: int) -> None:
     """Prints how good the model is on ``eval``, beside always giving the more frequent answer."""
-    held_back = dataset.load(info.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False)
+    held_back = bp.load(info.folder, "eval", features=inputs, batch_size=batch_size, shuffle=False)
     found = model.evaluate(held_back, verbose=0, return_dict=True)
     late = np.concatenate([label.numpy() for _, label in held_back]).mean()
     print("\non eval           accuracy     AUC")
@@ -124,7 +124,7 @@ class Predictor(tf.Module):
         return {"serving_default": from_examples, "from_tensors": from_tensors.get_concrete_function(**columns)}
 
 
-def export(model: keras.Model, info: dataset.Info, output: pathlib.Path) -> None:
+def export(model: keras.Model, info: bp.Info, output: pathlib.Path) -> None:
     """Writes the model for encoded features, and with the encodings before it the one for raw rows."""
     model.save(output / "model.keras")
     # Loaded again, its variables are on one device, whatever it was trained on.
@@ -141,7 +141,7 @@ class Scores(NamedTuple):
     late: np.ndarray
 
 
-def compare(encoded: dataset.Info, raw: dataset.Info, inputs: list[str], output: pathlib.Path) -> None:
+def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.Path) -> None:
     """Asks the SavedModel about raw rows of ``eval`` and the model about the encoded ones, and prints both answers.
 
     Raises:
@@ -165,21 +165,19 @@ def compare(encoded: dataset.Info, raw: dataset.Info, inputs: list[str], output:
         raise SystemExit(f"expected no difference above {TOLERANCE}: training and serving do not compute the same.")
 
 
-def score_raw(raw: dataset.Info, serving: pathlib.Path) -> Scores:
+def score_raw(raw: bp.Info, serving: pathlib.Path) -> Scores:
     """Scores the serialized raw rows of ``eval`` by the SavedModel, as a server would."""
     predict = tf.saved_model.load(str(serving)).signatures["serving_default"]
     shards = [shard.path for shard in raw.split("eval").shards]
     late = [predict(examples=rows)["late"] for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(4096)]
-    names = dataset.load(raw.folder, "eval", features=FLIGHT, label=False, batch_size=4096, shuffle=False)
+    names = bp.load(raw.folder, "eval", features=FLIGHT, label=False, batch_size=4096, shuffle=False)
     return in_order(np.concatenate([flight_names(batch) for batch in names]), np.concatenate(late))
 
 
-def score_encoded(encoded: dataset.Info, inputs: list[str], path: pathlib.Path) -> Scores:
+def score_encoded(encoded: bp.Info, inputs: list[str], path: pathlib.Path) -> Scores:
     """Scores the encoded rows of ``eval`` by the model."""
     model = keras.models.load_model(path)
-    batches = dataset.load(
-        encoded.folder, "eval", features=[*FLIGHT, *inputs], label=False, batch_size=4096, shuffle=False
-    )
+    batches = bp.load(encoded.folder, "eval", features=[*FLIGHT, *inputs], label=False, batch_size=4096, shuffle=False)
     late, names = [], []
     for batch in batches:
         names.append(flight_names(batch))

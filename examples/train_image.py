@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from training import add_arguments, make_strategy, train
 
-from beam_pipelines import dataset
+import beam_pipelines as bp
 
 IMAGE = "image/encoded"
 LABEL = "image/class/label"
@@ -40,7 +40,7 @@ def main() -> None:
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
     strategy = make_strategy(arguments.cpus)
-    info = dataset.info(arguments.dataset)
+    info = bp.info(arguments.dataset)
     learned, *others = info.splits
     batches = load(info, learned, arguments, shuffle=True)
     held_back = load(info, arguments.held_back or others[0], arguments, shuffle=False)
@@ -55,9 +55,9 @@ def main() -> None:
     evaluate(model, held_back)
 
 
-def load(info: dataset.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool) -> tf.data.Dataset:
+def load(info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool) -> tf.data.Dataset:
     """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their classes, int64 [batch]."""
-    batches = dataset.load(
+    batches = bp.load(
         info.folder,
         split,
         features=[arguments.feature],
@@ -77,7 +77,7 @@ def load(info: dataset.Info, split: str, arguments: argparse.Namespace, *, shuff
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def class_names(info: dataset.Info) -> Sequence[str]:
+def class_names(info: bp.Info) -> Sequence[str]:
     """Returns the names of the classes, or their numbers if they have no names."""
     label = next(feature for feature in info.schema().feature if feature.name == (info.label or LABEL))
     sizes = [dim.size for dim in label.shape.dim]

@@ -19,7 +19,7 @@ import keras
 import tensorflow as tf
 from training import add_arguments, make_strategy, print_scores, train
 
-from beam_pipelines import dataset
+import beam_pipelines as bp
 
 DIMENSIONS = 8
 # Fills texts up to the longest of a batch. Ids are from 0; the model takes each plus one, and 0 for nothing.
@@ -32,7 +32,7 @@ def main() -> None:
     keras.utils.set_random_seed(7)
     (words,) = (
         feature.int_domain.max + 1
-        for struct in dataset.info(arguments.folder).schema().feature
+        for struct in bp.info(arguments.folder).schema().feature
         for feature in struct.struct_domain.feature
         if feature.name == "text"
     )
@@ -56,7 +56,7 @@ def read_arguments() -> argparse.Namespace:
 
 def load_texts(arguments: argparse.Namespace, split: str) -> tf.data.Dataset:
     """Loads batches of texts, int64 [batch, longest], and labels, float32 [batch, 1]."""
-    batches = dataset.load(
+    batches = bp.load(
         arguments.folder,
         split,
         features=["text"],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from beam_pipelines import _native
+from beam_pipelines.core import _native
 
 # In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes on looking.
 hypothesis.settings.register_profile("ci", derandomize=True)

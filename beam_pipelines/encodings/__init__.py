@@ -6,31 +6,31 @@
 
 from __future__ import annotations
 
-from beam_pipelines.encodings.bag_of_words import BagOfWords
-from beam_pipelines.encodings.boundaries import Boundaries
-from beam_pipelines.encodings.bucketize import Bucketize
-from beam_pipelines.encodings.cast import Cast
-from beam_pipelines.encodings.clip import Clip
-from beam_pipelines.encodings.column import Column
-from beam_pipelines.encodings.cross import Cross
-from beam_pipelines.encodings.cyclic import Cyclic
-from beam_pipelines.encodings.date_parts import DateParts
-from beam_pipelines.encodings.drop import Drop
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature, feature_type
-from beam_pipelines.encodings.fill import Fill
-from beam_pipelines.encodings.hash_bucket import HashBucket
-from beam_pipelines.encodings.log1p import Log1p
-from beam_pipelines.encodings.min_max import MinMax
-from beam_pipelines.encodings.multi_hot import MultiHot
-from beam_pipelines.encodings.one_hot import OneHot
-from beam_pipelines.encodings.quantile_normal import QuantileNormal
-from beam_pipelines.encodings.target_mean import TargetMean
-from beam_pipelines.encodings.tf_idf import TfIdf
-from beam_pipelines.encodings.tokenize import Tokenize
-from beam_pipelines.encodings.vector import Vector
-from beam_pipelines.encodings.vocabulary import Vocabulary
-from beam_pipelines.encodings.z_score import ZScore
+from beam_pipelines.encodings.kinds.bag_of_words import BagOfWords
+from beam_pipelines.encodings.kinds.boundaries import Boundaries
+from beam_pipelines.encodings.kinds.bucketize import Bucketize
+from beam_pipelines.encodings.kinds.cast import Cast
+from beam_pipelines.encodings.kinds.clip import Clip
+from beam_pipelines.encodings.kinds.column import Column
+from beam_pipelines.encodings.kinds.cross import Cross
+from beam_pipelines.encodings.kinds.cyclic import Cyclic
+from beam_pipelines.encodings.kinds.date_parts import DateParts
+from beam_pipelines.encodings.kinds.drop import Drop
+from beam_pipelines.encodings.kinds.fill import Fill
+from beam_pipelines.encodings.kinds.hash_bucket import HashBucket
+from beam_pipelines.encodings.kinds.log1p import Log1p
+from beam_pipelines.encodings.kinds.min_max import MinMax
+from beam_pipelines.encodings.kinds.multi_hot import MultiHot
+from beam_pipelines.encodings.kinds.one_hot import OneHot
+from beam_pipelines.encodings.kinds.quantile_normal import QuantileNormal
+from beam_pipelines.encodings.kinds.target_mean import TargetMean
+from beam_pipelines.encodings.kinds.tf_idf import TfIdf
+from beam_pipelines.encodings.kinds.tokenize import Tokenize
+from beam_pipelines.encodings.kinds.vector import Vector
+from beam_pipelines.encodings.kinds.vocabulary import Vocabulary
+from beam_pipelines.encodings.kinds.z_score import ZScore
 
 __all__ = ["ENCODING_FOR_KIND", "Encoding", "Feature", "Fitted", "feature_type"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.binary_arrays import is_valid, words_of
+from beam_pipelines.core.binary_arrays import is_valid, words_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 _Places: TypeAlias = npt.NDArray[np.int64]

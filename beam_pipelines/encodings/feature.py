@@ -63,7 +63,7 @@ class Feature:
 
 
 def feature_type(column_type: pa.DataType) -> pa.DataType:
-    """Returns the type in which a column is written, as the table in ``columns.py`` says."""
+    """Returns the type in which a column is written, as the table in ``core/columns.py`` says."""
     types = pa.types
     if types.is_list(column_type):
         return pa.list_(feature_type(column_type.value_type))

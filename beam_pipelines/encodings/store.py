@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_pipelines import file_checksums, files
+from beam_pipelines.core import file_checksums, files
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.encodings.encoding import Fitted
-from beam_pipelines.errors import DataError
 
 FILE_NAME = "encodings.json"
 FORMAT_VERSION = 1

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.binary_arrays import is_valid
-from beam_pipelines.columns import type_name
+from beam_pipelines.core.binary_arrays import is_valid
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.key_index import KeyIndex, find_keys, index_keys
 from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Weights
 from beam_pipelines.encodings.values import need_number
-from beam_pipelines.join_index import KeyIndex, find_keys, index_keys
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.binary_arrays import byte_lengths, is_valid
-from beam_pipelines.columns import type_name
+from beam_pipelines.core.binary_arrays import byte_lengths, is_valid
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.errors import nearest
 
 # Of float32: the smallest number above 0 with all of its precision, and the largest one.
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)

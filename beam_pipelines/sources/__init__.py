@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from beam_pipelines.sources.arrow import Arrow
-from beam_pipelines.sources.cifar import Cifar
 from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX
-from beam_pipelines.sources.csv import Csv
+from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.format import Format
-from beam_pipelines.sources.idx import Idx
-from beam_pipelines.sources.images import Images
-from beam_pipelines.sources.json_lines import JsonLines
-from beam_pipelines.sources.libsvm import Libsvm
+from beam_pipelines.sources.images.cifar import Cifar
+from beam_pipelines.sources.images.folder import Images
+from beam_pipelines.sources.images.idx import Idx
+from beam_pipelines.sources.json.format import JsonLines
+from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines.sources.lines import Lines
-from beam_pipelines.sources.parquet import Parquet
-from beam_pipelines.sources.raw_records import RawRecords
-from beam_pipelines.sources.tfrecord import TFRecord
+from beam_pipelines.sources.parquet.format import Parquet
+from beam_pipelines.sources.tfrecord.format import TFRecord
+from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
 FORMATS: dict[str, Format] = {
     "csv": Csv((".csv", ".txt"), ","),

@@ -9,17 +9,17 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from beam_pipelines import files
-from beam_pipelines.columns import Shape
-from beam_pipelines.errors import DataError, Problem
-from beam_pipelines.plan import FileInfo, Range, SourcePlan
-from beam_pipelines.recipe import Source
+from beam_pipelines.core import files
+from beam_pipelines.core.columns import Shape
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, shapes, tables
 from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.checksums import tail_crc32c
-from beam_pipelines.sources.csv_ranges import Dialect
 from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch
-from beam_pipelines.sources.parquet import SAMPLE_ROWS, no_compression
+from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text.quotes import Dialect
 
 _FILE_MAGIC = b"ARROW1"
 

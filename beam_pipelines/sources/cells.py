@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.binary_arrays import offsets_of
+from beam_pipelines.core.binary_arrays import offsets_of
 
 
 class LargeCell(NamedTuple):

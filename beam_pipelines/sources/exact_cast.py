@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.plan import SourcePlan
 from beam_pipelines.sources import nested, shapes
+from beam_pipelines.sources.plan import SourcePlan
 
 
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:

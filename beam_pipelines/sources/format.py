@@ -7,13 +7,14 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from beam_pipelines.columns import concat_batches
-from beam_pipelines.errors import DataError, Problem
-from beam_pipelines.limits import exceeded
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import FileInfo, Range, SourcePlan, SparseColumns
-from beam_pipelines.recipe import MIB, Source
-from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.columns import concat_batches
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.limits import MIB, exceeded
+from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text.quotes import Dialect
 
 # A piece has at most so many rows: narrow rows would otherwise make batches of millions.
 MAX_PIECE_ROWS = 131_072

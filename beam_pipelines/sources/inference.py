@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from beam_pipelines.plan import FileInfo
-from beam_pipelines.recipe import MIB, Source
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import FileInfo
 
 # Together the samples are at most this long: about 0.2 s of inference.
 SAMPLE_BYTES = 8 * MIB

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.columns import parse_type
-from beam_pipelines.errors import DataError, Problem
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import FileInfo, Range, SourcePlan
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import bad_rows, inference, payloads, text
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.columns import parse_type
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import bad_rows, inference, payloads
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.csv_ranges import NEWLINE, RETURN, Dialect, Positions
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Dialect, Positions
 
 COLUMN = "line"
 
@@ -41,13 +42,13 @@ class Lines:
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         for sampled in inference.sample_rounds(source, files):
-            if any(body.data for _, body in text.sample_bodies(source, sampled, text.LINES)):
+            if any(body.data for _, body in blocks.sample_bodies(source, sampled, blocks.LINES)):
                 return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
         raise DataError(f"{files[0].path}: found no lines, expected data. Check 'path' of the source.")
 
     def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        for body in text.read_bodies(plan.source, range_, quote_states, text.LINES):
+        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
             *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
             yield from first
             yield last._replace(crc32c=body.crc32c)
@@ -76,11 +77,11 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
 
 
 def _read_body(
-    plan: SourcePlan, file: FileInfo, body: text.Body, reject: bool
+    plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    text.check_lines(plan.source, file, body)
+    blocks.check_lines(plan.source, file, body)
     lines, starts = split_lines(body.data)
-    numbers = text.LineNumbers(plan.source, file, body)
+    numbers = blocks.LineNumbers(plan.source, file, body)
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
     for found in bad_rows.sift(lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)):

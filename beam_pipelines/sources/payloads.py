@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beam_pipelines.errors import Problem
-from beam_pipelines.plan import SourcePlan
-from beam_pipelines.recipe import Source
+from beam_pipelines.core.errors import Problem
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import tables
 from beam_pipelines.sources.format import Contents, problem
+from beam_pipelines.sources.plan import SourcePlan
 
 _TYPES = ("text", "bytes")
 

@@ -8,23 +8,24 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from beam_pipelines import files
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import Range, SourcePlan
-from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS, csv_ranges, text
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS
 from beam_pipelines.sources.bad_rows import clip
-from beam_pipelines.sources.cifar import Cifar
-from beam_pipelines.sources.csv import Csv, cut_header
-from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Positions
+from beam_pipelines.sources.csv.format import Csv, cut_header
 from beam_pipelines.sources.format import QuoteStates
-from beam_pipelines.sources.idx import Idx
-from beam_pipelines.sources.json_lines import JsonLines
-from beam_pipelines.sources.libsvm import Libsvm
-from beam_pipelines.sources.libsvm_lines import tokenise
+from beam_pipelines.sources.images.cifar import Cifar
+from beam_pipelines.sources.images.idx import Idx
+from beam_pipelines.sources.json.format import JsonLines
+from beam_pipelines.sources.libsvm.format import Libsvm
+from beam_pipelines.sources.libsvm.lines import tokenise
 from beam_pipelines.sources.lines import Lines, split_lines
-from beam_pipelines.sources.parquet import Parquet, first_byte
-from beam_pipelines.sources.raw_records import RawRecords
-from beam_pipelines.sources.tfrecord import TFRecord
+from beam_pipelines.sources.parquet.format import Parquet, first_byte
+from beam_pipelines.sources.plan import Range, SourcePlan
+from beam_pipelines.sources.text import blocks as text
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Positions, record_spans, toggling_quotes
+from beam_pipelines.sources.tfrecord.format import TFRecord
+from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
 
 class Position(NamedTuple):
@@ -122,7 +123,7 @@ def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[t
         return
     if not isinstance(format_, Csv):
         for body in text.read_bodies(plan.source, range_, states, text.LINES):
-            starts, ends = csv_ranges.record_spans(body.data, np.empty(0, np.int64))
+            starts, ends = record_spans(body.data, np.empty(0, np.int64))
             filled = [
                 bool(body.data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
             ]
@@ -133,5 +134,5 @@ def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[t
         records = body
         if plan.source.header and body.begins_file:
             records, _ = cut_header(body, dialect, range_.file.path, plan.source.limits)
-        toggles = csv_ranges.toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
-        yield records, *csv_ranges.record_spans(records.data, toggles)
+        toggles = toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+        yield records, *record_spans(records.data, toggles)

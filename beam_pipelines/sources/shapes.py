@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.binary_arrays import offsets_of
-from beam_pipelines.columns import Shape, column_type
-from beam_pipelines.recipe import Source
+from beam_pipelines.core.binary_arrays import offsets_of
+from beam_pipelines.core.columns import Shape, column_type
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import nested
 
 

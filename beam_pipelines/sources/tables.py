@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines import columns
-from beam_pipelines.errors import DataError, Problem, RecipeProblems
-from beam_pipelines.limits import exceeded
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import FileInfo, SourcePlan
-from beam_pipelines.recipe import Source
+from beam_pipelines.core import columns
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.limits import exceeded
+from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.exact_cast import exact_cast
 from beam_pipelines.sources.format import Contents, Rows, check_columns, cut_rows, empty_batch, problem
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
 class ColumnError(ValueError):

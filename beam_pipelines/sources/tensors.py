@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
+from beam_pipelines.core.binary_arrays import by_length, byte_lengths, is_valid, offsets_of, varint
 from beam_pipelines.sources import shapes
 
 _NUMBER_FOR_TYPE = {

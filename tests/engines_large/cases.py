@@ -19,11 +19,11 @@ import pyarrow.csv
 import pyarrow.parquet
 from PIL import Image
 
-from tests.runners.engines import REPOSITORY
+from tests.engines.engines import REPOSITORY
 
 ROWS = int(os.environ.get("BEAM_PIPELINES_LARGE_ROWS", "1000000"))
 IMAGES = 20_000
-CONVERT = (sys.executable, "-m", "beam_pipelines.cli", "convert")
+CONVERT = (sys.executable, "-m", "beam_pipelines", "convert")
 # No conversion of the suite takes longer on two cores, unless it hangs.
 LONGEST_SECS = 900
 

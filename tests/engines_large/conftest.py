@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.engines.conftest import pytest_runtest_makereport, started
+from tests.engines.engines import STARTERS, Engine
 from tests.engines_large import cases
-from tests.runners.conftest import pytest_runtest_makereport, started
-from tests.runners.engines import STARTERS, Engine
 
 __all__ = ["pytest_runtest_makereport"]
 

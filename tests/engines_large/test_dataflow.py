@@ -15,12 +15,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.prism_runner import PrismRunner
 from dry_run import Cloud, emulated_cloud, put_files, read_url
 
-from beam_pipelines import cli
-from beam_pipelines.scale import GRAPH_BYTES
-from tests.crossings import STEPS
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.pipeline.estimate import GRAPH_BYTES
+from tests.engines import conversions
+from tests.engines.engines import Engine
 from tests.engines_large import cases
-from tests.runners import conversions
-from tests.runners.engines import Engine
+from tests.support.crossings import STEPS
 
 pytestmark = pytest.mark.engines_large
 
@@ -50,7 +50,7 @@ def test_the_staged_job_at_its_size(
 ) -> None:
     """The graph is far below Dataflow's limit, its steps are those whose elements are measured, and Prism makes the local bytes of it."""
     arguments = ["--output=gs://jobs/out", *FLAGS, f"--dataflow_endpoint={cloud.dataflow.url}"]
-    assert cli.run(["convert", "gs://data/recipe.yaml", *arguments]) == 0
+    assert main_module.run(["convert", "gs://data/recipe.yaml", *arguments]) == 0
     (body,) = cloud.dataflow.received
     url = json.loads(body)["environment"]["sdkPipelineOptions"]["options"]["pipelineUrl"]
     graph = read_url(cloud.storage, url)
@@ -61,7 +61,7 @@ def test_the_staged_job_at_its_size(
         environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON_LOOPBACK, b""
         del environment.dependencies[:]
     PrismRunner().run_portable_pipeline(pipeline, PipelineOptions([*engine.options])).wait_until_finish()
-    assert cli.run(["verify", "gs://jobs/out"]) == 0
+    assert main_module.run(["verify", "gs://jobs/out"]) == 0
     for blob in cloud.storage.list_blobs("jobs", prefix="out/"):
         path = tmp_path / blob.name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines import conversions
+from tests.engines.engines import Engine
 from tests.engines_large import cases
-from tests.runners import conversions
-from tests.runners.engines import Engine
 
 Make = Callable[[str], cases.Made]
 

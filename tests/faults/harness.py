@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from beam_pipelines.resume import KEPT
-from beam_pipelines.verify import verify_dataset
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline.resume import KEPT
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # How many moments each sweep tries; the complete one: 100.

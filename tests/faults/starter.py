@@ -17,7 +17,11 @@ from typing import Any, NoReturn
 
 import apache_beam.runners.worker.sdk_worker_main  # noqa: F401 - for the workers
 
-from beam_pipelines import cli, pipeline, recipe_file, runners, stopping, summary, verify  # noqa: F401 - so that no command needs to
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.core import signals
+from beam_pipelines.dataset import verify  # noqa: F401 - so that no command needs to
+from beam_pipelines.pipeline import convert, recipes  # noqa: F401 - so that no command needs to
+from beam_pipelines.runners import run as run_module  # noqa: F401 - so that no command needs to
 from tests.faults import injected
 
 _CAPSET, _CAPABILITY_VERSION, _DROP_FROM_BOUNDING_SET = 126, 0x20080522, 24
@@ -74,10 +78,10 @@ def _command(request: dict[str, Any], begun: int) -> NoReturn:
         _obey_permissions()
     injected.install(request["faults"])
     sys.argv = ["beam-pipelines", *request["arguments"]]
-    stopping.at_once()
+    signals.at_once()
     os.close(begun)
     try:
-        cli.main()
+        main_module.main()
     finally:
         os._exit(3)
 

@@ -1,7 +1,7 @@
 """A storage, through a filesystem of Beam's, that fails or stalls at the n-th of each of its operations.
 
 Beam's local runner does not retry: a failure is a clean error, wherever it comes, and never a part of a dataset. (Engines that do retry
-are tested with their own faults, in tests/runners.)
+are tested with their own faults, in tests/engines.)
 """
 
 from __future__ import annotations

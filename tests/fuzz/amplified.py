@@ -18,8 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_pipelines import manifest, read, recipe_file, source_plan
-from beam_pipelines.recipe import Source
+from beam_pipelines.dataset import manifest
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.transforms import read
 from tests.fuzz import scratch
 from tests.fuzz.finding import explained
 from tests.fuzz.targets.tfrecord import framed, masked_crc
@@ -105,9 +108,9 @@ def reader_of(case: Case, path: str) -> Callable[[], Any]:
     if case.name == manifest.FILE_NAME:
         return lambda: manifest.read_manifest(os.path.dirname(path))
     if case.options is None:
-        return lambda: recipe_file.load_recipe(path)
+        return lambda: recipes.load_recipe(path)
     source = Source("s", (path,), **case.options)
-    return lambda: read.read_table(source_plan.plan_source(source, ""), reject=True)
+    return lambda: read.read_table(planner.plan_source(source, ""), reject=True)
 
 
 def peak_bytes() -> int:

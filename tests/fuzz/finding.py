@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from beam_pipelines.errors import PipelineError, RecipeProblems
+from beam_pipelines.core.errors import PipelineError, RecipeProblems
 
 T = TypeVar("T")
 

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_pipelines import plan, read, source_plan
-from beam_pipelines.errors import RecipeProblems
-from beam_pipelines.recipe import Source
+from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import plan, planner
+from beam_pipelines.transforms import read
 
 
 def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
@@ -43,10 +44,10 @@ def source(*paths: str | Path, **options: Any) -> Source:
 def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> plan.SourcePlan:
     """Plans a source; with small ranges if asked to."""
     if range_bytes is None:
-        return source_plan.plan_source(source(*paths, **options), "")
+        return planner.plan_source(source(*paths, **options), "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_plan, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes))
-        return source_plan.plan_source(source(*paths, **options), "")
+        patch.setattr(planner, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes))
+        return planner.plan_source(source(*paths, **options), "")
 
 
 def read_rows(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> list[dict[str, Any]]:

@@ -14,13 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_pipelines import limits, read
-from beam_pipelines.errors import DataError
-from beam_pipelines.limits import Limits
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import archives, cifar
-from tests.image_sets import CIFAR10_MEMBERS, cifar10_files, write_archive
+from beam_pipelines.core import limits
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.archives import archives
+from beam_pipelines.sources.images import cifar
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
+from tests.support.image_sets import CIFAR10_MEMBERS, cifar10_files, write_archive
 
 RECORD = bytes([3]) + bytes(3072)
 

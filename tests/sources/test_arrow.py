@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.sources import arrow
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows
 
 TABLE = pa.table({"n": pa.array(range(10), pa.int32()), "s": [{"a": "x"}] * 9 + [None]})

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import columns
-from beam_pipelines.sources import csv_parser
-from beam_pipelines.sources.bad_cells import bad_cells
-from beam_pipelines.sources.csv_parser import CsvParser, read_table
-from beam_pipelines.sources.csv_ranges import Dialect
-from tests.cost import least_cpu_seconds
+from beam_pipelines.core import columns
+from beam_pipelines.sources.csv import parser as parser_module
+from beam_pipelines.sources.csv.bad_cells import bad_cells
+from beam_pipelines.sources.csv.parser import CsvParser, read_table
+from beam_pipelines.sources.text.quotes import Dialect
+from tests.support.cost import least_cpu_seconds
 
 NULLS = ("", "NA", "0x", "-")
 TYPES = [
@@ -163,7 +163,7 @@ def test_a_bad_row_costs_little_more_than_a_good_one(kind: str, every: int, monk
     lines = [BAD_ROWS[kind](number) if number % every == 0 else b"1,1.5,2013-01-31,y" for number in range(20_000)]
     text, calls = b"\n".join(lines), []
     monkeypatch.setattr(
-        csv_parser, "read_table", lambda *given, **options: calls.append(1) or read_table(*given, **options)
+        parser_module, "read_table", lambda *given, **options: calls.append(1) or read_table(*given, **options)
     )
     bad = [part for part in parser.sift(text, parser.toggles(text)) if not isinstance(part, pa.RecordBatch)]
     assert len(bad) == len(lines) // every

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
-from beam_pipelines.sources import text
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
 
 
@@ -130,7 +130,7 @@ COMPRESS = {
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_compressed_files_are_streamed(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compressed file is cut where records end, wherever its blocks do, and never held as a whole."""
-    monkeypatch.setattr(text, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(blocks, "PIECE_BYTES", 1000)
     rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
     content = "a,b\n" + "".join('{},"line\n""{}"""\n'.format(row["a"], row["a"]) for row in rows)
     path = tmp_path / f"a.csv{suffix}"
@@ -245,8 +245,8 @@ def test_types_are_inferred_over_files(tmp_path: Path) -> None:
 
 def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late float is an error after a sample, with the line that declares it, and found by a full look."""
-    monkeypatch.setattr(text, "SAMPLE_BYTES", 1000)
-    monkeypatch.setattr(text, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(blocks, "SAMPLE_BYTES", 1000)
+    monkeypatch.setattr(blocks, "PIECE_BYTES", 1000)
     path = write(tmp_path / "a.csv", "a\n" + "1\n" * 2000 + "1.5\n")
     with pytest.raises(
         DataError, match=r"line 2002, column 'a': found '1\.5', expected an integer.*types: \{a: text\}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.sources import csv_parser
-from beam_pipelines.sources.csv_ranges import Dialect
+from beam_pipelines.sources.csv import parser
+from beam_pipelines.sources.text.quotes import Dialect
 
 DIALECT = Dialect(ord(","), ord('"'))
 
@@ -16,19 +16,17 @@ def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.M
     """As pyarrow refuses it, by the same kind of error, and before it sees it where it is much too long."""
     data = b"1,2\n" + b"," * (cells - 1) + b"\n"
     seen = []
-    read = csv_parser.pa_csv.read_csv
-    monkeypatch.setattr(csv_parser, "_OVERFLOWS", True)
-    monkeypatch.setattr(
-        csv_parser.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options)
-    )
+    read = parser.pa_csv.read_csv
+    monkeypatch.setattr(parser, "_OVERFLOWS", True)
+    monkeypatch.setattr(parser.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options))
     with pytest.raises(pa.ArrowInvalid, match="Expected 2 columns"):
-        csv_parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
+        parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
     assert bool(seen) == (cells < 10_000)
 
 
 def test_delimiters_inside_quotes_are_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many they are."""
     data = b'1,"' + b"," * 50_000 + b'"\n'
-    monkeypatch.setattr(csv_parser, "_OVERFLOWS", True)
-    table = csv_parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
+    monkeypatch.setattr(parser, "_OVERFLOWS", True)
+    table = parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
     assert table.column("b").to_pylist() == ["," * 50_000]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
-from beam_pipelines.limits import Limits
-from beam_pipelines.plan import FileInfo, Range, SourcePlan
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import csv_ranges
-from beam_pipelines.sources.csv_ranges import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.text.quotes import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.transforms import read
 from tests.sources import support
 
 pytestmark = pytest.mark.usefixtures("with_and_without_kernels")
@@ -56,12 +56,12 @@ def test_transitions_are_those_of_a_byte_by_byte_automaton(text: str, cut: int) 
     steps = states_by_hand(text, "outside", at_start=True)
     data = text.encode()
     previous = data[cut - 1] if cut else NEWLINE
-    states = csv_ranges.fold(
-        [csv_ranges.transition(data[:cut], NEWLINE, DIALECT), csv_ranges.transition(data[cut:], previous, DIALECT)]
+    states = quotes.fold(
+        [quotes.transition(data[:cut], NEWLINE, DIALECT), quotes.transition(data[cut:], previous, DIALECT)]
     )
     expected = ["outside", *(state for state, _ in steps)]
     assert list(states) == [OUTSIDE, NAMES[expected[cut]], NAMES[expected[-1]]]
-    toggles = csv_ranges.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
+    toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
     assert toggles.tolist() == [position for position, (_, toggled) in enumerate(steps) if toggled]
 
 
@@ -74,9 +74,9 @@ def test_every_cut_of_a_nasty_text(cut: int) -> None:
     data = NASTY.encode()
     steps = states_by_hand(NASTY, "outside", at_start=True)
     before, after = (NAMES[steps[position][0]] for position in (cut - 1, -1))
-    assert csv_ranges.transition(data[:cut], NEWLINE, DIALECT)[OUTSIDE] == before
-    assert csv_ranges.transition(data[cut:], data[cut - 1], DIALECT)[before] == after
-    toggles = csv_ranges.toggling_quotes(data[cut:], before, data[cut - 1], DIALECT)
+    assert quotes.transition(data[:cut], NEWLINE, DIALECT)[OUTSIDE] == before
+    assert quotes.transition(data[cut:], data[cut - 1], DIALECT)[before] == after
+    toggles = quotes.toggling_quotes(data[cut:], before, data[cut - 1], DIALECT)
     assert (toggles + cut).tolist() == [place for place, (_, toggled) in enumerate(steps) if toggled and place >= cut]
 
 
@@ -151,7 +151,7 @@ def read_cut(
 def test_stray_quotes_cost_no_quadratic_time() -> None:
     """A stray quote in each of 100,000 rows is scanned in well under the time that a rescan for each would take."""
     data = b'5" disk,"a ""b""\n c"\n' * 100_000
-    toggles = csv_ranges.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
+    toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
     assert len(toggles) == 6 * 100_000
     assert np.array_equal(toggles[:6], [8, 11, 12, 14, 15, 19])
 
@@ -161,4 +161,4 @@ def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "open.csv"
     path.write_bytes(b'1,2\n"open,2\n' + b"x,y\n" * 100_000)
     with path.open("rb") as file, pytest.raises(DataError, match=r"'line_bytes'.* never closed"):
-        csv_ranges.record_start(file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000))
+        quotes.record_start(file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.sources import json_lines
-from beam_pipelines.sources.json_bad_lines import BadLines
-from tests.cost import least_cpu_seconds
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.sources.json import format as format_module
+from beam_pipelines.sources.json.bad_lines import BadLines
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, write
+from tests.support.cost import least_cpu_seconds
 
 GOOD = '{"a":1,"b":"x","c":1.5,"d":true,"e":[1,2],"f":{"g":1},"t":"2013-01-31 05:15:00","s":1,"r":0.5}'
 TYPES = {"s": "int8", "r": "float32"}
@@ -80,7 +80,7 @@ def is_bad(line: bytes) -> bool:
 def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]:
     """Plans by a good line, and reads the rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beam_pipelines.sources.text.SAMPLE_BYTES", len(GOOD) + 1)
+        patch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(GOOD) + 1)
         plan = plan_of(path, types=TYPES, **options)
     table, _, found = read.read_table(plan, reject=True)
     return table, found
@@ -98,8 +98,8 @@ def test_judged_lines_are_rejected_as_if_parsed_alone(
         patch.setattr(BadLines, "judge", lambda *_: None)
         table, expected = rejected(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lines, "_MANY", many)
-        patch.setattr(json_lines, "_JUDGED", 4)
+        patch.setattr(format_module, "_MANY", many)
+        patch.setattr(format_module, "_JUDGED", 4)
         judged, found = rejected(path)
     assert found == expected
     assert judged.equals(table) or repr(judged.to_pylist()) == repr(table.to_pylist())
@@ -130,8 +130,8 @@ def test_a_bad_line_costs_little_more_than_a_good_one(
         bad % number if number % every == 0 else GOOD.replace(',"t":"2013-01-31 05:15:00"', "")
         for number in range(10_000)
     ]
-    path, calls, parse = write(tmp_path / "a.jsonl", "\n".join([GOOD, *lines])), [], json_lines._parse
-    monkeypatch.setattr(json_lines, "_parse", lambda *given: calls.append(1) or parse(*given))
+    path, calls, parse = write(tmp_path / "a.jsonl", "\n".join([GOOD, *lines])), [], format_module._parse
+    monkeypatch.setattr(format_module, "_parse", lambda *given: calls.append(1) or parse(*given))
     _, found = rejected(path)
     assert len(found) == 10_000 // every
     assert len(calls) < 600

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
-from beam_pipelines.sources import text
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, types_of, write
 
 
@@ -109,7 +109,7 @@ def test_a_bad_line_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Any, column: str, message: str
 ) -> None:
     """The error names line, column, value and cure; rejecting leaves out that line and no other."""
-    monkeypatch.setattr(text, "SAMPLE_BYTES", 200)
+    monkeypatch.setattr(blocks, "SAMPLE_BYTES", 200)
     line = line if isinstance(line, bytes) else line.encode()
     good = lines(GOOD).encode()
     path = write(tmp_path / "a.jsonl", good * 20 + b"\n" + line + b"\n" + good * 5)

@@ -27,16 +27,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines import limits, read, tfrecord
-from beam_pipelines.errors import DataError, RecipeError
-from beam_pipelines.limits import Limits
-from beam_pipelines.plan import FileInfo
-from beam_pipelines.recipe_file import parse_recipe
-from beam_pipelines.sources import csv_ranges, json_depth, text
+from beam_pipelines.core import limits
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.sources.cells import LargeCell, large_cell
-from beam_pipelines.sources.csv_ranges import NEWLINE, OUTSIDE, Dialect
-from tests.cost import least_cpu_seconds
+from beam_pipelines.sources.json import depth as depth_module
+from beam_pipelines.sources.plan import FileInfo
+from beam_pipelines.sources.text import blocks, quotes
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect
+from beam_pipelines.tfrecord import framing
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, source, write
+from tests.support.cost import least_cpu_seconds
 
 KIB = 1024
 # What the tests let come out of any file.
@@ -45,7 +48,7 @@ FREE_BYTES = 1 << 20
 
 def framed(records: list[bytes]) -> bytes:
     """Returns a TFRecord file."""
-    return b"".join(tfrecord.frame(pa.array(records, pa.binary())).to_pylist())
+    return b"".join(framing.frame(pa.array(records, pa.binary())).to_pylist())
 
 
 def read_all(*paths: str | Path, bounds: Limits, **options: Any) -> int:
@@ -93,10 +96,10 @@ def test_long_records_are_found_like_one_by_one(lengths: list[int], most: int, e
     """The jumps over whole windows find the same first record as measuring every one does."""
     records = [f'"{"a" + end}{"b" * length}"' if quoted and length % 3 == 0 else "b" * length for length in lengths]
     data = "".join(record + end for record in records).encode()
-    toggles = csv_ranges.toggling_quotes(data, OUTSIDE, NEWLINE, Dialect(ord(","), ord('"')))
+    toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, Dialect(ord(","), ord('"')))
     long = [number for number, record in enumerate(records) if len(record) > most]
     starts = [sum(len(record) + len(end) for record in records[:number]) for number in range(len(records))]
-    assert csv_ranges.long_record(data, toggles, most) == (starts[long[0]] if long else -1)
+    assert quotes.long_record(data, toggles, most) == (starts[long[0]] if long else -1)
 
 
 def idx(values: int) -> bytes:
@@ -280,10 +283,10 @@ def test_depth_is_that_of_parsed_values(values: list[dict[str, Any]], most: int)
     data = b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values)
     deep = [number for number, value in enumerate(values, start=1) if depth_of(value) > most]
     src = source("a.jsonl", limits=Limits(nesting_depth=most))
-    found = json_depth._deep_line(data, most) + 1
+    found = depth_module._deep_line(data, most) + 1
     assert found == (deep[0] if deep else 0)
     if not deep:
-        json_depth.check_depth(src, FileInfo("a.jsonl", len(data)), text.Body(0, data))
+        depth_module.check_depth(src, FileInfo("a.jsonl", len(data)), blocks.Body(0, data))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -480,7 +483,7 @@ def test_recipes_that_explode(text_: str) -> None:
 
 def peak_bytes(folder: Path, *arguments: str) -> tuple[int, str, int]:
     """Runs the command line and returns its exit status, what it printed, and the most memory that its processes held together."""
-    command = [sys.executable, "-m", "beam_pipelines.cli", *arguments]
+    command = [sys.executable, "-m", "beam_pipelines", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     process = psutil.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
     peak = 0

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, read_rows, types_of
 
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - columns have no zone

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import read, source_plan
-from beam_pipelines.errors import DataError
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import parquet
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.sources.parquet import format as format_module
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 
@@ -140,8 +141,8 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "a.parquet"
     table = pa.table({name: np.random.default_rng(1).integers(0, 1 << 60, 1_000_000) for name in "abc"})
     pq.write_table(table, path, row_group_size=1_000_000, compression="none", use_dictionary=False)
-    monkeypatch.setattr(parquet, "_BUFFERED_BYTES", 3 << 20)
-    monkeypatch.setattr(parquet.files, "open_read", _Noting)
-    plan = source_plan.plan_source(Source("a", (str(path),)), "")
+    monkeypatch.setattr(format_module, "_BUFFERED_BYTES", 3 << 20)
+    monkeypatch.setattr(format_module.files, "open_read", _Noting)
+    plan = planner.plan_source(Source("a", (str(path),)), "")
     assert read.read_table(plan, reject=False)[0].equals(table)
     assert _Noting.largest < 2 << 20

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines import read, source_plan
-from beam_pipelines.errors import DataError
-from beam_pipelines.limits import Limits
-from beam_pipelines.pieces import Piece
-from beam_pipelines.recipe import MIB, Output, Source
-from beam_pipelines.sample import Share, _sample, estimate_row_bytes
-from beam_pipelines.sources import parquet
-from beam_pipelines.sources.parquet_dictionaries import decode, dictionary_columns, longest_row, row_bytes
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.recipe.model import Output, Source
+from beam_pipelines.sources import planner
+from beam_pipelines.sources.parquet import format as format_module
+from beam_pipelines.sources.parquet.dictionaries import decode, dictionary_columns, longest_row, row_bytes
+from beam_pipelines.transforms import read
+from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes
 
 LONG = "x" * MIB
 
@@ -77,8 +78,8 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) ->
     path = write(tmp_path / "a.parquet", 200_000, [LONG], np.zeros(200_000), stored=stored)
     assert path.stat().st_size < 2 * MIB
     code = (
-        "import resource, sys\nfrom beam_pipelines import read, source_plan\nfrom beam_pipelines.recipe import Source\n"
-        "plan = source_plan.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "import resource, sys\nfrom beam_pipelines.sources import planner\nfrom beam_pipelines.transforms import read\nfrom beam_pipelines.recipe.model import Source\n"
+        "plan = planner.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    read.read_table(plan, reject=False)\nexcept Exception as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
@@ -98,9 +99,7 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
     with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([(name, text.type)]), store_schema=False) as writer:
         for _ in range(4):
             writer.write_table(pa.table({name: text}))
-    plan = source_plan.plan_source(
-        Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
-    )
+    plan = planner.plan_source(Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), "")
     with pytest.raises(DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"):
         read.read_table(plan, reject=False)
 
@@ -111,7 +110,7 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
-    plan = source_plan.plan_source(Source("a", (str(path),)), "")
+    plan = planner.plan_source(Source("a", (str(path),)), "")
     pieces = [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, {}, reject=False)]
     assert max(piece.batch.nbytes for piece in pieces) < 18 * MIB
     lengths = np.concatenate([piece.batch.column("text").to_pandas().str.len() for piece in pieces])
@@ -121,9 +120,9 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
 def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no value is long, nothing but one row is read with its dictionary."""
     path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
-    monkeypatch.setattr(parquet, "decode", pytest.fail)
-    monkeypatch.setattr(parquet, "row_bytes", pytest.fail)
-    (table, *_) = read.read_table(source_plan.plan_source(Source("a", (str(path),)), ""), reject=False)
+    monkeypatch.setattr(format_module, "decode", pytest.fail)
+    monkeypatch.setattr(format_module, "row_bytes", pytest.fail)
+    (table, *_) = read.read_table(planner.plan_source(Source("a", (str(path),)), ""), reject=False)
     assert table.num_rows == 300_000
 
 

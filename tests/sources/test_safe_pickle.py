@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.sources import safe_pickle
-from beam_pipelines.sources.safe_pickle import TooDeepError, UnsafePickleError, loads
-from tests.image_sets import pickled
+from beam_pipelines.sources.images import safe_pickle
+from beam_pipelines.sources.images.safe_pickle import TooDeepError, UnsafePickleError, loads
+from tests.support.image_sets import pickled
 
 KEYS = st.text(max_size=5) | st.binary(max_size=5) | st.integers()
 PLAIN = st.recursive(

@@ -13,12 +13,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import pipeline, read
-from beam_pipelines.errors import DataError, RecipeProblems
-from beam_pipelines.inspect import inspect_examples
-from beam_pipelines.planning import make_plan
-from beam_pipelines.recipe_file import parse_recipe
-from beam_pipelines.verify import verify_dataset
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.dataset.inspect import inspect_examples
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 SCHEMA = """
@@ -178,7 +179,7 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
         "output: {shuffle: false, compression: none, num_shards: 1}\n"
     )
     parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
-    pipeline.convert(make_plan(parsed), str(folder / out), quiet=True, overwrite=True)
+    convert.convert(make_plan(parsed), str(folder / out), quiet=True, overwrite=True)
     verify_dataset(str(folder / out))
     (shard,) = (folder / out / "examples" / "Split-train").iterdir()
     return [record.numpy() for record in tf.data.TFRecordDataset(str(shard))]
@@ -227,8 +228,6 @@ def test_a_dataset_of_raw_records(tmp_path: Path) -> None:
     """The shards of a dataset of raw records are not taken for examples; files of two datasets need a schema."""
     write(tmp_path / "d.log", "a\nb\n")
     recipe = "name: d\nsources: {d: {path: d.log, format: lines}}\noutput: {record: line}\n"
-    pipeline.convert(
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0]), str(tmp_path / "out"), quiet=True
-    )
+    convert.convert(make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0]), str(tmp_path / "out"), quiet=True)
     with pytest.raises(RecipeProblems, match="Read them with 'format: raw_records'"):
         plan_of(tmp_path / "out" / "examples" / "Split-train" / "*")

@@ -11,8 +11,8 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from beam_pipelines import read
-from beam_pipelines.errors import DataError
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, problems_of, read_rows, write
 
 SCHEMA = """

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from beam_pipelines import read, source_plan
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import safe_pickle
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.sources.images import safe_pickle
+from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -90,7 +91,7 @@ def run(data: bytes) -> None:
         path = scratch.write("cifar", name, text)
 
     def call() -> Any:
-        return read.read_table(source_plan.plan_source(Source("s", (path,), format="cifar"), ""), reject)
+        return read.read_table(planner.plan_source(Source("s", (path,), format="cifar"), ""), reject)
 
     found, _ = explained(call)
     if found is not None:

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
-from beam_pipelines import _native, read, source_plan
-from beam_pipelines.pieces import Rejected
-from beam_pipelines.plan import FileInfo, Range, SourcePlan
-from beam_pipelines.recipe import Source
-from beam_pipelines.sources import text as text_bodies
+from beam_pipelines.core import _native
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text import blocks as text_bodies
+from beam_pipelines.transforms import read
 from tests.fuzz import cells, mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -114,7 +116,7 @@ def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple
     )
 
     def call() -> tuple[SourcePlan, Any]:
-        plan = source_plan.plan_source(Source("s", (path,), **options), "")
+        plan = planner.plan_source(Source("s", (path,), **options), "")
         if not is_streamed:
             plan = cut(plan, places(head, len(data)))
         return plan, read.read_table(plan, reject)

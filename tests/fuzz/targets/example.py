@@ -17,9 +17,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError, Message
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines import inspect, read, source_plan
-from beam_pipelines.recipe import Source
-from beam_pipelines.record_decoder import RecordDecoder, is_sequence_example
+from beam_pipelines.dataset import inspect
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
+from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -241,7 +243,7 @@ def read_file(
     types = {"types": {"si": "tensor", "sb": "tensor"}} if is_sequence else {}
 
     def call() -> Any:
-        plan = source_plan.plan_source(
+        plan = planner.plan_source(
             Source(
                 "s", (path,), schema=schema_path, columns=("i", "f", "b", "one") if not is_sequence else (), **types
             ),

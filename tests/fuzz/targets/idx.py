@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from beam_pipelines import read, source_plan
-from beam_pipelines.recipe import IdxOptions, Source
+from beam_pipelines.recipe.model import IdxOptions, Source
+from beam_pipelines.sources import planner
+from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -65,7 +66,7 @@ def run(data: bytes) -> None:
     options = IdxOptions(form=form, labels=label_paths, classes=("a", "b", "c") if has_classes and has_labels else ())
 
     def call() -> Any:
-        plan = source_plan.plan_source(Source("s", (path,), format="idx", idx=options), "")
+        plan = planner.plan_source(Source("s", (path,), format="idx", idx=options), "")
         if not is_compressed:
             plan = cut(plan, places(head[2:], len(arrays)))
         return read.read_table(plan, reject)

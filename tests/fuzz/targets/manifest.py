@@ -14,7 +14,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from beam_pipelines import cli, dataset, dataset_info, inspect, manifest, verify
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.dataset import info as info_module
+from beam_pipelines.dataset import inspect, loader, manifest, verify
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -53,7 +55,7 @@ def original() -> tuple[str, dict[str, Any]]:
     scratch.write("manifest", "a.csv", _TABLE)
     folder = os.path.join(os.path.dirname(recipe), "out")
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        status = cli.run(["convert", recipe, "--output", folder, "--quiet"])
+        status = main_module.run(["convert", recipe, "--output", folder, "--quiet"])
     require(status == 0, "manifest: no dataset to begin with")
     return folder, manifest.read_manifest(folder)
 
@@ -75,7 +77,7 @@ def run(data: bytes) -> None:
 
 def described(folder: str) -> str:
     """Returns the first split of what ``info`` says of a dataset, once all that it knows was asked for."""
-    info = dataset_info.info(folder)
+    info = info_module.info(folder)
     for name, split in info.splits.items():
         require(isinstance(split.rows, int) and split.rows >= 0, "manifest: rows that are no number", f"{name} {split}")
     if not info.splits:
@@ -91,7 +93,7 @@ def loaded(folder: str, split: str) -> None:
     import tensorflow as tf
 
     with contextlib.suppress(tf.errors.OpError):
-        for _ in dataset.load(folder, split, batch_size=4, shuffle=False).take(1):
+        for _ in loader.load(folder, split, batch_size=4, shuffle=False).take(1):
             pass
 
 

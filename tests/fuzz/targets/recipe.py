@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
-from beam_pipelines import planning, recipe_file
+from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.errors import RecipeProblems
-from beam_pipelines.recipe import Recipe, normalised, recipe_hash
+from beam_pipelines.pipeline import plan as plan_module
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -63,27 +64,27 @@ def run(data: bytes) -> None:
     """Reads a recipe, and plans it if it is one of our tables."""
     directory = folder()
     path = scratch.write("recipe", "recipe.yaml", data)
-    found, why = explained(lambda: recipe_file.load_recipe(path))
+    found, why = explained(lambda: recipes.load_recipe(path))
     if found is None:
         require(path in why, "recipe: an error without its file", why)
         return
     recipe, lines = found
     json.dumps(normalised(recipe))
-    require(recipe_hash(recipe) == recipe_hash(recipe_file.load_recipe(path)[0]), "recipe: another hash the next time")
+    require(recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)[0]), "recipe: another hash the next time")
     if not is_ours(recipe, directory):
         return
     try:
         plan, _ = explained(lambda: planned(recipe))
     except RecipeProblems as error:
-        require(bool(str(recipe_file.explain(error.problems, lines))), "recipe: a problem without a message")
+        require(bool(str(recipes.explain(error.problems, lines))), "recipe: a problem without a message")
         return
     if plan is not None:
         require(bool(plan.describe()), "recipe: a plan without words")
 
 
-def planned(recipe: Recipe) -> planning.Plan:
+def planned(recipe: Recipe) -> plan_module.Plan:
     """Plans a conversion."""
-    return planning.make_plan(recipe)
+    return plan_module.make_plan(recipe)
 
 
 def is_ours(recipe: Recipe, directory: str) -> bool:

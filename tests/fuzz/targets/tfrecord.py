@@ -14,8 +14,11 @@ import zlib
 from collections.abc import Iterator
 from unittest import mock
 
-from beam_pipelines import _native, files, read, source_plan, tfrecord
-from beam_pipelines.recipe import Source
+from beam_pipelines.core import _native, files
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import planner
+from beam_pipelines.tfrecord import framing
+from beam_pipelines.transforms import read
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
@@ -105,11 +108,11 @@ def read_records(path: str, name: str, size: int, is_native: bool) -> tuple[list
         with files.open_read(path) as file:
             return [
                 record
-                for block in tfrecord.read_record_blocks(file, path, tfrecord.compression_of(name))
+                for block in framing.read_record_blocks(file, path, framing.compression_of(name))
                 for record in block
             ]
 
-    with mock.patch.object(tfrecord, "READ_BYTES", size), mock.patch.object(_native, "KERNELS_AVAILABLE", is_native):
+    with mock.patch.object(framing, "READ_BYTES", size), mock.patch.object(_native, "KERNELS_AVAILABLE", is_native):
         return explained(call)
 
 
@@ -152,7 +155,7 @@ def compare_source(path: str, expected: list[bytes], is_bad: bool) -> None:
     """Compares what the format ``raw_records`` makes of the file."""
 
     def call() -> list[bytes]:
-        plan = source_plan.plan_source(Source("s", (path,), format="raw_records"), "")
+        plan = planner.plan_source(Source("s", (path,), format="raw_records"), "")
         table, _, _ = read.read_table(plan, reject=False)
         return list(table.column("record").to_pylist())
 

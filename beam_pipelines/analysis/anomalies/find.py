@@ -1,0 +1,242 @@
+"""Compares statistics with a schema: what does not fit is an anomaly, with TFDV's type, severity and wording.
+
+The rules are in ``anomaly_rules``; see tensorflow_data_validation/anomalies (feature_util.cc, schema.cc, *_domain_util.cc) for the
+wording.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+
+from beam_pipelines.analysis.anomalies.policy import NO_GATE, Gate
+from beam_pipelines.analysis.rules.comparators import DRIFT, SKEW, Comparison, compare
+from beam_pipelines.analysis.rules.dataset import dataset_reasons
+from beam_pipelines.analysis.rules.feature import feature_findings, is_in_environment, is_required, is_retired
+from beam_pipelines.analysis.rules.presence import missing_column, new_column, not_in_environment
+from beam_pipelines.analysis.rules.reason import Info, Reason
+from beam_pipelines.analysis.rules.specification import specification_reasons
+from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, feature_name, proto_of, view_of
+from beam_pipelines.core.schema_features import (
+    TYPE_FOR_STATISTICS_TYPE,
+    domains_of,
+    feature_lists_of,
+    features_of,
+    path_of,
+)
+
+# What a table says in place of a feature's name.
+DATASET = "(the split)"
+
+
+class Row(NamedTuple):
+    """One line of a table of anomalies, as people read it; ``severity`` is ERROR or WARNING, ``type`` TFDV's name."""
+
+    split: str
+    feature: str
+    what: str
+    expected: str
+    found: str
+    severity: str = "ERROR"
+    type: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitAnomalies:
+    """What does not fit in one split.
+
+    Attributes:
+      reasons: feature name -> what is wrong with it, features in the schema's order, then those that are not in it.
+      data_missing: whether the split has no rows; then no feature is checked.
+      dataset: what is wrong with the split as a whole.
+      measured: what drift and skew were measured, below their thresholds, too.
+    """
+
+    reasons: Mapping[str, tuple[Reason, ...]]
+    data_missing: bool = False
+    dataset: tuple[Reason, ...] = ()
+    measured: tuple[anomalies_pb2.DriftSkewInfo, ...] = ()
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything is wrong that was not accepted."""
+        found = (*self.dataset, *(reason for reasons in self.reasons.values() for reason in reasons))
+        return any(reason.severity == Info.ERROR for reason in found)
+
+
+def find_anomalies(
+    statistics: Mapping[str, Statistics], schema: schema_pb2.Schema, gate: Gate = NO_GATE
+) -> dict[str, SplitAnomalies]:
+    """Checks each split against the schema, against the same split of the baseline, and against the first split.
+
+    Args:
+      statistics: split name -> statistics. The first split is what TFDV calls the training data; skew is measured between
+        it and each other one, and stands with the other one.
+      schema: what is expected.
+      gate: the environment, the baseline, and what is accepted.
+
+    Returns:
+      Split name -> anomalies, also of splits without any. Every one is an ERROR, as in TFDV, but for accepted ones.
+    """
+    first = next(iter(statistics.values()), None)
+    found = {}
+    for split, own in statistics.items():
+        view = view_of(own)
+        reasons = dict(_feature_reasons(view, schema, gate.environment)) if view.rows else {}
+        measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
+        if view.rows:
+            for name, more in _comparisons(split, own, None if own is first else first, view, schema, gate, measured):
+                reasons[name] = (*reasons.get(name, ()), *more)
+        previous = None if gate.baseline is None or split not in gate.baseline else gate.baseline[split]
+        previous_rows = None if previous is None else int(previous.num_examples)
+        dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
+        found[split] = SplitAnomalies(
+            {name: _accepted(some, name, gate) for name, some in _in_order(reasons, schema) if some},
+            data_missing=not view.rows,
+            dataset=_accepted(dataset, DATASET, gate),
+            measured=tuple(measured.values()),
+        )
+    return found
+
+
+def _accepted(reasons: Iterable[Reason], name: str, gate: Gate) -> tuple[Reason, ...]:
+    """Returns the reasons, those that are accepted as warnings."""
+    return tuple(
+        reason._replace(severity=Info.WARNING) if gate.allows(reason.type, name) else reason for reason in reasons
+    )
+
+
+def _in_order(
+    reasons: Mapping[str, tuple[Reason, ...]], schema: schema_pb2.Schema
+) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    names = dict.fromkeys([*(feature.name for feature in features_of(schema)), *reasons])
+    return ((name, reasons[name]) for name in names if name in reasons)
+
+
+def _feature_reasons(
+    view: DatasetView, schema: schema_pb2.Schema, environment: str | None
+) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    known, domains = set(), domains_of(schema)
+    for feature in features_of(schema):
+        known.add(feature.name)
+        if is_retired(feature):
+            continue
+        required = is_required(feature, schema, environment)
+        if feature.name not in view.features:
+            yield feature.name, (missing_column(),) if required else ()
+            continue
+        wrong = tuple(specification_reasons(feature, domains))
+        if not feature.HasField("type"):
+            yield feature.name, wrong
+            continue
+        column = view.features[feature.name]
+        if column.present and not is_in_environment(feature, schema, environment):
+            wrong = (*wrong, not_in_environment(feature.name, environment or ""))
+        findings = feature_findings(feature, column, domains, required)
+        yield feature.name, (*wrong, *(finding.reason for finding in findings))
+    for name in view.features:
+        if name not in known:
+            yield name, (new_column(),)
+
+
+def _comparisons(
+    split: str,
+    own: Statistics,
+    first: Statistics | None,
+    view: DatasetView,
+    schema: schema_pb2.Schema,
+    gate: Gate,
+    measured: dict[str, anomalies_pb2.DriftSkewInfo],
+) -> Iterator[tuple[str, tuple[Reason, ...]]]:
+    """Measures drift and skew, adds it to ``measured``, and yields what is above a threshold."""
+    todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
+    if gate.baseline is not None:
+        todo.append(("drift_comparator", "drift_measurements", DRIFT, own, gate.baseline.get(split)))
+    if first is not None and view_of(first).rows:
+        todo.append(("skew_comparator", "skew_measurements", SKEW, first, own))
+    for field, measurements, comparison, treatment, control in todo:
+        features = [
+            feature for feature in features_of(schema) if feature.HasField(field) and _is_comparable(feature, view)
+        ]
+        if not features:
+            continue
+        left, right = (_by_name(statistics) for statistics in (treatment, control))
+        lists = {feature.name for feature in feature_lists_of(schema)}
+        for feature in features:
+            if feature.name not in left:
+                continue
+            values, reasons = compare(getattr(feature, field), comparison, left[feature.name], right.get(feature.name))
+            if values:
+                path = path_of(feature.name, feature.name in lists)
+                info = measured.setdefault(feature.name, anomalies_pb2.DriftSkewInfo(path=path))
+                getattr(info, measurements).extend(values)
+            yield feature.name, tuple(reasons)
+
+
+def _is_comparable(feature: schema_pb2.Feature, view: DatasetView) -> bool:
+    """Whether a feature is to be checked, there at all, and of the schema's type."""
+    column = view.features.get(feature.name)
+    if is_retired(feature) or column is None or not column.present:
+        return False
+    return bool(TYPE_FOR_STATISTICS_TYPE[column.type] == feature.type)
+
+
+def _by_name(statistics: Statistics | None) -> dict[str, statistics_pb2.FeatureNameStatistics]:
+    if statistics is None:
+        return {}
+    return {feature_name(feature): feature for feature in proto_of(statistics).features}
+
+
+def anomalies_to_proto(
+    anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema
+) -> dict[str, anomalies_pb2.Anomalies]:
+    """Returns each split's anomalies as TFDV writes them: one entry for a feature, with all its reasons."""
+    return {split: _split_to_proto(found, schema) for split, found in anomalies.items()}
+
+
+def _split_to_proto(anomalies: SplitAnomalies, schema: schema_pb2.Schema) -> anomalies_pb2.Anomalies:
+    proto = anomalies_pb2.Anomalies(
+        baseline=schema,
+        anomaly_name_format=anomalies_pb2.Anomalies.SERIALIZED_PATH,
+        data_missing=anomalies.data_missing,
+        drift_skew_info=anomalies.measured,
+    )
+    lists = {feature.name for feature in feature_lists_of(schema)}
+    for name, reasons in anomalies.reasons.items():
+        path = path_of(name, name in lists)
+        info = proto.anomaly_info[".".join(path.step)]
+        info.path.CopyFrom(path)
+        _fill(info, reasons)
+    if anomalies.dataset:
+        _fill(proto.dataset_anomaly_info, anomalies.dataset)
+    return proto
+
+
+def _fill(info: anomalies_pb2.AnomalyInfo, reasons: tuple[Reason, ...]) -> None:
+    is_error = any(reason.severity == Info.ERROR for reason in reasons)
+    info.severity = Info.ERROR if is_error else Info.WARNING
+    info.short_description = reasons[0].short if len(reasons) == 1 else "Multiple errors"
+    info.description = " ".join(reason.description for reason in reasons)
+    for reason in reasons:
+        info.reason.add(type=reason.type, short_description=reason.short, description=reason.description)
+
+
+def describe(anomalies: Mapping[str, SplitAnomalies]) -> list[Row]:
+    """Returns one row for each reason, by split and feature; what is wrong with a split comes before its features."""
+    return [
+        Row(
+            split,
+            name,
+            reason.short,
+            reason.expected,
+            reason.found,
+            Info.Severity.Name(reason.severity),
+            Info.Type.Name(reason.type),
+        )
+        for split, found in anomalies.items()
+        for name, reasons in ((DATASET, found.dataset), *found.reasons.items())
+        for reason in reasons
+    ]

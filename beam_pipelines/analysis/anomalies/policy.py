@@ -1,0 +1,100 @@
+"""What data has to pass beside its schema: an environment, an earlier dataset, and the anomalies that are accepted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+
+from beam_pipelines.core.errors import RecipeError, nearest
+from beam_pipelines.core.schema_features import features_of
+
+TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
+
+
+class Allowed(NamedTuple):
+    """An anomaly that is accepted: its type, in one feature or (``None``) in all."""
+
+    type: int
+    feature: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """What a run was asked to check, and to let pass.
+
+    Attributes:
+      environment: of the schema's environments, the one whose features are expected; ``None`` expects all.
+      baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
+      allowed: anomalies that are recorded as WARNING, and stop nothing.
+      baseline_path: where the baseline lies, or an empty text.
+    """
+
+    environment: str | None = None
+    baseline: Mapping[str, statistics_pb2.DatasetFeatureStatistics] | None = None
+    allowed: tuple[Allowed, ...] = ()
+    baseline_path: str = ""
+
+    def allows(self, type_: int, feature: str) -> bool:
+        """Whether an anomaly is accepted."""
+        return Allowed(type_, None) in self.allowed or Allowed(type_, feature) in self.allowed
+
+
+NO_GATE = Gate()
+
+
+def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
+    """Parses ``TYPE,FEATURE:TYPE,…``.
+
+    Args:
+      names: as on the command line. A feature's name may have colons in it, but no comma.
+      features: names that a feature may have.
+
+    Raises:
+      RecipeError: a type or a feature that there is not; one line for each.
+    """
+    known = list(features)
+    allowed, problems = [], []
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        feature, colon, type_name = name.rpartition(":")
+        if type_name.upper() not in TYPE_NAMES:
+            hint = nearest(type_name.upper(), TYPE_NAMES)
+            problems.append(
+                f"--allow_anomalies {name}: found '{type_name}', expected the type of an anomaly, such as "
+                f"SCHEMA_NEW_COLUMN, or FEATURE:TYPE.{hint}"
+            )
+        elif colon and feature not in known:
+            hint = nearest(feature, known)
+            problems.append(
+                f"--allow_anomalies {name}: found '{feature}', expected a feature of the schema or a column.{hint}"
+            )
+        else:
+            allowed.append(Allowed(anomalies_pb2.AnomalyInfo.Type.Value(type_name.upper()), feature if colon else None))
+    if problems:
+        raise RecipeError("\n".join(problems))
+    return tuple(allowed)
+
+
+def environments_of(schema: schema_pb2.Schema) -> list[str]:
+    """Returns all environments that a schema names, in order."""
+    features = (
+        name for feature in features_of(schema) for name in (*feature.in_environment, *feature.not_in_environment)
+    )
+    return list(dict.fromkeys([*schema.default_environment, *features]))
+
+
+def check_environment(environment: str, schema: schema_pb2.Schema, where: str) -> None:
+    """Checks that a schema knows an environment; in one that it does not, it would expect no feature at all.
+
+    Raises:
+      RecipeError: it does not.
+    """
+    known = environments_of(schema)
+    if environment not in known:
+        named = f"one of {', '.join(known)}" if known else "none, because the schema names no environment"
+        raise RecipeError(
+            f"--environment {environment}: found an environment that {where} does not name, expected {named}."
+            f"{nearest(environment, known)}"
+        )

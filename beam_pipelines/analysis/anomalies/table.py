@@ -1,0 +1,68 @@
+"""Anomalies as text: a table that says of each what was expected, what was found, and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from beam_pipelines.analysis.anomalies.find import DATASET, Row
+from beam_pipelines.analysis.schema.text import feature_lines
+from beam_pipelines.core import files
+
+_HEADS = ("split", "feature", "what", "expected", "found", "where to look")
+_MAX_ROWS = 50
+_WIDEST = 60
+CURES = (
+    "Mend the data or the recipe; or change the schema if the data are right ('beam-pipelines schema update'); or accept "
+    "anomalies with --allow_anomalies TYPE or FEATURE:TYPE"
+)
+
+
+def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
+    """Returns a table of anomalies, one line for each of the first 50, indented.
+
+    Args:
+      rows: of ``anomalies.describe``.
+      where: what to say in the last column.
+    """
+    shown = rows[:_MAX_ROWS]
+    cells = [(row.split, row.feature, _what(row), row.expected, row.found, where(row)) for row in shown]
+    lines = [_HEADS, *(tuple(_clipped(cell) for cell in line[:-1]) + line[-1:] for line in cells)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADS) - 1)]
+    text = [
+        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        for line in lines
+    ]
+    if len(rows) > len(shown):
+        text.append(f"  … and {len(rows) - len(shown):,} more")
+    return "\n".join(text)
+
+
+def place_in_schema(path: str | None) -> Callable[[Row], str]:
+    """Returns what tells where a schema's file says what was expected; nothing without a file."""
+    lines: dict[str, int] = {}
+    if path is not None and files.exists(path):
+        lines = feature_lines(files.read_bytes(path).decode(errors="replace"))
+
+    def place(row: Row) -> str:
+        if path is None or not lines:
+            return path or ""
+        if row.feature == DATASET:
+            return f"{path}, dataset_constraints"
+        return f"{path}, line {lines[row.feature]}" if row.feature in lines else f"not in {path}"
+
+    return place
+
+
+def kinds_of(rows: Sequence[Row]) -> str:
+    """Returns the anomalies as ``--allow_anomalies`` takes them, each once, the first few of them."""
+    names = list(dict.fromkeys(row.type if row.feature == DATASET else f"{row.feature}:{row.type}" for row in rows))
+    return ",".join(names[:3]) + (",…" if len(names) > 3 else "")
+
+
+def _what(row: Row) -> str:
+    return row.what if row.severity == "ERROR" else f"{row.what} (accepted)"
+
+
+def _clipped(cell: str) -> str:
+    cell = cell.replace("\n", " ")
+    return cell if len(cell) <= _WIDEST else cell[: _WIDEST - 1] + "…"

@@ -1,0 +1,18 @@
+"""The report: one HTML page that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from beam_pipelines.analysis.report.images import choose_images, has_images
+from beam_pipelines.analysis.report.page import render_report
+from beam_pipelines.analysis.report.values import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
+
+__all__ = [
+    "ImageSample",
+    "JoinSummary",
+    "Report",
+    "SourceSummary",
+    "SplitSummary",
+    "choose_images",
+    "has_images",
+    "render_report",
+]

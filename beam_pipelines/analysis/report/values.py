@@ -1,0 +1,104 @@
+"""What the report shows, as frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core.chunks import Rejected
+
+# The severity of anomalies that stop a run; others were accepted.
+ERROR = "ERROR"
+
+
+class SplitSummary(NamedTuple):
+    """What was written of a split: rows, and the bytes of each shard file."""
+
+    rows: int
+    shard_bytes: tuple[int, ...] = ()
+
+    @property
+    def shards(self) -> int:
+        """Number of shard files."""
+        return len(self.shard_bytes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all shard files."""
+        return sum(self.shard_bytes)
+
+
+class SourceSummary(NamedTuple):
+    """What was read of a source: ``rows`` were kept, ``rejected`` were not."""
+
+    name: str
+    files: int
+    size_bytes: int
+    rows: int
+    rejected: int
+
+
+class JoinSummary(NamedTuple):
+    """What became of the rows in a join; ``how``, ``strategy`` and ``on`` as in the recipe.
+
+    ``matched`` and ``unmatched`` left rows came in; of the latter ``dropped`` were left out; second matches ``added`` rows.
+    """
+
+    source: str
+    how: str
+    strategy: str
+    on: str
+    matched: int
+    unmatched: int
+    dropped: int = 0
+    added: int = 0
+
+
+class ImageSample(NamedTuple):
+    """One encoded image out of a split: its label as text (``""`` without one), ``image/png`` or ``image/jpeg``, its bytes."""
+
+    split: str
+    label: str
+    media_type: str
+    data: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """All that the page shows.
+
+    Attributes:
+      name: name of the dataset.
+      base: name of the source whose rows became examples.
+      splits: split name -> what was written; without shards if nothing was (``describe``).
+      sources, joins: in the recipe's order.
+      anomalies: as ``anomalies.describe`` returns them.
+      statistics: split name -> statistics, all with the same columns.
+      filter, filtered: the recipe's filter, or ``""``, and the rows that it left out.
+      label: the feature to predict, or ``None``.
+      rejected: the rejected rows of all sources, or the first of them.
+      images: some of the images, if the examples are images.
+      baseline: split name -> statistics of an earlier dataset, to compare with; empty without one.
+    """
+
+    name: str
+    base: str
+    splits: Mapping[str, SplitSummary]
+    sources: Sequence[SourceSummary]
+    joins: Sequence[JoinSummary]
+    anomalies: Sequence[Row]
+    statistics: Mapping[str, TableStatistics]
+    filter: str = ""
+    filtered: int = 0
+    label: str | None = None
+    rejected: Sequence[Rejected] = ()
+    images: Sequence[ImageSample] = ()
+    baseline: Mapping[str, TableStatistics] = dataclasses.field(default_factory=dict)
+
+
+def errors(anomalies: Sequence[Row]) -> int:
+    """Returns the number of anomalies that were not accepted."""
+    return sum(row.severity == ERROR for row in anomalies)

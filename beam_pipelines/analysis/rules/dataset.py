@@ -1,0 +1,61 @@
+"""Rules about a split as a whole: its number of examples, alone and against an earlier dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.rules.reason import Info, Reason, number_text
+
+_PREVIOUS = "previous span"
+
+
+def dataset_reasons(
+    constraints: schema_pb2.DatasetConstraints, rows: int, previous_rows: int | None
+) -> Iterator[Reason]:
+    """Yields what is wrong with the size of a split.
+
+    ``num_examples_version_comparator`` is not looked at: of an earlier version there are no statistics to compare with.
+
+    Args:
+      constraints: of the schema.
+      rows: of the split.
+      previous_rows: of the same split of an earlier dataset, if there is one.
+    """
+    if previous_rows is not None:
+        yield from _ratio_reasons(constraints.num_examples_drift_comparator, rows, previous_rows)
+    if constraints.HasField("min_examples_count") and rows < constraints.min_examples_count:
+        description = f"The dataset has {rows} examples, which is fewer than expected."
+        expected = f"at least {constraints.min_examples_count:,} rows"
+        short = "Low num examples in dataset."
+        yield Reason(Info.DATASET_LOW_NUM_EXAMPLES, short, description, expected, f"{rows:,} rows")
+    if constraints.HasField("max_examples_count") and rows > constraints.max_examples_count:
+        description = f"The dataset has {rows} examples, which is more than expected."
+        expected = f"at most {constraints.max_examples_count:,} rows"
+        short = "High num examples in dataset."
+        yield Reason(Info.DATASET_HIGH_NUM_EXAMPLES, short, description, expected, f"{rows:,} rows")
+
+
+def _ratio_reasons(comparator: schema_pb2.NumericValueComparator, rows: int, previous: int) -> Iterator[Reason]:
+    low, high = comparator.min_fraction_threshold, comparator.max_fraction_threshold
+    versus = f"in current dataset versus the {_PREVIOUS}"
+    ratio = rows / previous if previous else 0.0
+    found = f"{rows:,} rows against {previous:,}"
+    text = (
+        f"The ratio of num examples in the current dataset versus the {_PREVIOUS} is {number_text(float(ratio))} "
+        "(up to six significant digits), which is {} the threshold {}."
+    )
+    if comparator.HasField("max_fraction_threshold"):
+        expected = f"at most {number_text(high)} times as many rows"
+        if not previous and rows:
+            description = f"The {_PREVIOUS} has 0 examples, so there is a high number of examples {versus}."
+            short = f"High num examples {versus}, which has 0."
+            yield Reason(Info.COMPARATOR_HIGH_NUM_EXAMPLES, short, description, expected, found)
+        elif ratio > high:
+            description, short = text.format("above", number_text(high)), f"High num examples {versus}."
+            yield Reason(Info.COMPARATOR_HIGH_NUM_EXAMPLES, short, description, expected, found)
+    if comparator.HasField("min_fraction_threshold") and previous and ratio < low:
+        description, short = text.format("below", number_text(low)), f"Low num examples {versus}."
+        expected = f"at least {number_text(low)} times as many rows"
+        yield Reason(Info.COMPARATOR_LOW_NUM_EXAMPLES, short, description, expected, found)

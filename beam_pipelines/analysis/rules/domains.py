@@ -1,0 +1,231 @@
+"""Rules about values: int, float, bool and string domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+
+from beam_pipelines.analysis.rules.reason import Finding, Info, Reason, clear_domain, number_text
+from beam_pipelines.analysis.rules.texts import Mask, are_floats, are_integers, floats, integers
+from beam_pipelines.analysis.statistics.view import FeatureView, Texts
+from beam_pipelines.core.schema_features import Domains
+
+# Of more unexpected texts, only the most frequent are named; TFDV names them all.
+_NAMED_VALUES = 20
+_DOMAINS_OF_BYTES = (None, "natural_language_domain", "image_domain", "url_domain")
+_OUT_OF_RANGE = "Out-of-range values"
+_INVALID = "Invalid values"
+_NOT_BOOLEAN = "Non-boolean values"
+
+
+def domain_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
+    """Yields what is wrong with the values of a feature that has the schema's type and is present somewhere."""
+    kind = feature.WhichOneof("domain_info")
+    if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
+        text = str(feature).replace("\n", " ").strip()
+        description = f"Data is marked as BYTES with incompatible domain_info: {text}"
+        reason = Reason(Info.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", description, f"text, for {kind}", "bytes")
+        yield Finding(reason, clear_domain)
+    elif view.num_values and kind in _FINDINGS_FOR_DOMAIN:
+        yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
+
+
+def domain_values(feature: schema_pb2.Feature, domains: Domains) -> list[str]:
+    """Returns the texts that a feature's string domain allows."""
+    if feature.HasField("string_domain"):
+        return list(feature.string_domain.value)
+    return [value for domain in domains.get(feature.domain, ()) for value in domain.value]
+
+
+def truth_values(domain: schema_pb2.BoolDomain) -> list[str]:
+    """Returns the texts that a bool domain allows."""
+    return sorted(getattr(domain, field) for field in ("true_value", "false_value") if domain.HasField(field))
+
+
+def in_domain(values: pa.Array, allowed: list[str]) -> Mask:
+    """Returns bool[n]: which texts are allowed."""
+    known: Mask = pc.is_in(values, pa.array(allowed, values.type)).to_numpy(zero_copy_only=False)
+    return known
+
+
+def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+    least, most = view.minimum, view.maximum
+    if view.strings is not None:
+        bad = _first_text(view.strings, ~are_integers(view.strings.values))
+        if bad is not None:
+            description = f'String values that were not ints were found, such as "{bad}".'
+            reason = Reason(Info.INT_TYPE_NOT_INT_STRING, _INVALID, description, "integers as text", f"'{bad}'")
+            yield Finding(reason, clear_domain)
+            return
+        numbers = integers(view.strings.values)
+        least, most = min(numbers, default=None), max(numbers, default=None)
+    domain = feature.int_domain
+    if least is not None and domain.HasField("min") and least < domain.min:
+        description = f"Unexpectedly small value: {least}."
+        expected = f"at least {domain.min}"
+        reason = Reason(Info.INT_TYPE_SMALL_INT, _OUT_OF_RANGE, description, expected, str(least))
+        yield Finding(reason, partial(_set_bound, domain="int_domain", bound="min", value=least))
+    if most is not None and domain.HasField("max") and most > domain.max:
+        description = f"Unexpectedly large value: {most}."
+        reason = Reason(Info.INT_TYPE_BIG_INT, _OUT_OF_RANGE, description, f"at most {domain.max}", str(most))
+        yield Finding(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
+
+
+def _set_bound(feature: schema_pb2.Feature, _: Domains, *, domain: str, bound: str, value: Any) -> None:
+    setattr(getattr(feature, domain), bound, value)
+
+
+def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+    domain = feature.float_domain
+    # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
+    with np.errstate(over="ignore"):
+        least, most = (None if bound is None else float(np.float32(bound)) for bound in (view.minimum, view.maximum))
+    nans = view.nans
+    if view.strings is not None:
+        bad = _first_text(view.strings, ~are_floats(view.strings.values))
+        if bad is not None:
+            description = f'String values that were not floats were found, such as "{bad}".'
+            reason = Reason(Info.FLOAT_TYPE_STRING_NOT_FLOAT, _INVALID, description, "numbers as text", f"'{bad}'")
+            yield Finding(reason, clear_domain)
+            return
+        numbers = floats(view.strings.values)
+        nans = int(view.strings.counts[np.isnan(numbers)].sum())
+        numbers = numbers[~np.isnan(numbers)]
+        least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
+    if domain.disallow_nan and nans:
+        reason = Reason(Info.FLOAT_TYPE_HAS_NAN, _INVALID, "Float feature has NaN values.", "no NaN", f"{nans:,} NaN")
+        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="disallow_nan", value=False))
+    yield from _float_range_findings(domain, least, most)
+    if domain.disallow_inf and any(bound is not None and np.isinf(bound) for bound in (least, most)):
+        found = ", ".join(number_text(bound) for bound in (least, most) if bound is not None and np.isinf(bound))
+        description = "Float feature has Inf values."
+        reason = Reason(Info.FLOAT_TYPE_HAS_INF, _INVALID, description, "no infinities", found)
+        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="disallow_inf", value=False))
+
+
+def _float_range_findings(domain: schema_pb2.FloatDomain, least: float | None, most: float | None) -> Iterator[Finding]:
+    six = "(upto six significant digits)"
+    if least is not None and domain.HasField("min") and least < domain.min:
+        low, bound = number_text(least), number_text(domain.min)
+        description = f"Unexpectedly low values: {low}<{bound}{six}"
+        reason = Reason(Info.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, description, f"at least {bound}", low)
+        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="min", value=least))
+    if most is not None and domain.HasField("max") and most > domain.max:
+        high, bound = number_text(most), number_text(domain.max)
+        description = f"Unexpectedly high value: {high}>{bound}{six}"
+        reason = Reason(Info.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, description, f"at most {bound}", high)
+        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="max", value=most))
+
+
+def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+    if view.strings is not None:
+        allowed = truth_values(feature.bool_domain)
+        bad = _first_text(view.strings, ~in_domain(view.strings.values, allowed))
+        if bad is not None:
+            names = '{"' + '", "'.join(allowed) + '"}' if allowed else "{}"
+            description = f'Saw unexpected value "{bad}" instead of {names}.'
+            reason = Reason(Info.BOOL_TYPE_UNEXPECTED_STRING, _NOT_BOOLEAN, description, names, f"'{bad}'")
+            yield Finding(reason, clear_domain)
+    elif feature.type == schema_pb2.INT:
+        yield from _bool_int_findings(view)
+    else:
+        yield from _bool_float_findings(view)
+
+
+def _bool_int_findings(view: FeatureView) -> Iterator[Finding]:
+    for kind, strange, is_strange in (
+        (Info.BOOL_TYPE_SMALL_INT, view.minimum, (view.minimum or 0) < 0),
+        (Info.BOOL_TYPE_BIG_INT, view.maximum, (view.maximum or 0) > 1),
+    ):
+        if strange is not None and is_strange:
+            description = f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
+            reason = Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange))
+            yield Finding(reason, partial(_to_range, domain="int_domain", view=view))
+            return
+
+
+def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
+    strange = next((bound for bound in (view.minimum, view.maximum) if bound not in (None, 0, 1)), None)
+    if strange is not None:
+        found, description = number_text(strange), f"Floats (such as {number_text(strange)}) not in {{0, 1}}"
+    elif view.nans:
+        found, description = f"{view.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
+    elif view.has_values_between_0_and_1:
+        found, description = "values between them", "Float values falling between 0 and 1"
+    else:
+        return
+    description += ": converting to float_domain."
+    reason = Reason(Info.BOOL_TYPE_UNEXPECTED_FLOAT, _NOT_BOOLEAN, description, "0 or 1", found)
+    yield Finding(reason, partial(_to_range, domain="float_domain", view=view))
+
+
+def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: FeatureView) -> None:
+    """Replaces a bool domain by the range of what was found."""
+    bounds = getattr(feature, domain)
+    bounds.SetInParent()
+    if view.minimum is not None and view.maximum is not None:
+        bounds.min, bounds.max = view.minimum, view.maximum
+
+
+def _string_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
+    texts = view.strings
+    if texts is None:
+        return
+    if not texts.are_utf8:
+        description = "Found strings that were not valid UTF8 strings."
+        reason = Reason(Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes")
+        yield Finding(reason, clear_domain)
+        return
+    allowed = domain_values(feature, domains)
+    strange = texts.where(~in_domain(texts.values, allowed))
+    number = int(strange.counts.sum())
+    constraints = feature.distribution_constraints
+    tolerated = 1.0 - constraints.min_domain_mass if feature.HasField("distribution_constraints") else 0.0
+    if not number or (tolerated and number / view.num_values <= tolerated):
+        return
+    ordered = strange.ordered()
+    named = ", ".join(f"{text} ({_share(count, view.num_values)})" for text, count in ordered[:_NAMED_VALUES])
+    more = f" and {len(ordered) - _NAMED_VALUES:,} more" if len(ordered) > _NAMED_VALUES else ""
+    least = f", at least {100 * constraints.min_domain_mass:.6g}% of the values" if tolerated else ""
+    reason = Reason(
+        Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
+        "Unexpected string values",
+        f"Examples contain values missing from the schema: {named}{more}. ",
+        f"one of {len(allowed)} values{least}",
+        f"{named}{more}",
+    )
+    yield Finding(reason, partial(_add_values, values=sorted(text for text, _ in ordered)))
+
+
+def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[str]) -> None:
+    shared = domains.get(feature.domain, ())
+    domain = feature.string_domain if feature.HasField("string_domain") else shared[0] if shared else None
+    if domain is not None:
+        known = set(domain.value)  # features may share a domain
+        domain.value.extend(value for value in values if value not in known)
+
+
+def _first_text(texts: Texts, bad: Mask) -> str | None:
+    """Returns the most frequent text of the bad ones, if there are any."""
+    return texts.where(bad).ordered()[0][0] if bad.any() else None
+
+
+def _share(count: int, total: int) -> str:
+    """Returns ``<1%`` or ``~12%``, as TFDV does."""
+    percent = 100 * count / total
+    return "<1%" if percent < 1 else f"~{int(percent)}%"
+
+
+_FINDINGS_FOR_DOMAIN: dict[str | None, Callable[[Any, FeatureView, Any], Iterator[Finding]]] = {
+    "int_domain": _int_findings,
+    "float_domain": _float_findings,
+    "bool_domain": _bool_findings,
+    "string_domain": _string_findings,
+    "domain": _string_findings,
+}

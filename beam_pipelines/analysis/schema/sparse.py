@@ -1,0 +1,49 @@
+"""Sparse features of a schema: columns of indices and of values that are parsed as one tensor (``tf.io.SparseFeature``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.statistics.view import Statistics, view_of
+from beam_pipelines.core.sparse_columns import SparseColumns
+
+
+def add_sparse_features(
+    schema: schema_pb2.Schema, sparse: Sequence[SparseColumns], statistics: Mapping[str, Statistics]
+) -> None:
+    """Adds sparse features to an inferred schema, and to the columns of their indices the domain that makes their size.
+
+    How many values a row has is not promised, even where it was always the same number.
+
+    Args:
+      schema: with the columns' features.
+      sparse: the columns.
+      statistics: split -> statistics, of which sizes that are not declared are learned: the largest index of all splits and one.
+    """
+    views = [view_of(split) for split in statistics.values()]
+    features = {feature.name: feature for feature in schema.feature}
+    for columns in sparse:
+        added = schema.sparse_feature.add(name=columns.name, is_sorted=True)
+        added.value_feature.name = columns.value
+        for name, size in zip(columns.indices, columns.sizes, strict=True):
+            added.index_feature.add(name=name)
+            most = max((view.features[name].maximum or 0 for view in views if name in view.features), default=0)
+            domain = features[name].int_domain
+            domain.min, domain.max = 0, int(most) if size is None else size - 1
+        for name in columns.columns:
+            features[name].ClearField("shape")
+            features[name].ClearField("value_count")
+
+
+def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:
+    """Returns the sparse features of a schema, with the sizes that the domains of their indices give."""
+    domains = {feature.name: feature.int_domain for feature in schema.feature}
+    found = []
+    for sparse in schema.sparse_feature:
+        indices = tuple(index.name for index in sparse.index_feature)
+        known = (domains.get(name, schema_pb2.IntDomain()) for name in indices)
+        sizes = tuple(domain.max + 1 if domain.HasField("max") else None for domain in known)
+        found.append(SparseColumns(sparse.name, indices, sparse.value_feature.name, sizes))
+    return tuple(found)

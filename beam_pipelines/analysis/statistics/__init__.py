@@ -1,0 +1,15 @@
+"""Statistics of splits: accumulators over RecordBatches that merge, and the protos they become."""
+
+from __future__ import annotations
+
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan, plan_statistics
+from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+
+__all__ = [
+    "ColumnStatistics",
+    "StatisticsPlan",
+    "TableStatistics",
+    "plan_statistics",
+    "to_proto",
+]

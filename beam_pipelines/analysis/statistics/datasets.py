@@ -1,0 +1,162 @@
+"""The statistics of datasets: where they lie, and how those of several datasets become one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan
+from beam_pipelines.analysis.statistics.proto import to_proto
+from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core import files
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import DataError, RecipeError
+
+# Not in the folder of the proto: TFX insists on finding that alone.
+ACCUMULATORS = "accumulators"
+_SUFFIX = ".arrow"
+_MANIFEST = "dataset.json"
+
+
+class StoredStatistics(NamedTuple):
+    """The statistics of a dataset: where they come from, by split, and what was asked of them."""
+
+    folder: str
+    splits: Mapping[str, TableStatistics]
+    plan: StatisticsPlan
+
+
+def statistics_to_files(
+    statistics: Mapping[str, TableStatistics],
+    plan: StatisticsPlan,
+    generation: int = 1,
+    own: Mapping[str, TableStatistics] | None = None,
+) -> Iterator[tuple[str, bytes]]:
+    """Yields the files of a dataset's statistics: paths within the dataset, and contents.
+
+    Args:
+      statistics: split -> statistics of all rows.
+      plan: what was asked of them.
+      generation: number of the generation whose accumulators are yielded.
+      own: statistics of the generation's rows, if there are others.
+    """
+    for split, proto in to_proto(statistics).items():
+        yield f"statistics/Split-{split}/FeatureStats.pb", proto.SerializeToString(deterministic=True)
+    folder = "/".join((ACCUMULATORS, *generation_folder(generation)))
+    for split, table in (statistics if own is None else own).items():
+        yield f"{folder}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
+
+
+def generation_folder(generation: int) -> tuple[str, ...]:
+    """Returns the folder, within another, of what a generation adds beside its shards; of the first it lies in the other itself."""
+    return () if generation == 1 else (f"g{generation}",)
+
+
+def has_accumulators(folder: str) -> bool:
+    """Whether there are accumulators in a folder, for ``read_accumulators``."""
+    return bool(files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}")))
+
+
+def read_accumulators(folder: str) -> StoredStatistics:
+    """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
+
+    Those of a dataset's generations are merged; what an append has left that was broken off is none of the dataset.
+
+    Raises:
+      DataError: there are none, or one of them is damaged.
+    """
+    generations = [_read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)]
+    merged = generations[0] if len(generations) == 1 else merged_statistics(generations)
+    return merged._replace(folder=folder)
+
+
+def _count_generations(folder: str) -> int:
+    path = files.join(folder, _MANIFEST)
+    if not files.exists(path):
+        return 1
+    try:
+        return len(json.loads(files.read_bytes(path)).get("generations", [1]))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+
+
+def _read_generation(dataset: str, generation: int) -> StoredStatistics:
+    folder = files.join(dataset, ACCUMULATORS, *generation_folder(generation))
+    listed = files.list_files(files.join(folder, f"Split-*{_SUFFIX}"))
+    if not listed:
+        raise DataError(
+            f"{dataset}: found no {files.relative(folder, dataset)}/Split-*{_SUFFIX}, expected a dataset with the accumulators of its statistics. "
+            "Compute them with 'describe' or 'convert'."
+        )
+    splits, plans = {}, {}
+    for file in listed:
+        split = files.name_of(file.path)[len("Split-") : -len(_SUFFIX)]
+        splits[split], plans[split] = from_bytes(files.read_bytes(file.path), file.path)
+    return StoredStatistics(folder, splits, next(iter(plans.values())))
+
+
+def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
+    """Merges the statistics of datasets with the same columns, writes the result to a folder, and returns it by split.
+
+    Raises:
+      RecipeError: there are statistics in the output already.
+      DataError: a dataset has no accumulators, or they do not go together.
+    """
+    for part in ("statistics", ACCUMULATORS):
+        if files.list_files(files.join(output, part, "*")) or files.list_files(files.join(output, part, "*", "*")):
+            raise RecipeError(f"{output}: there are statistics already. Choose another --output.")
+    merged = merged_statistics([read_accumulators(folder) for folder in folders])
+    for path, content in statistics_to_files(merged.splits, merged.plan):
+        files.write_bytes(files.join(output, *path.split("/")), content)
+    return dict(merged.splits)
+
+
+def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
+    """Returns the statistics of all datasets' rows together. A split that only some of them have is theirs.
+
+    Raises:
+      DataError: the datasets differ in columns, types, weight or slices; names the two that do.
+    """
+    first, *others = datasets
+    for other in others:
+        _check_alike(first, other)
+    splits = dict.fromkeys(split for dataset in datasets for split in dataset.splits)
+    return StoredStatistics(
+        first.folder,
+        {
+            split: TableStatistics.merged([dataset.splits[split] for dataset in datasets if split in dataset.splits])
+            for split in splits
+        },
+        first.plan,
+    )
+
+
+def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
+    cure = "Statistics merge only of datasets with the same columns, types, weight and slices."
+    mine, theirs = _types(first), _types(other)
+    for name in dict.fromkeys([*mine, *theirs]):
+        if mine.get(name) != theirs.get(name):
+            raise DataError(
+                f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, expected "
+                f"{mine.get(name, 'none')} as in {first.folder}. {cure}"
+            )
+    if first.plan != other.plan:
+        raise DataError(
+            f"{other.folder}: found {_shown(other.plan)}, expected {_shown(first.plan)} as in {first.folder}. {cure}"
+        )
+
+
+def _types(dataset: StoredStatistics) -> dict[str, str]:
+    table = next(iter(dataset.splits.values()))
+    return {name: f"type {type_name(column.type)}" for name, column in table.columns.items()}
+
+
+def _shown(plan: StatisticsPlan) -> str:
+    parts = [f"weight {plan.weight}" if plan.weight else "no weight"]
+    parts.append(f"slices by {', '.join(plan.slice_by)}" if plan.slice_by else "no slices")
+    parts.append(f"categorical {', '.join(plan.categorical)}" if plan.categorical else "no categorical integers")
+    if plan.lists:
+        parts.append(f"feature lists {', '.join(plan.lists)}")
+    return "; ".join(parts)

@@ -1,0 +1,92 @@
+"""What a recipe asks of statistics: a weight, slices, and integers that the schema calls categorical."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.recipe.model import Recipe
+
+
+@dataclasses.dataclass(frozen=True)
+class StatisticsPlan(PickledOnce):
+    """What is computed beside the statistics of all rows.
+
+    Attributes:
+      weight: column that holds the rows' weights; ``None``: nothing is weighted.
+      slice_by: columns, each of whose values gets statistics of its own.
+      categorical: integer columns whose values are counted like texts as well.
+      lists: list columns that are feature lists, each value a step, of which some may be null.
+    """
+
+    weight: str | None = None
+    slice_by: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+
+def plan_statistics(
+    recipe: Recipe, schema: pa.Schema, contract: bytes | None, lists: tuple[str, ...] = ()
+) -> StatisticsPlan:
+    """Plans the statistics of a conversion.
+
+    Args:
+      recipe: what was asked for.
+      schema: the selected columns, of which statistics are computed.
+      contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None``.
+      lists: list columns that are feature lists.
+
+    Raises:
+      RecipeProblems: a column is not there, or of a type that does not do.
+    """
+    wanted, problems = recipe.statistics, []
+    if wanted.weight is not None:
+        problems += _check(schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column")
+    for index, column in enumerate(wanted.slice_by):
+        path = ("statistics", "slice_by", index) if len(wanted.slice_by) > 1 else ("statistics", "slice_by")
+        problems += _check(schema, path, column, _has_slices, "a column of texts, integers, dates or times")
+    if problems:
+        raise RecipeProblems(problems)
+    return StatisticsPlan(wanted.weight, wanted.slice_by, _categorical(schema, contract), lists)
+
+
+def _check(
+    schema: pa.Schema, path: tuple[str | int, ...], column: str, fits: Callable[[pa.DataType], bool], expected: str
+) -> list[Problem]:
+    if column not in schema.names:
+        known = nearest(column, schema.names) or f" There are {', '.join(schema.names)}."
+        return [Problem(path, f"found '{column}', expected a column that is written.{known}")]
+    kind = schema.field(column).type
+    if fits(kind):
+        return []
+    return [Problem(path, f"found column '{column}' of type {type_name(kind)}, expected {expected}.")]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _has_slices(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_list(kind) else kind
+    return not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
+
+
+def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
+    """Returns the integer columns whose domain in the schema is categorical, in the table's order."""
+    if contract is None:
+        return ()
+    features = {feature.name: feature for feature in features_of(schema_pb2.Schema.FromString(contract))}
+    return tuple(
+        field.name
+        for field in schema
+        if field.name in features
+        and features[field.name].int_domain.is_categorical
+        and pa.types.is_integer(field.type.value_type if pa.types.is_list(field.type) else field.type)
+    )

@@ -1,0 +1,204 @@
+"""Writes statistics as TensorFlow Metadata protos, as TFDV fills them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
+from beam_pipelines.analysis.statistics.histograms import quantiles_histogram, rebinned, standard_histogram
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
+from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics, value_type
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.analysis.statistics.value_counts import Tally
+from beam_pipelines.core.schema_features import path_of
+
+# TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice (constants.py).
+_TOP_VALUES = 20
+_RANKS = 1000
+_BUCKETS = 10
+_QUANTILES_FOR_BUCKET = 100
+_DATASET = "All Examples"
+# TFDV leaves out weighted values whose weights add up to less (weighted_frequency_threshold).
+_LOWEST_WEIGHT = 1.0
+# Name of the custom statistic that tells what is not exact.
+SKETCHED = "sketched"
+
+_Feature = statistics_pb2.FeatureNameStatistics
+
+
+def to_proto(
+    statistics: Mapping[str, TableStatistics],
+) -> dict[str, statistics_pb2.DatasetFeatureStatisticsList]:
+    """Returns each split's statistics: a dataset of all rows, and one for each slice; features in the table's order.
+
+    Features of which something is sketched have a custom statistic that says what, and how far it may be off.
+    """
+    return {split: _dataset_list(table) for split, table in statistics.items()}
+
+
+def feature_type(column_type: pa.DataType) -> int:
+    """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES for columns of the recipe type ``bytes``."""
+    kind = value_type(column_type)
+    if pa.types.is_string(kind):
+        return int(_Feature.STRING)
+    if pa.types.is_binary(kind):
+        return int(_Feature.BYTES)
+    return int(_Feature.FLOAT if pa.types.is_floating(kind) else _Feature.INT)
+
+
+def _dataset_list(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatisticsList:
+    datasets = [_dataset(_DATASET, table), *(_dataset(key.name, part) for key, part in table.slices.items())]
+    return statistics_pb2.DatasetFeatureStatisticsList(datasets=datasets)
+
+
+def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeatureStatistics:
+    return statistics_pb2.DatasetFeatureStatistics(
+        name=name,
+        num_examples=table.rows,
+        weighted_num_examples=table.weight or 0.0,
+        features=[_feature(name, column) for name, column in table.columns.items()],
+    )
+
+
+def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:
+    feature = _Feature(path=path_of(name, column.null_steps is not None), type=feature_type(column.type))
+    common, texts = _common(column), column.categories or column.values
+    if feature.type == _Feature.BYTES and isinstance(texts, TextStatistics):
+        feature.bytes_stats.CopyFrom(_bytes(texts))
+        feature.bytes_stats.common_stats.CopyFrom(common)
+    elif isinstance(texts, TextStatistics):
+        feature.string_stats.CopyFrom(_string(texts))
+        feature.string_stats.common_stats.CopyFrom(common)
+    else:
+        feature.num_stats.CopyFrom(_numeric(texts))
+        feature.num_stats.common_stats.CopyFrom(common)
+    sketched = "; ".join(_sketched(texts, column.lengths))
+    if sketched:
+        feature.custom_stats.add(name=SKETCHED, str=sketched)
+    return feature
+
+
+def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
+    proto = statistics_pb2.CommonStatistics(
+        num_non_missing=column.present,
+        num_missing=column.missing,
+        min_num_values=column.min_values,
+        max_num_values=column.max_values,
+        avg_num_values=column.average_values,
+        tot_num_values=column.num_values,
+    )
+    if column.null_steps is not None:
+        _add_levels(proto, column.null_steps)
+    if column.present:
+        lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
+        proto.num_values_histogram.CopyFrom(quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS)))
+    if column.weighted is not None:
+        present, missing, num_values = column.weighted
+        proto.weighted_common_stats.num_non_missing = present
+        proto.weighted_common_stats.num_missing = missing
+        proto.weighted_common_stats.tot_num_values = num_values
+        if present:
+            proto.weighted_common_stats.avg_num_values = num_values / present
+    return proto
+
+
+def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
+    """Says of each level of a feature list, steps and their values, what TFDV says; for one level it leaves that out."""
+    proto.presence_and_valency_stats.add(
+        num_non_missing=proto.num_non_missing,
+        num_missing=proto.num_missing,
+        min_num_values=proto.min_num_values,
+        max_num_values=proto.max_num_values,
+        tot_num_values=proto.tot_num_values,
+    )
+    filled = proto.tot_num_values - null_steps
+    proto.presence_and_valency_stats.add(
+        num_non_missing=filled,
+        num_missing=null_steps,
+        min_num_values=int(filled > 0),
+        max_num_values=int(filled > 0),
+        tot_num_values=filled,
+    )
+
+
+def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
+    proto = statistics_pb2.NumericStatistics()
+    if values.count:
+        proto.mean, proto.std_dev, proto.num_zeros = values.mean, values.standard_deviation, values.zeros
+        proto.min, proto.max = values.minimum or 0, values.maximum or 0
+        proto.median = _add_distribution(proto, values, values)
+    elif values.nans:
+        proto.histograms.add(type=statistics_pb2.Histogram.STANDARD, num_nan=values.nans)
+        proto.histograms.add(type=statistics_pb2.Histogram.QUANTILES, num_nan=values.nans)
+    weighted = values.weighted
+    if values.count and weighted is not None:
+        proto.weighted_numeric_stats.mean = weighted.mean
+        proto.weighted_numeric_stats.std_dev = weighted.standard_deviation
+        if weighted.moments.weight or weighted.minus_infinities or weighted.plus_infinities:
+            proto.weighted_numeric_stats.median = _add_distribution(proto.weighted_numeric_stats, weighted, values)
+    return proto
+
+
+def _add_distribution(
+    proto: statistics_pb2.NumericStatistics | statistics_pb2.WeightedNumericStatistics,
+    values: NumberStatistics | WeightedNumbers,
+    counted: NumberStatistics,
+) -> float:
+    """Adds both histograms of values, weighted or not, to a proto, and returns the median."""
+    cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
+    finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
+    plus = values.plus_infinities
+    proto.histograms.append(standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans))
+    proto.histograms.append(quantiles_histogram(*rebinned(cuts, cumulated, _QUANTILES_FOR_BUCKET), counted.nans))
+    return float(cuts[len(cuts) // 2])
+
+
+def _string(values: TextStatistics) -> statistics_pb2.StringStatistics:
+    proto = statistics_pb2.StringStatistics(unique=values.distinct, avg_length=values.average_bytes)
+    _add_ranks(proto, values.top(_RANKS))
+    if values.weighted is not None:
+        ranks = [(value, weight) for value, weight in values.weighted.top(_RANKS) if weight >= _LOWEST_WEIGHT]
+        proto.weighted_string_stats.SetInParent()
+        _add_ranks(proto.weighted_string_stats, ranks)
+    return proto
+
+
+def _add_ranks(
+    proto: statistics_pb2.StringStatistics | statistics_pb2.WeightedStringStatistics,
+    ranks: Sequence[tuple[str | bytes, float]],
+) -> None:
+    for value, count in ranks[:_TOP_VALUES]:
+        proto.top_values.add(value=value, frequency=count)
+    for rank, (value, count) in enumerate(ranks):
+        proto.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=value, sample_count=count)
+
+
+def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
+    return statistics_pb2.BytesStatistics(
+        unique=values.distinct,
+        avg_num_bytes=values.average_bytes,
+        min_num_bytes=values.min_bytes,
+        max_num_bytes=values.max_bytes,
+        max_num_bytes_int=values.max_bytes,
+    )
+
+
+def _sketched(values: NumberStatistics | TextStatistics, lengths: Distribution | None) -> Iterator[str]:
+    """Says what of a feature is not exact, and how far it may be off."""
+    if isinstance(values, TextStatistics):
+        for kind, tally in (("", values.tally), ("weighted ", values.weighted)):
+            if isinstance(tally, Tally) and not tally.exact:
+                yield f"{kind}top_values and rank_histogram: up to {tally.undercount:.10g} too low"
+        if not values.exact:
+            yield "unique: estimated"
+    else:
+        weighted = None if values.weighted is None else values.weighted.distribution
+        for kind, distribution in (("", values.distribution), ("weighted ", weighted)):
+            if distribution is not None and not distribution.exact:
+                yield f"{kind}median and histograms: ranks up to {100 * distribution.rank_error:.2g} % off"
+    if lengths is not None and not lengths.exact:
+        yield f"num_values_histogram: ranks up to {100 * lengths.rank_error:.2g} % off"

@@ -1,0 +1,85 @@
+"""Statistics that lie on disk: of a dataset, of a description, of TFX's StatisticsGen, or in one file of TFDV's."""
+
+from __future__ import annotations
+
+import json
+
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.statistics.datasets import has_accumulators, read_accumulators
+from beam_pipelines.analysis.statistics.view import Statistics
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, RecipeError
+
+_MANIFESTS = ("dataset.json", "description.json")
+_FILE = "FeatureStats.pb"
+_PREFIX = "Split-"
+# TFDV's name for the rows that are not a slice.
+_ALL_EXAMPLES = "All Examples"
+
+
+def is_stored(path: str) -> bool:
+    """Whether a path has statistics in it, rather than being a recipe or data."""
+    return path.endswith(".pb") or bool(_folder(path))
+
+
+def read_statistics(path: str) -> dict[str, Statistics]:
+    """Returns split -> statistics of all of its rows: the accumulators where there are any, which know every value, else protos.
+
+    Splits are in the order of the dataset's manifest; without one ``train`` comes first, then the others by name. The split
+    of a single file is named after its folder, ``Split-train``, or else ``all``.
+
+    Raises:
+      RecipeError: there are no statistics.
+      DataError: what is there is something else.
+    """
+    if path.endswith(".pb"):
+        name = files.name_of(path[: -len(files.name_of(path))]) if "/" in path else ""
+        return {name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else "all": _read(path)}
+    folder = _folder(path)
+    if not folder:
+        raise RecipeError(
+            f"{path}: found no statistics, expected a dataset, a description, a folder with Split-*/{_FILE}, or a file of "
+            "statistics (.pb)."
+        )
+    found = {_split_of(listed.path): listed.path for listed in files.list_files(files.join(folder, "*", _FILE))}
+    names = [name for name in _manifest_order(path) if name in found]
+    rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
+    exact = read_accumulators(path).splits if has_accumulators(path) else {}
+    return {name: exact[name] if name in exact else _read(found[name]) for name in [*names, *rest]}
+
+
+def _folder(path: str) -> str:
+    """Returns the folder that the splits' folders lie in, or nothing."""
+    candidates = (files.join(path, "statistics"), path)
+    return next((one for one in candidates if files.list_files(files.join(one, f"{_PREFIX}*", _FILE))), "")
+
+
+def _split_of(path: str) -> str:
+    folder = path[: -len(files.name_of(path))]
+    return files.name_of(folder).removeprefix(_PREFIX)
+
+
+def _manifest_order(path: str) -> list[str]:
+    for name in _MANIFESTS:
+        manifest = files.join(path, name)
+        if files.exists(manifest):
+            return list(json.loads(files.read_bytes(manifest)).get("splits", {}))
+    return []
+
+
+def _read(path: str) -> statistics_pb2.DatasetFeatureStatistics:
+    if not files.exists(path):
+        raise RecipeError(f"{path}: there is no such file, expected statistics.")
+    try:
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(files.read_bytes(path))
+    except DecodeError as error:
+        raise DataError(
+            f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics as TFDV writes them. "
+            "Make them again with 'describe'."
+        ) from error
+    datasets = [dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)] or list(found.datasets)
+    if not datasets:
+        raise DataError(f"{path}: found no statistics in the file, expected those of '{_ALL_EXAMPLES}'.")
+    return datasets[0]

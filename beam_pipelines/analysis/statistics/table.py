@@ -1,0 +1,308 @@
+"""Statistics of a column and of a table: values that are computed per batch and merged."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.analysis.statistics.distribution import Distribution
+from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics, count_distinct
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan
+from beam_pipelines.analysis.statistics.slices import MAX_SLICES, Slice, check_number, slice_rows
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.pickling import PickledOnce
+
+Values = NumberStatistics | TextStatistics
+Weights = npt.NDArray[np.float64]
+
+
+class WeightedPresence(NamedTuple):
+    """Weights of rows: of those that are not null, of those that are, and of the former times their numbers of values."""
+
+    present: float
+    missing: float
+    num_values: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnStatistics:
+    """Statistics of one column.
+
+    Attributes:
+      type: the column's type (``core/columns.py``).
+      present, missing: rows that are not null, and rows that are. An empty list is present.
+      min_values, max_values: fewest and most values in a present row; 1 unless the column holds lists; 0 of no rows.
+      num_values: values in all rows.
+      values: statistics of the values themselves; of lists, of their items.
+      lengths: distribution of the numbers of values in present rows, of a column of lists; else ``None``.
+      categories: of categorical integers, how often each occurs, as text; else ``None``.
+      weighted: presence by weight, where the rows have weights.
+      null_steps: of a feature list, its values that are null; ``None``: the column is no feature list.
+    """
+
+    type: pa.DataType
+    present: int
+    missing: int
+    min_values: int
+    max_values: int
+    num_values: int
+    values: Values
+    lengths: Distribution | None = None
+    categories: TextStatistics | None = None
+    weighted: WeightedPresence | None = None
+    null_steps: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        array: pa.Array,
+        weights: Weights | None = None,
+        is_categorical: bool = False,
+        limits: Limits | None = None,
+        is_feature_list: bool = False,
+    ) -> ColumnStatistics:
+        """Returns the statistics of one array. bool, date, time and timestamp count as the integers they are written as.
+
+        Args:
+          array: the column.
+          weights: of its rows, at least 0.
+          is_categorical: whether integers are counted like texts as well.
+          limits: bounds on what is kept.
+          is_feature_list: whether a list's values are steps.
+        """
+        limits = limits or Limits()
+        present = len(array) - array.null_count
+        valency, lengths = (int(present > 0), int(present > 0), present), None
+        items, item_weights = array, weights
+        if pa.types.is_list(array.type):
+            valency, lengths = _valency(array, limits)
+            items = array.flatten()
+            if weights is not None:
+                item_weights = np.repeat(weights, array.value_lengths().fill_null(0).to_numpy())
+        values, categories = _values(items, item_weights, is_categorical, limits)
+        weighted = None if weights is None else _weighted_presence(array, weights)
+        null_steps = items.null_count if is_feature_list else None
+        return cls(array.type, present, array.null_count, *valency, values, lengths, categories, weighted, null_steps)
+
+    @classmethod
+    def merged(cls, parts: Sequence[ColumnStatistics], limits: Limits | None = None) -> ColumnStatistics:
+        """Returns the statistics of all parts' rows together."""
+        limits = limits or Limits()
+        filled = [part for part in parts if part.present]
+        lengths = [part.lengths for part in parts if part.lengths is not None]
+        categories = [part.categories for part in parts if part.categories is not None]
+        weighted = [part.weighted for part in parts if part.weighted is not None]
+        null_steps = [part.null_steps for part in parts if part.null_steps is not None]
+        return cls(
+            parts[0].type,
+            sum(part.present for part in parts),
+            sum(part.missing for part in parts),
+            min((part.min_values for part in filled), default=0),
+            max((part.max_values for part in filled), default=0),
+            sum(part.num_values for part in parts),
+            _merged_values([part.values for part in parts], limits),
+            Distribution.merged(lengths, limits) if lengths else None,
+            TextStatistics.merged(categories, limits) if categories else None,
+            WeightedPresence(*map(sum, zip(*weighted, strict=True))) if weighted else None,
+            sum(null_steps) if null_steps else None,
+        )
+
+    @property
+    def average_values(self) -> float:
+        """Average number of values in a present row; 0 of no rows."""
+        return self.num_values / self.present if self.present else 0.0
+
+    @property
+    def missing_fraction(self) -> float:
+        """Share of rows that are null; 0 of no rows."""
+        return self.missing / (self.present + self.missing) if self.missing else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class TableStatistics(PickledOnce):
+    """Statistics of the rows of a table, or of one of its splits.
+
+    Attributes:
+      rows: number of rows.
+      columns: column name -> its statistics, in the table's order.
+      weight: sum of the rows' weights; ``None``: they have none.
+      slices: slice -> statistics of its rows, which have no slices themselves; ordered.
+    """
+
+    compresses = False  # megabytes, most of them compressed already
+    rows: int
+    columns: Mapping[str, ColumnStatistics]
+    weight: float | None = None
+    slices: Mapping[Slice, TableStatistics] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, plan: StatisticsPlan | None = None) -> TableStatistics:
+        """Returns the statistics of one batch of column types.
+
+        Raises:
+          DataError: a row has no weight or a negative one, or there are too many slices.
+        """
+        plan = plan or StatisticsPlan()
+        weights = None if plan.weight is None else _weights(plan.weight, batch.column(plan.weight))
+        table = _table(batch, weights, plan, Limits.of_columns(batch.num_columns))
+        limits = Limits.of_columns(batch.num_columns * MAX_SLICES)
+        slices: dict[Slice, TableStatistics] = {}
+        for column in plan.slice_by:
+            for key, rows in _slice_rows(column, batch.column(column)).items():
+                chosen = None if weights is None else weights[rows]
+                slices[key] = _table(take_rows(batch, rows), chosen, plan, limits)
+        return dataclasses.replace(table, slices={key: slices[key] for key in sorted(slices)})
+
+    @classmethod
+    def empty(cls, schema: pa.Schema, plan: StatisticsPlan | None = None) -> TableStatistics:
+        """Returns the statistics of no rows."""
+        return cls.of(pa.RecordBatch.from_pylist([], schema), plan)
+
+    @classmethod
+    def merged(cls, parts: Sequence[TableStatistics], num_columns: int | None = None) -> TableStatistics:
+        """Returns the statistics of all parts' rows together; at least one part, all with the same columns and plan.
+
+        Args:
+          parts: of the same columns, all of the table's or some.
+          num_columns: of the table, if the parts have some of them only.
+
+        Without weights: counts, moments and extremes are the same to the last bit whatever the order of the parts. So are
+        distinct values, top values and distributions while they are exact; beyond their bounds, and of all that is weighted, fix
+        the order to get the same result again.
+
+        Raises:
+          DataError: there are too many slices.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        number = len(parts[0].columns) if num_columns is None else num_columns
+        limits, of_slices = Limits.of_columns(number), Limits.of_columns(number * MAX_SLICES)
+        return dataclasses.replace(_merged_tables(parts, limits), slices=_merged_slices(parts, of_slices))
+
+    @classmethod
+    def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
+        """Returns the statistics of a table whose columns are spread over the parts, which are of the same rows; ``names`` gives their order."""
+        columns = {name: column for part in parts for name, column in part.columns.items()}
+        slices = {key: cls.joined([part.slices[key] for part in parts], names) for key in parts[0].slices}
+        return dataclasses.replace(parts[0], columns={name: columns[name] for name in names}, slices=slices)
+
+    def merge(self, other: TableStatistics) -> TableStatistics:
+        """Returns the statistics of both tables' rows together."""
+        return TableStatistics.merged([self, other])
+
+
+def value_type(column_type: pa.DataType) -> pa.DataType:
+    """Returns the type of a column's values: of a list, of its items."""
+    return column_type.value_type if pa.types.is_list(column_type) else column_type
+
+
+def is_text(column_type: pa.DataType) -> bool:
+    """Whether a column holds texts or bytes, or lists of them."""
+    kind = value_type(column_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def as_numbers(array: pa.Array) -> pa.Array:
+    """Returns the numbers that a column's values are written as: int64, float or double."""
+    if pa.types.is_int64(array.type) or pa.types.is_floating(array.type):
+        return array
+    if pa.types.is_date32(array.type):
+        return array.view(pa.int32()).cast(pa.int64())
+    return array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array.view(pa.int64())
+
+
+def _weights(column: str, array: pa.Array) -> Weights:
+    """Returns the weights of a batch's rows.
+
+    Raises:
+      DataError: a row has no weight, or none that counts.
+    """
+    weights: Weights = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        found = array[int(np.flatnonzero(wrong)[0])].as_py()
+        raise DataError(
+            f"statistics.weight, column '{column}': found {'null' if found is None else found} as the weight of a row, expected a "
+            "number of at least 0 in every row. Filter such rows out, or derive a column that has none."
+        )
+    return weights
+
+
+def _table(batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits) -> TableStatistics:
+    categorical, lists = set(plan.categorical), set(plan.lists)
+    columns = {
+        name: ColumnStatistics.of(array, weights, name in categorical, limits, name in lists)
+        for name, array in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return TableStatistics(batch.num_rows, columns, None if weights is None else float(weights.sum()))
+
+
+def _merged_tables(parts: Sequence[TableStatistics], limits: Limits) -> TableStatistics:
+    weights = [part.weight for part in parts if part.weight is not None]
+    return TableStatistics(
+        sum(part.rows for part in parts),
+        {name: ColumnStatistics.merged([part.columns[name] for part in parts], limits) for name in parts[0].columns},
+        sum(weights) if weights else None,
+    )
+
+
+def _merged_slices(parts: Sequence[TableStatistics], limits: Limits) -> dict[Slice, TableStatistics]:
+    of_slice: dict[Slice, list[TableStatistics]] = {}
+    for part in parts:
+        for key, table in part.slices.items():
+            of_slice.setdefault(key, []).append(table)
+    for column, number in collections.Counter(key.column for key in of_slice).items():
+        check_number(column, number)
+    return {key: _merged_tables(of_slice[key], limits) for key in sorted(of_slice)}
+
+
+def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int64]]:
+    """Returns the rows of each slice, in order: of a null none, of a list those of each of its items."""
+    rows, items = np.arange(len(array)), array
+    if pa.types.is_list(array.type):
+        rows, items = np.repeat(rows, array.value_lengths().fill_null(0).to_numpy()), array.flatten()
+    return slice_rows(column, items if is_text(array.type) else as_numbers(items), rows)
+
+
+def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Distribution]:
+    """Returns the fewest, most and all values of a list column's rows, and how they are distributed."""
+    values, counts, _ = count_distinct(array.value_lengths().cast(pa.int64()))
+    fewest, most = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
+    return (fewest, most, int((values * counts).sum())), Distribution.of(values, counts, limits)
+
+
+def _values(
+    items: pa.Array, weights: Weights | None, is_categorical: bool, limits: Limits
+) -> tuple[Values, TextStatistics | None]:
+    """Returns the statistics of values, and of categorical ones as texts."""
+    if is_text(items.type):
+        return TextStatistics.of(items, weights, limits), None
+    values, counts, sums = count_distinct(as_numbers(items), weights)
+    numbers = NumberStatistics.of_tally(values, counts, sums, limits)
+    if not is_categorical:
+        return numbers, None
+    return numbers, TextStatistics.of_tally(pa.array(values).cast(pa.string()), counts, sums, limits)
+
+
+def _weighted_presence(array: pa.Array, weights: Weights) -> WeightedPresence:
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    present = float(weights[valid].sum())
+    num_values = present
+    if pa.types.is_list(array.type):
+        num_values = float((weights * array.value_lengths().fill_null(0).to_numpy()).sum())
+    return WeightedPresence(present, float(weights[~valid].sum()), num_values)
+
+
+def _merged_values(parts: Sequence[Values], limits: Limits) -> Values:
+    if isinstance(parts[0], TextStatistics):
+        return TextStatistics.merged([part for part in parts if isinstance(part, TextStatistics)], limits)
+    return NumberStatistics.merged([part for part in parts if isinstance(part, NumberStatistics)], limits)

@@ -1,0 +1,122 @@
+"""Statistics of texts and bytes: lengths, distinct values, and how often the most frequent ones occur."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.analysis.statistics.distribution import Numbers
+from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.value_counts import Tally, sum_distinct
+
+
+@dataclasses.dataclass(frozen=True)
+class TextStatistics:
+    """Statistics of the texts, or bytes, of a column.
+
+    Attributes:
+      tally: how often each text occurs.
+      count: number of values.
+      total_bytes: sum of their lengths in bytes.
+      min_bytes, max_bytes: shortest and longest length; 0 of no values.
+      weighted: the weight of each text, where the rows have weights.
+    """
+
+    tally: Tally
+    count: int = 0
+    total_bytes: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 0
+    weighted: Tally | None = None
+
+    @classmethod
+    def of(
+        cls, array: pa.Array, weights: npt.NDArray[np.float64] | None = None, limits: Limits | None = None
+    ) -> TextStatistics:
+        """Returns the statistics of a string or binary array; nulls are left out.
+
+        Args:
+          array: the values.
+          weights: as many, of at least 0.
+          limits: bounds on what is kept.
+        """
+        limits = limits or Limits()
+        if weights is not None:
+            return cls.of_tally(*sum_distinct(array, weights), limits)
+        tally = array.value_counts()
+        values, counts = tally.field(0), tally.field(1)
+        if values.null_count:
+            valid = values.is_valid()
+            values, counts = values.filter(valid), counts.filter(valid)
+        return cls.of_tally(values, counts.to_numpy(), None, limits)
+
+    @classmethod
+    def of_tally(cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits) -> TextStatistics:
+        """Returns the statistics of distinct values, their counts and the sums of their weights."""
+        weighted = None if sums is None else Tally.of(values, sums, limits)
+        if not len(values):
+            return cls(Tally(values, counts), weighted=weighted)
+        lengths = pc.binary_length(values).to_numpy().astype(np.int64)
+        return cls(
+            Tally.of(values, counts, limits),
+            int(counts.sum()),
+            int((lengths * counts).sum()),
+            int(lengths.min()),
+            int(lengths.max()),
+            weighted,
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[TextStatistics], limits: Limits | None = None) -> TextStatistics:
+        """Returns the statistics of all parts' values together; counts are, while exact, the same whatever their order."""
+        limits = limits or Limits()
+        filled = [part for part in parts if part.count]
+        weighted = [part.weighted for part in parts if part.weighted is not None]
+        return cls(
+            Tally.merged([part.tally for part in parts], limits),
+            sum(part.count for part in parts),
+            sum(part.total_bytes for part in parts),
+            min((part.min_bytes for part in filled), default=0),
+            max((part.max_bytes for part in filled), default=0),
+            Tally.merged(weighted, limits) if weighted else None,
+        )
+
+    @property
+    def values(self) -> pa.Array:
+        """Distinct values, in no particular order: all of them while ``exact``, else the most frequent ones."""
+        return self.tally.values
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each of ``values`` occurs."""
+        return self.tally.counts.astype(np.int64, copy=False)
+
+    @property
+    def undercount(self) -> int:
+        """How much a count may be too low; a value that is not kept occurs at most so often."""
+        return int(self.tally.undercount)
+
+    @property
+    def exact(self) -> bool:
+        """Whether ``values`` and ``counts`` tell everything."""
+        return self.tally.exact
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct values; an estimate unless ``exact``."""
+        return self.tally.distinct
+
+    @property
+    def average_bytes(self) -> float:
+        """Average length; 0 of no values."""
+        return self.total_bytes / self.count if self.count else 0.0
+
+    def top(self, number: int) -> list[tuple[str | bytes, Any]]:
+        """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
+        return self.tally.top(number)

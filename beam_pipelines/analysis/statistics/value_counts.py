@@ -1,0 +1,178 @@
+"""How often texts occur: all of them while they are few, the most frequent ones and an estimate of their number beyond."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from tfx_bsl.sketches import KmvSketch
+
+from beam_pipelines.analysis.statistics.distribution import Numbers
+from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, Limits
+from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
+
+# As in TFDV's sketches: once not all values are kept, longer ones are not told apart.
+LARGE_BYTES = 1024
+LARGE_VALUE = b"__LARGE_BYTES__"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """Distinct texts or bytes, and how often each occurs or how much weight it has.
+
+    While ``Limits`` allow it, all are kept. Beyond, the most frequent texts are, with counts that are too low by at most
+    ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al., *Mergeable Summaries*, 2012), and the number of
+    distinct values is estimated by a KMV sketch. Whether the bounds are exceeded does not depend on the order of merging.
+
+    Attributes:
+      values: string or binary array of distinct values, no nulls, in no particular order.
+      counts: of each: int64 where it counts, float64 where it adds up weights.
+      undercount: how much a count may be too low; a value that is not kept has at most so much.
+      sketch: serialized KMV sketch, or ``None`` while ``values`` are all there are.
+    """
+
+    values: pa.Array
+    counts: Numbers
+    undercount: float = 0
+    sketch: bytes | None = None
+
+    @classmethod
+    def of(cls, values: pa.Array, counts: Numbers, limits: Limits) -> Tally:
+        """Returns the tally of distinct values."""
+        return _bounded(cls(values, counts), limits)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Tally], limits: Limits) -> Tally:
+        """Returns the tally of all parts together; while exact, counts are the same whatever their order."""
+        values = pa.concat_arrays([part.values for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
+        undercount = sum(part.undercount for part in parts)
+        return _bounded(cls(*_added(values, counts), undercount, _merged_sketch(parts, limits)), limits)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.values.nbytes < SMALL_BYTES and not self.values.offset:
+            return Tally, (self.values, self.counts, self.undercount, self.sketch)
+        return _unpickle, (pack(self.values, self.counts), self.undercount, self.sketch)
+
+    @property
+    def exact(self) -> bool:
+        """Whether ``values`` and ``counts`` tell everything."""
+        return self.sketch is None
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct values; an estimate unless ``exact``."""
+        return len(self.values) if self.sketch is None else int(KmvSketch.Deserialize(self.sketch).Estimate())
+
+    def top(self, number: int) -> list[tuple[str | bytes, Any]]:
+        """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
+        values, counts = self.frequent(number)
+        # Arrow sorts texts by their bytes; the second sort keeps that order where counts are equal.
+        order = pc.sort_indices(values, sort_keys=[("", "descending")]).to_numpy()
+        order = order[np.argsort(-counts[order], kind="stable")]
+        return list(zip(values.take(pa.array(order)).to_pylist(), counts[order].tolist(), strict=True))
+
+    def frequent(self, number: int) -> tuple[pa.Array, Numbers]:
+        """Returns the values of ``top``, and their counts, in no particular order."""
+        if len(self.values) <= number:
+            return self.values, self.counts
+        if number < 1:
+            return self.values.slice(0, 0), self.counts[:0]
+        # Sort no more than what can be among them.
+        threshold = np.partition(self.counts, -number)[-number]
+        above = np.flatnonzero(self.counts > threshold)
+        equal = np.flatnonzero(self.counts == threshold)
+        order = pc.sort_indices(self.values.take(pa.array(equal)), sort_keys=[("", "descending")]).to_numpy()
+        places = np.concatenate([above, equal[order[: number - len(above)]]])
+        return self.values.take(pa.array(places)), self.counts[places]
+
+
+def _bounded(tally: Tally, limits: Limits) -> Tally:
+    """Goes over to sketches when a bound is exceeded, and keeps the frequent values of a column that has done so."""
+    is_text = pa.types.is_string(tally.values.type)
+    sketch = tally.sketch
+    if sketch is None:
+        max_bytes = limits.text_bytes if is_text else limits.binary_bytes
+        if len(tally.values) <= limits.texts and _size_bytes(tally.values) <= max_bytes:
+            return tally
+        fresh = KmvSketch(limits.hashes)
+        fresh.AddValues(tally.values)
+        sketch = bytes(fresh.Serialize())
+    values, counts = _without_large(tally.values, tally.counts)
+    return _most_frequent(Tally(values, counts, tally.undercount, sketch), limits if is_text else None)
+
+
+def _most_frequent(tally: Tally, limits: Limits | None) -> Tally:
+    """Returns a tally of no more values than may be kept, of none without limits; the counts of the others are lost."""
+    values, counts = tally.values, tally.counts
+    kept = 0
+    if limits is not None:
+        if len(values) <= limits.kept_texts and _size_bytes(values) <= limits.kept_bytes:
+            return tally
+        frequent = np.argsort(-counts, kind="stable")[: limits.kept_texts]
+        lengths = pc.binary_length(values.take(pa.array(frequent))).to_numpy() + BYTES_PER_TEXT
+        kept = int(np.searchsorted(np.cumsum(lengths, dtype=np.int64), limits.kept_bytes, side="right"))
+    if kept >= len(values):
+        return tally
+    loss = np.partition(counts, -kept - 1)[-kept - 1].item()
+    places = np.flatnonzero(counts > loss)
+    return Tally(values.take(pa.array(places)), counts[places] - loss, tally.undercount + loss, tally.sketch)
+
+
+def _without_large(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
+    """Puts one placeholder for all values that are too long to be kept."""
+    short = pc.less_equal(pc.binary_length(values), LARGE_BYTES)
+    if pc.all(short).as_py():
+        return values, counts
+    return _added(pc.if_else(short, values, pa.scalar(LARGE_VALUE).cast(values.type)), counts)
+
+
+def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
+    """Adds the counts of equal values."""
+    encoded = values.dictionary_encode()
+    # Whole counts stay below 2**53, so that bincount's float64 holds them exactly.
+    sums: Numbers = np.bincount(encoded.indices.to_numpy(), weights=counts, minlength=len(encoded.dictionary))
+    return encoded.dictionary, sums.astype(np.int64) if counts.dtype == np.int64 else sums
+
+
+def _merged_sketch(parts: Sequence[Tally], limits: Limits) -> bytes | None:
+    """Returns one sketch of all parts' distinct values if one of the parts already has one."""
+    if all(part.sketch is None for part in parts):
+        return None
+    merged = KmvSketch(limits.hashes)
+    for part in parts:
+        if part.sketch is None:
+            merged.AddValues(part.values)
+        else:
+            merged.Merge(KmvSketch.Deserialize(part.sketch))
+    return bytes(merged.Serialize())
+
+
+def _size_bytes(values: pa.Array) -> int:
+    """Returns what values and counts take together, independent of slices and buffers."""
+    return int(pc.sum(pc.binary_length(values)).as_py() or 0) + BYTES_PER_TEXT * len(values)
+
+
+def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> Tally:
+    values, counts = unpack(packed)
+    return Tally(values, counts, undercount, sketch)
+
+
+def sum_distinct(array: pa.Array, weights: npt.NDArray[np.float64]) -> tuple[pa.Array, Numbers, Numbers]:
+    """Returns the distinct values of a string or binary array, how often each occurs, and the sums of their weights.
+
+    Args:
+      array: the values; nulls are left out.
+      weights: as many as there are values, nulls included.
+    """
+    if array.null_count:
+        weights = weights[array.is_valid().to_numpy(zero_copy_only=False)]
+    encoded = array.drop_null().dictionary_encode()
+    places, number = encoded.indices.to_numpy(), len(encoded.dictionary)
+    counts = np.bincount(places, minlength=number).astype(np.int64, copy=False)
+    return encoded.dictionary, counts, np.bincount(places, weights, number)

@@ -1,0 +1,242 @@
+"""One view of statistics, whether accumulators of this run or protos on disk: what inference and validation look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from beam_pipelines.analysis.statistics.numeric import NumberStatistics
+from beam_pipelines.analysis.statistics.proto import feature_type, to_proto
+from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics
+from beam_pipelines.analysis.statistics.text import TextStatistics
+from beam_pipelines.core.schema_features import SEQUENCE
+
+Statistics: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
+
+_Feature = statistics_pb2.FeatureNameStatistics
+# What TFDV's sketches put in the place of texts that are not UTF-8.
+_NOT_UTF8 = "__BYTES_VALUE__"
+
+
+class Level(NamedTuple):
+    """Presence and valency at one level of nesting: lists that are missing, fewest and most values of one that is not."""
+
+    missing: int
+    min_values: int
+    max_values: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The texts of a feature.
+
+    Attributes:
+      values: string array of distinct texts, no nulls, in no particular order.
+      counts: how often each occurs.
+      exact: whether these are all there are.
+      unique: number of distinct texts; an estimate if they were too many to count.
+      are_utf8: whether all are valid UTF-8.
+    """
+
+    values: pa.Array
+    counts: npt.NDArray[np.int64]
+    exact: bool
+    unique: int
+    are_utf8: bool = True
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Texts:
+        """Returns the texts chosen by a mask over ``values``."""
+        return dataclasses.replace(self, values=self.values.filter(pa.array(chosen)), counts=self.counts[chosen])
+
+    def ordered(self) -> list[tuple[str, int]]:
+        """Returns texts and counts in TFDV's order: count, then text, both descending."""
+        pairs = zip(self.values.to_pylist(), self.counts.tolist(), strict=True)
+        return sorted(pairs, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureView:
+    """Statistics of one feature.
+
+    Attributes:
+      type: ``FeatureNameStatistics.Type``.
+      present, missing: rows with and without it.
+      levels: outermost first; one unless the feature holds lists of lists.
+      num_values: values in all rows.
+      texts: of a STRING feature, or of integers that are counted as categories, their texts; else ``None``.
+      minimum, maximum: of a number, infinities included; ``None`` of no numbers but NaN.
+      nans: number of NaN values.
+      has_values_between_0_and_1: whether a number lies strictly between them; some that do may go unseen.
+      is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its steps and their values.
+    """
+
+    type: int
+    present: int
+    missing: int
+    levels: tuple[Level, ...]
+    num_values: int
+    texts: Texts | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    nans: int = 0
+    has_values_between_0_and_1: bool = False
+    is_feature_list: bool = False
+
+    @property
+    def strings(self) -> Texts | None:
+        """The texts of a STRING feature."""
+        return self.texts if self.type == _Feature.STRING else None
+
+    @property
+    def fraction_present(self) -> float:
+        """Share of rows that have the feature; 1 if none is missing."""
+        return self.present / (self.present + self.missing) if self.missing else 1.0
+
+    @property
+    def has_infinities(self) -> bool:
+        """Whether a number is infinite."""
+        return any(value is not None and math.isinf(value) for value in (self.minimum, self.maximum))
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetView:
+    """Statistics of one split: its rows, and its features by name, in order."""
+
+    rows: int
+    features: Mapping[str, FeatureView]
+
+
+def view_of(statistics: Statistics) -> DatasetView:
+    """Returns the view of one split's statistics.
+
+    Of a proto, weighted counts are not looked at; distinct texts are those of the rank histogram (the 1,000 most frequent ones by
+    default), and a feature without statistics is left out, as in TFDV.
+    """
+    if isinstance(statistics, TableStatistics):
+        return DatasetView(statistics.rows, {name: _of_column(column) for name, column in statistics.columns.items()})
+    features = {
+        feature_name(feature): _of_proto(feature)
+        for feature in statistics.features
+        if feature.WhichOneof("stats") and list(feature.path.step) != [SEQUENCE]
+    }
+    return DatasetView(int(statistics.num_examples), features)
+
+
+def proto_of(statistics: Statistics) -> statistics_pb2.DatasetFeatureStatistics:
+    """Returns one split's statistics as a proto."""
+    if isinstance(statistics, TableStatistics):
+        return to_proto({"": statistics})[""].datasets[0]
+    return statistics
+
+
+def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
+    """Returns the name of a proto's feature, the steps of its path joined by dots; of a feature list, its own name."""
+    if is_feature_list(feature):
+        return str(feature.path.step[1])
+    return ".".join(feature.path.step) if feature.HasField("path") else str(feature.name)
+
+
+def is_feature_list(feature: statistics_pb2.FeatureNameStatistics) -> bool:
+    """Whether the statistics are those of a feature list of tf.SequenceExamples."""
+    return len(feature.path.step) == 2 and feature.path.step[0] == SEQUENCE
+
+
+def _of_column(column: ColumnStatistics) -> FeatureView:
+    view = FeatureView(
+        feature_type(column.type),
+        column.present,
+        column.missing,
+        (Level(column.missing, column.min_values, column.max_values), *_steps(column)),
+        column.num_values,
+        is_feature_list=column.null_steps is not None,
+    )
+    values = column.values
+    if isinstance(values, NumberStatistics):
+        inner = len(values.values) and bool(np.any((values.values > 0) & (values.values < 1)))
+        return dataclasses.replace(
+            view,
+            minimum=values.minimum,
+            maximum=values.maximum,
+            nans=values.nans,
+            has_values_between_0_and_1=bool(inner),
+            texts=None if column.categories is None else _texts(column.categories),
+        )
+    return dataclasses.replace(view, texts=_texts(values)) if view.type == _Feature.STRING else view
+
+
+def _steps(column: ColumnStatistics) -> Iterator[Level]:
+    """Yields the second level of a feature list."""
+    if column.null_steps is not None:
+        yield _level_of_steps(column.null_steps, int(column.num_values > column.null_steps))
+
+
+def _level_of_steps(missing: int, most: int) -> Level:
+    """Returns the values of steps, which are missing or have one; to promise one in every step, none may be missing."""
+    return Level(missing, 0 if missing else most, most)
+
+
+def _texts(values: TextStatistics) -> Texts:
+    return Texts(values.values, values.counts, values.exact, values.distinct)
+
+
+def _of_proto(feature: statistics_pb2.FeatureNameStatistics) -> FeatureView:
+    stats = getattr(feature, feature.WhichOneof("stats"))
+    common = stats.common_stats
+    nested = [
+        Level(int(level.num_missing), int(level.min_num_values), int(level.max_num_values))
+        for level in common.presence_and_valency_stats
+    ]
+    if is_feature_list(feature) and len(nested) == 2 and nested[1].missing:
+        nested[1] = nested[1]._replace(min_values=0)
+    flat = Level(int(common.num_missing), int(common.min_num_values), int(common.max_num_values))
+    view = FeatureView(
+        feature.type,
+        int(common.num_non_missing),
+        int(common.num_missing),
+        tuple(nested) or (flat,),
+        int(common.tot_num_values),
+        is_feature_list=is_feature_list(feature),
+    )
+    if feature.HasField("num_stats"):
+        return _with_numbers(view, feature.num_stats)
+    if not feature.HasField("string_stats"):
+        return view
+    texts = _proto_texts(stats)
+    numbers = [int(text) for text in texts.values.to_pylist()] if view.type == _Feature.INT else []
+    return dataclasses.replace(
+        view, texts=texts, minimum=min(numbers, default=None), maximum=max(numbers, default=None)
+    )
+
+
+def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) -> FeatureView:
+    nans = max((int(histogram.num_nan) for histogram in stats.histograms), default=0)
+    if nans and nans >= view.num_values:
+        return dataclasses.replace(view, nans=nans)
+    number = int if view.type == _Feature.INT else float
+    buckets = [bucket for histogram in stats.histograms for bucket in histogram.buckets if bucket.sample_count > 0]
+    return dataclasses.replace(
+        view,
+        minimum=number(stats.min),
+        maximum=number(stats.max),
+        nans=nans,
+        has_values_between_0_and_1=any(bucket.low_value > 0 and bucket.high_value < 1 for bucket in buckets),
+    )
+
+
+def _proto_texts(stats: statistics_pb2.StringStatistics) -> Texts:
+    buckets = stats.rank_histogram.buckets
+    labels = [bucket.label for bucket in buckets]
+    return Texts(
+        pa.array(labels, pa.string()),
+        np.array([bucket.sample_count for bucket in buckets], np.float64).astype(np.int64),
+        exact=len(labels) == stats.unique,
+        unique=int(stats.unique),
+        are_utf8=not stats.invalid_utf8_count and _NOT_UTF8 not in labels,
+    )

@@ -1,0 +1,174 @@
+"""Writes a first recipe from a look at the data: what there is, what could be joined, and every decision left to make."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from beam_pipelines.core import files
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.pipeline.recipes import bare_recipe, explain
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.recipe.yaml import Lines
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+
+# What needs no quotes in YAML, wherever it stands.
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
+_SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
+    """Writes a recipe for some data files or patterns, each of which becomes a source; the first one is the base.
+
+    Raises:
+      RecipeError: the output is there already, or a file is not there or of no known format.
+      DataError: a file cannot be read.
+    """
+    if files.exists(output) and not overwrite:
+        raise RecipeError(f"{output}: is there already. Add --overwrite to replace it, or choose another --output.")
+    plans = [_plan(source) for source in name_sources(data)]
+    text = recipe_text(plans, os.path.dirname(output))
+    with files.replace(output) as file:
+        file.write(text.encode())
+
+
+def name_sources(data: Sequence[str]) -> list[Source]:
+    """Returns a source for each path, named after the file; a name that occurs again gets a number."""
+    sources: list[Source] = []
+    for path in data:
+        (source,) = bare_recipe(path).sources.values()
+        taken = {other.name for other in sources}
+        numbered = (source.name, *(f"{source.name}_{number}" for number in range(2, len(data) + 2)))
+        sources.append(Source(next(name for name in numbered if name not in taken), (path,)))
+    return sources
+
+
+def _plan(source: Source) -> SourcePlan:
+    try:
+        return plan_source(source, "")
+    except RecipeProblems as error:
+        raise explain(error.problems, Lines(source.path[0])) from error
+
+
+def recipe_text(plans: Sequence[SourcePlan], folder: str) -> str:
+    """Returns the recipe as YAML with comments.
+
+    Args:
+      plans: of the sources; the first one is the base.
+      folder: where the recipe will lie; relative paths are written to start there.
+    """
+    base = plans[0]
+    lines = [
+        "# What every key means: docs/recipe.md. Lines that begin with # are suggestions.",
+        f"name: {quoted(base.source.name)}",
+        "",
+        "sources:",
+    ]
+    for plan in plans:
+        lines += _source_lines(plan, folder)
+    lines += [f"from: {quoted(base.source.name)}  # its rows become examples", ""]
+    lines += _join_lines(plans)
+    first, last = base.schema.names[0], base.schema.names[-1]
+    lines += [
+        "# SQL by DuckDB, row by row. The columns are those of the joined rows.",
+        f"# filter: {_is_not_null(first)}",
+        "# derive:",
+        f"#   has_value: {_is_not_null(last)}",
+        f"# drop: [{quoted(first)}]",
+        f"# label: {quoted(last)}",
+        "",
+    ]
+    lines += _split_lines(base.schema)
+    lines += [
+        "# A row that cannot be read stops the run. To allow some, which go to rejected/:",
+        "# on_error: {reject: 0.1%}",
+        "",
+        "output:",
+        "  shard_size: 128 MiB  # of a shard file, compressed; or num_shards",
+        "  compression: gzip    # or zlib, none",
+        "  shuffle: true        # false keeps the order of the source",
+        "  shuffle_seed: 0",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
+    source = plan.source
+    yield f"  {quoted(source.name)}:"
+    yield f"    path: {quoted(_relative(source.path[0], folder))}"
+    number = len(plan.files)
+    found = f"{plan.format}, {number} file{'' if number == 1 else 's'}, {plan.size_bytes:,} bytes"
+    yield f"    # {found}. To change a type: 'types: {{column: text}}'."
+    width = max(len(quoted(name)) for name in plan.schema.names)
+    for field in plan.schema:
+        nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""
+        yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
+    yield "    # key: [column]  # columns that are unique together: checked when the source is joined"
+
+
+def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
+    """Yields joins that would be possible, commented out: columns of the same name and type on both sides."""
+    base = plans[0]
+    joins = []
+    for plan in plans[1:]:
+        shared = [field.name for field in plan.schema if can_join(field, base.schema)]
+        if shared:
+            on = ", ".join(quoted(name) for name in shared)
+            prefix = quoted(f"{plan.source.name}_")
+            joins.append(f"#   - {{source: {quoted(plan.source.name)}, on: [{on}], how: left, prefix: {prefix}}}")
+        else:
+            joins.append(f"#   - {{source: {quoted(plan.source.name)}, on: {{left_column: right_column}}, how: left}}")
+    if joins:
+        yield "# Columns of the same name and type are proposed as keys: keep those that belong together."
+        yield "# join:"
+        yield from joins
+        yield ""
+
+
+def can_join(field: pa.Field, left: pa.Schema) -> bool:
+    """Whether a column of the right side has a namesake of the same type on the left that could be a key (no float, no list)."""
+    is_key = not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
+    return is_key and field.name in left.names and bool(left.field(field.name).type == field.type)
+
+
+def _split_lines(schema: pa.Schema) -> Iterator[str]:
+    moments = [field.name for field in schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
+    yield "# Which rows go where follows from a hash of the whole row; with 'by: [columns]' rows that agree there stay together."
+    yield "split: {train: 0.8, eval: 0.2}"
+    if moments:
+        column = quoted(moments[0])
+        yield f"# split: {{column: {column}, train: {{before: 2024-01-01}}, eval: {{after: 2024-01-01}}}}"
+    yield ""
+
+
+def _relative(path: str, folder: str) -> str:
+    if files.is_absolute(path):
+        return path
+    return os.path.relpath(path, folder or ".")
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a YAML scalar that is read as this text: in double quotes, with escapes, where it needs any."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
+        return text
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
+
+
+def _is_not_null(column: str) -> str:
+    """Returns ``column IS NOT NULL`` as SQL within YAML."""
+    if _SQL_NAME.fullmatch(column):
+        return f"{column} IS NOT NULL"
+    name = column.replace('"', '""')
+    return quoted(f'"{name}" IS NOT NULL')

@@ -1,0 +1,368 @@
+"""The command line: ``beam-pipelines convert | transform | describe | inspect | verify | init``.
+
+Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that ``--help`` is quick.
+Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command line is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import datetime
+import logging
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from beam_pipelines.cli.date import date_option, output_of_day
+from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
+from beam_pipelines.cli.input_root import input_root_option
+from beam_pipelines.cli.options import BEAM_OPTIONS, BeamCommand, StorageCommand, resume_option, verbose
+from beam_pipelines.cli.plan import make_plan_command
+from beam_pipelines.cli.schema import make_validate, schema
+from beam_pipelines.cli.statistics import statistics
+from beam_pipelines.cli.streams import NobodyReadsError, explain_output
+from beam_pipelines.cli.validation_options import gate_options, gated
+from beam_pipelines.core import signals
+from beam_pipelines.core.errors import RecipeProblems, mask
+from beam_pipelines.core.version import __version__
+from beam_pipelines.runners.beam_patches import import_without_garbage
+from beam_pipelines.runners.fork_server import claim_process, was_interrupted
+
+if TYPE_CHECKING:
+    from beam_pipelines.pipeline.plan import Plan
+
+BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, --direct_num_workers or --temp_location; see docs/cli.md."
+
+
+def main() -> None:
+    """Runs the command line and ends the process with its exit status."""
+    signals.by_exception()
+    claim_process()
+    import_without_garbage()
+    # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    status = None
+    try:
+        explain_output()
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # at the very beginning, or when all is done
+        if status is None:
+            status = say_interrupted()
+    signals.at_once(status)
+    atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
+    # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
+    os._exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit status; errors are printed to standard error."""
+    is_verbose = "--verbose" in arguments
+    signals.begin()
+    _set_up_logging(is_verbose)
+    try:
+        status = cli.main(list(arguments), prog_name="beam-pipelines", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except (KeyboardInterrupt, click.Abort):
+        is_interrupted = True
+    except NobodyReadsError:  # all that was to be done is done before it is said
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
+        is_interrupted = was_interrupted() or signals.has_raised() or is_interruption(error)
+        if not is_interrupted:
+            return print_failure(error, is_verbose)
+    return say_interrupted()
+
+
+class _Masked(logging.Formatter):
+    """Writes no line of the log, and no traceback in it, with a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the text of a record."""
+        return mask(super().format(record))
+
+
+def _set_up_logging(is_verbose: bool) -> None:
+    """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user as an error of ours."""
+    if is_verbose:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Masked(logging.BASIC_FORMAT))
+        return
+    warnings.simplefilter("ignore")
+    # Beam calls it critical that a worker ends early, and brings its traceback.
+    logging.getLogger().setLevel(logging.CRITICAL + 1)
+    # A thread of Beam's that watches a worker process fails when the process ends early; the run's own error tells why.
+    threading.excepthook = lambda _: None
+
+
+def _plan(
+    recipe_or_data: str,
+    schema: str | None = None,
+    date: datetime.date | None = None,
+    input_roots: Sequence[str] = (),
+    into: str | None = None,
+) -> Plan:
+    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
+
+    Args:
+      recipe_or_data: path.
+      schema: path of a schema in place of the recipe's.
+      date: the day that ``{date}`` in paths stands for.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
+      into: folder of a dataset, to which is added if it is there and the recipe says so.
+    """
+    from beam_pipelines.pipeline.plan import make_plan
+    from beam_pipelines.pipeline.recipes import explain, load
+
+    recipe, lines = load(recipe_or_data)
+    recipe = dataclasses.replace(recipe, schema=schema or recipe.schema, date=date)
+    try:
+        if into is not None and recipe.append:
+            from beam_pipelines.pipeline.plan_append import appends, plan_append
+
+            if appends(recipe, into):
+                return plan_append(recipe, into, input_roots)
+        return make_plan(recipe, input_roots=input_roots)
+    except RecipeProblems as error:
+        raise explain(error.problems, lines) from error
+
+
+@click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Raw tables in, training-ready TFRecord datasets out, from one recipe."""
+
+
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("recipe_or_data")
+@click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
+@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@resume_option
+@click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
+@date_option
+@input_root_option
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@gate_options
+@verbose
+@click.pass_context
+def convert(
+    context: click.Context,
+    recipe_or_data: str,
+    output: str | None,
+    overwrite: bool,
+    resume: bool,
+    dry_run: bool,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
+    if output is None and not dry_run:
+        raise click.UsageError(
+            "found no --output, expected the folder of the dataset, for example --output out/flights."
+        )
+    output = output and output_of_day(output, date)
+    into = None if overwrite else output
+    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
+    if plan.append is not None and not plan.base.files:
+        click.echo(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
+        return
+    if dry_run or output is None:
+        click.echo(plan.describe())
+        return
+    from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.pipeline import convert as convert_module
+    from beam_pipelines.pipeline import output_folder
+    from beam_pipelines.pipeline.disk_space import watched
+    from beam_pipelines.runners.run import pipeline_options, waits
+
+    if plan.append is None:
+        output_folder.check_inputs(output, [recipe_or_data])
+    options = context.meta[BEAM_OPTIONS]
+    if not waits(pipeline_options(options, plan.size_bytes)):
+        where = convert_module.submit(plan, output, overwrite, options, resume)
+        click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
+        return
+    with watched(plan, output, options, None if quiet else warn):
+        manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
+    if left := output_folder.left_behind(output):
+        click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
+    if not quiet:
+        print_summary(manifest, output)
+
+
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("recipe_or_data")
+@click.option(
+    "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
+)
+@date_option
+@input_root_option
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@gate_options
+@verbose
+@click.pass_context
+def describe(
+    context: click.Context,
+    recipe_or_data: str,
+    output: str | None,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Read the data once: statistics, schema and anomalies, without writing examples."""
+    output = output and output_of_day(output, date)
+    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root), context)
+    from beam_pipelines.cli.summary import print_description
+    from beam_pipelines.pipeline import convert as convert_module
+
+    with tempfile.TemporaryDirectory() if output is None else contextlib.nullcontext(output) as folder:
+        manifest = convert_module.describe(plan, folder, context.meta[BEAM_OPTIONS], quiet)
+        print_description(manifest, folder, is_kept=output is not None)
+
+
+@cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
+@click.argument("dataset")
+@click.argument("new_data", nargs=-1)
+@click.option("--output", metavar="DIR", required=True, help="Folder of the new dataset.")
+@click.option(
+    "--source", "sources", metavar="NAME=PATH", multiple=True, help="New data of another source of the recipe."
+)
+@click.option("--split", metavar="NAME", default="test", show_default=True, help="The one split that all rows go to.")
+@date_option
+@input_root_option
+@click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
+@resume_option
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@gate_options
+@verbose
+@click.pass_context
+def transform(
+    context: click.Context,
+    dataset: str,
+    new_data: tuple[str, ...],
+    output: str,
+    sources: tuple[str, ...],
+    split: str,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+    overwrite: bool,
+    resume: bool,
+    quiet: bool,
+) -> None:
+    """Convert new data by the encodings of a DATASET, as they were fitted there.
+
+    With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's recipe has them.
+    """
+    from beam_pipelines.pipeline.plan_transform import plan_transform
+    from beam_pipelines.pipeline.recipes import Lines, explain
+
+    for source in sources:
+        if "=" not in source:
+            raise click.UsageError(f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv.")
+    if not new_data and date is None:
+        raise click.UsageError("found no NEW_DATA, expected new files, or the --date of others in the recipe's paths.")
+    output = output_of_day(output, date)
+    try:
+        plan = plan_transform(
+            dataset, new_data, dict(source.split("=", 1) for source in sources), split, date, input_root
+        )
+    except RecipeProblems as error:
+        raise explain(error.problems, Lines(dataset)) from error
+    from beam_pipelines.cli.summary import print_summary
+    from beam_pipelines.pipeline import convert as convert_module
+    from beam_pipelines.pipeline.disk_space import watched
+
+    plan, options = gated(plan, context), context.meta[BEAM_OPTIONS]
+    with watched(plan, output, options, None if quiet else warn):
+        manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
+    if not quiet:
+        print_summary(manifest, output)
+
+
+@cli.command(cls=StorageCommand)
+@click.argument("path", metavar="DIR_OR_SHARD")
+@click.option(
+    "-n", "number", type=click.IntRange(1, sys.maxsize), help="How many examples to show; default: 5, with --images 64."
+)
+@click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
+@click.option(
+    "--generation", type=int, metavar="N", help="Generation to take them from, of a dataset that was appended to."
+)
+@click.option("--images", metavar="FILE", help="Draw their pictures, with class names, on one sheet: a .png file.")
+@click.option("--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded.")
+@verbose
+def inspect(
+    path: str,
+    number: int | None,
+    split: str | None,
+    generation: int | None,
+    images: str | None,
+    feature: str | None,
+) -> None:
+    """Print examples of a dataset or of one TFRecord file, or draw their pictures."""
+    from beam_pipelines.dataset.inspect import inspect_examples, write_contact_sheet
+
+    if images is not None:
+        count = write_contact_sheet(path, images, number or 64, split, feature, generation)
+        click.echo(f"{images}: {count:,} picture{'' if count == 1 else 's'} of {path}.")
+        return
+    if feature is not None:
+        raise click.UsageError("found --feature without --images FILE, expected both or neither.")
+    for text in inspect_examples(path, number or 5, split, generation):
+        click.echo(text)
+
+
+@cli.command(cls=StorageCommand)
+@click.argument("path", metavar="DIR")
+@verbose
+def verify(path: str) -> None:
+    """Read every shard of a dataset again: checksums, counts, manifest, schema."""
+    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.dataset.verify import verify_dataset
+
+    found = verify_dataset(path)
+    click.echo(
+        f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
+        + (f" in {found.generations:,} generations" if found.generations > 1 else "")
+        + " are as the manifest says"
+        + (", and every record parses by the schema." if found.is_parsed else "; raw records are not parsed.")
+    )
+    if found.left_behind:
+        click.echo(
+            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, which are not part of the dataset. Readers that "
+            f"take every file in examples/ read them; the next run of the recipe removes them: {found.left_behind[0]}"
+        )
+
+
+@cli.command(cls=StorageCommand)
+@click.argument("data", nargs=-1, required=True)
+@click.option("--output", metavar="FILE", default="recipe.yaml", show_default=True, help="The recipe to write.")
+@click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@verbose
+def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
+    """Look at data files and write a recipe with comments."""
+    from beam_pipelines.cli.init import write_recipe
+
+    write_recipe(data, output, overwrite)
+    click.echo(f"{output} written. Read it, then: beam-pipelines convert {output} --output out/")
+
+
+cli.add_command(statistics)
+
+cli.add_command(schema)
+cli.add_command(make_validate(_plan, BEAM_EPILOG))
+cli.add_command(make_plan_command(_plan))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""``beam-pipelines plan``: what a conversion will do, at the size there is or at another, and which limits come first."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from beam_pipelines.cli.date import date_option
+from beam_pipelines.cli.input_root import input_root_option
+from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.recipe.values import BYTES_FOR_UNIT
+
+if TYPE_CHECKING:
+    from beam_pipelines.pipeline.estimate import Scale
+    from beam_pipelines.pipeline.plan import Plan
+    from beam_pipelines.pipeline.preview import Preview
+
+_UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {"tb": 10**12, "pb": 10**15, "tib": 1 << 40}
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the oldest click that we take
+    """A number of bytes with a unit."""
+
+    name = "bytes"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the number of bytes that ``100TB`` or ``1.5 GiB`` says."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
+        size = round(float(match[1]) * _UNITS[match[2].lower()]) if match and match[2].lower() in _UNITS else 0
+        if size < 1:
+            self.fail(f"found '{value}', expected a number of bytes, such as 100TB, 1.5TiB or 500GB.", param, ctx)
+        return size
+
+
+def make_plan_command(make: Callable[..., Plan]) -> click.Command:
+    """Returns the command ``plan``.
+
+    Args:
+      make: makes a plan of a recipe or a data file, of the day that ``{date}`` in paths stands for, and of the folders below which
+        inputs have to lie.
+    """
+
+    @click.command(cls=StorageCommand)
+    @click.argument("recipe_or_data")
+    @click.option(
+        "--assume_bytes",
+        type=Bytes(),
+        metavar="SIZE",
+        help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
+    )
+    @date_option
+    @input_root_option
+    @verbose
+    def plan(
+        recipe_or_data: str, assume_bytes: int | None, date: datetime.date | None, input_root: tuple[str, ...]
+    ) -> None:
+        """Print what a conversion will do: ranges, shards, bytes on the way, memory, CPU hours, and which limits come first."""
+        from beam_pipelines.pipeline.estimate import make_scale
+        from beam_pipelines.pipeline.preview import make_preview
+
+        planned = make(recipe_or_data, date=date, input_roots=input_root)
+        click.echo(planned.describe())
+        preview = make_preview(planned)
+        scale = make_scale(planned, preview, assume_bytes)
+        for line in _lines(planned, preview, scale, assume_bytes):
+            click.echo(line)
+
+    return plan
+
+
+def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
+    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.core.messages import MESSAGE_BYTES
+
+    there = f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
+    yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
+    yield _line("rows", f"about {_count(scale.rows)} of {preview.row_bytes:,.0f} bytes")
+    largest = show_bytes(scale.largest_range_bytes)
+    yield _line(
+        "ranges",
+        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.pieces)} pieces of {preview.piece_rows:,.0f} rows",
+    )
+    yield _line("first", _why_first(plan))
+    yield _line("kept", f"{show_bytes(scale.kept_bytes)} of temporary files between reading and writing")
+    for name, split in scale.splits.items():
+        parts = f", each written in {split.partitions} parts" if split.partitions > 1 else ""
+        yield _line(
+            f"split {name}",
+            f"about {_count(split.rows)} rows in {split.shards:,} shard{'' if split.shards == 1 else 's'}{parts}",
+        )
+    yield _line(
+        "shuffle",
+        f"{show_bytes(scale.shuffle_bytes)} in about {_count(scale.blocks)} blocks of {scale.block_rows:,.0f} rows",
+    )
+    yield _line("shards", f"{show_bytes(scale.shard_bytes)} in {scale.shards:,} files")
+    held = f"{show_bytes(scale.offsets_bytes)} of shard plan, {show_bytes(scale.broadcast_bytes)} of joined tables"
+    yield _line("worker", f"about {show_bytes(scale.worker_bytes)} a process, with {held}")
+    yield _line(
+        "one worker",
+        f"{show_bytes(scale.receipts_bytes)} of receipts; writes {show_bytes(scale.manifest_bytes)} of dataset.json",
+    )
+    yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")
+    yield _line(
+        "engine",
+        f"elements of {show_bytes(MESSAGE_BYTES)} at most; the largest side input is of {show_bytes(scale.side_input_bytes)}; with an output "
+        f"on an object store a group of the shuffle is of {show_bytes(scale.group_bytes)}",
+    )
+    total = sum(scale.cpu_secs.values())
+    steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
+    yield _line("CPU", f"about {show_hours(total)}: {steps}")
+    for text in preview.guessed:
+        yield _line("guessed", text)
+    yield from _limits(plan, scale)
+
+
+def _limits(plan: Plan, scale: Scale) -> Iterator[str]:
+    from beam_pipelines.core.formatting import show_bytes
+    from beam_pipelines.pipeline.estimate import limits
+
+    yield f"limits, by the size of {plan.recipe.base} at which they are met"
+    for limit in limits(scale):
+        met = "  met: " if limit.value > limit.most else "       "
+        yield f"{met}{show_bytes(limit.size_bytes(scale)):>10}  {limit.name}: {limit.remedy}"
+
+
+def _line(name: str, text: str) -> str:
+    return f"  {name:<12} {text}"
+
+
+def _why_first(plan: Plan) -> str:
+    """Says what has to be known of all rows before one is written."""
+    learned = ["statistics", "schema", "anomalies", "shard sizes"]
+    chains = [chain.name for chain in plan.encode.chains]
+    if plan.encode.reads and not plan.transform_graph:
+        learned.append(f"what encodings learn ({len(chains)} encoded features)")
+    if plan.preprocessing is not None:
+        learned.append("what preprocessing_fn analyses")
+    more = f"; kept rows are looked at {plan.encode.reads - 1} more times to fit" if plan.encode.reads > 1 else ""
+    return f"all rows are read once before one is written, to learn {', '.join(learned)}{more}"
+
+
+def _count(number: float) -> str:
+    """Returns a large number as people read it: three digits and a word."""
+    for size, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
+        if number >= size:
+            return f"{number / size:,.3g}{word}"
+    return f"{number:,.0f}"
+
+
+def show_hours(secs: float) -> str:
+    """Returns a duration in hours, minutes or seconds of one core."""
+    if secs >= 3600:
+        return f"{secs / 3600:,.0f} h" if secs >= 36_000 else f"{secs / 3600:.1f} h"
+    return f"{secs / 60:.0f} min" if secs >= 60 else f"{secs:.1f} s"

@@ -1,0 +1,201 @@
+"""The commands about schemas: ``schema infer | update | diff`` and ``validate``."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from beam_pipelines.cli.date import date_option, output_of_day
+from beam_pipelines.cli.input_root import input_root_option
+from beam_pipelines.cli.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
+from beam_pipelines.cli.validation_options import gate_options, gated, make_gate
+from beam_pipelines.core.errors import RecipeError
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+    from beam_pipelines.pipeline.plan import Plan
+
+
+@click.group()
+def schema() -> None:
+    """Infer a schema, widen one, compare two."""
+
+
+@schema.command(cls=StorageCommand)
+@click.argument("statistics", metavar="DATASET")
+@click.option("--output", metavar="FILE", required=True, help="The schema to write (.pbtxt).")
+@click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
+@verbose
+def infer(statistics: str, output: str, overwrite: bool) -> None:
+    """Write the schema of a dataset, a description, or a file of statistics."""
+    from beam_pipelines.analysis.schema import infer_schema, read_schema, write_schema
+    from beam_pipelines.analysis.schema.sparse import add_sparse_features, sparse_columns
+    from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.core import files
+    from beam_pipelines.pipeline.validate import has_schema, schema_of
+
+    known = read_statistics(statistics)
+    found = infer_schema(known)
+    # Statistics do not say which columns are one sparse tensor; a dataset's own schema does.
+    sparse = sparse_columns(read_schema(schema_of(statistics))) if has_schema(statistics) else ()
+    add_sparse_features(found, sparse, known)
+    if files.exists(output) and not overwrite:
+        raise RecipeError(
+            f"{output}: there is a file already. Add --overwrite to replace it, or choose another --output."
+        )
+    write_schema(output, found)
+    domains = len(found.string_domain)
+    tensors = f" {len(sparse)} sparse, of the columns that the dataset's own schema names." if sparse else ""
+    click.echo(f"{output}: {len(found.feature)} features, {domains} of them with a domain of texts.{tensors}")
+
+
+@schema.command(cls=StorageCommand)
+@click.argument("path", metavar="SCHEMA")
+@click.argument("statistics", metavar="DATASET...", nargs=-1, required=True)
+@click.option("--output", metavar="FILE", help="Where to write it; default: SCHEMA itself.")
+@verbose
+def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
+    """Widen a schema until datasets pass. What they do not contradict stays as it was written."""
+    from beam_pipelines.analysis.schema import read_schema
+    from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
+    from beam_pipelines.analysis.schema.text import edit_schema
+    from beam_pipelines.analysis.schema.update import update_schema
+    from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.core import files
+
+    before = read_schema(path)
+    after = update_schema(before, [split for dataset in statistics for split in read_statistics(dataset).values()])
+    text = files.read_bytes(path).decode()
+    if after != before or output is not None:
+        with files.replace(output or path) as file:
+            file.write(edit_schema(text, before, after).encode())
+    click.echo(render_diff(diff_schemas(before, after)))
+
+
+@schema.command(cls=StorageCommand)
+@click.argument("before")
+@click.argument("after")
+@verbose
+def diff(before: str, after: str) -> None:
+    """Show what changed between two schemas, and whether more or fewer data pass."""
+    from beam_pipelines.analysis.schema import read_schema
+    from beam_pipelines.analysis.schema.diff import diff_schemas, render_diff
+
+    click.echo(render_diff(diff_schemas(read_schema(before), read_schema(after))))
+
+
+def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
+    """Returns the command ``validate``.
+
+    Args:
+      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of the recipe's, of the day that
+        ``{date}`` in paths stands for, and of the folders below which inputs have to lie.
+      epilog: of the help.
+    """
+
+    @click.command(cls=BeamCommand, epilog=epilog)
+    @click.argument("data", metavar="DATASET_OR_RECIPE")
+    @click.option(
+        "--schema", "schema_path", metavar="FILE", help="What to expect; default: the dataset's or recipe's own."
+    )
+    @gate_options
+    @click.option(
+        "--output", metavar="DIR", help="Of a recipe: folder for what 'describe' writes, and the rows to blame."
+    )
+    @date_option
+    @input_root_option
+    @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+    @verbose
+    @click.pass_context
+    def validate(
+        context: click.Context,
+        data: str,
+        schema_path: str | None,
+        output: str | None,
+        date: datetime.date | None,
+        input_root: tuple[str, ...],
+        quiet: bool,
+    ) -> None:
+        """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
+        from beam_pipelines.analysis.statistics.stored import is_stored
+        from beam_pipelines.core import files
+
+        if is_stored(data):
+            if date is not None:
+                raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
+            found, name = _validate_statistics(context, data, schema_path), data
+        else:
+            output = output and output_of_day(output, date)
+            schema_path = None if schema_path is None else files.absolute(schema_path)
+            planned = gated(plan(data, schema_path, date, input_root), context)
+            found, name = _validate_recipe(context, planned, output, quiet), data
+        if not quiet:
+            for line in _passed(name, found):
+                click.echo(line)
+
+    return validate
+
+
+def _validate_statistics(
+    context: click.Context, path: str, schema_path: str | None
+) -> Mapping[str, anomalies_pb2.Anomalies]:
+    from beam_pipelines.analysis.anomalies import anomalies_to_proto
+    from beam_pipelines.analysis.schema import read_schema
+    from beam_pipelines.analysis.statistics.stored import read_statistics
+    from beam_pipelines.analysis.statistics.view import view_of
+    from beam_pipelines.pipeline.validate import check_statistics, schema_of
+
+    schema_path = schema_path or schema_of(path)
+    contract = read_schema(schema_path)
+    statistics = read_statistics(path)
+    columns = [name for split in statistics.values() for name in view_of(split).features]
+    gate = make_gate(context, contract, schema_path, columns)
+    return anomalies_to_proto(check_statistics(path, statistics, schema_path, contract, gate), contract)
+
+
+def _validate_recipe(
+    context: click.Context, plan: Plan, output: str | None, quiet: bool
+) -> Mapping[str, anomalies_pb2.Anomalies]:
+    from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+    from beam_pipelines.core import files
+    from beam_pipelines.pipeline import convert
+
+    with tempfile.TemporaryDirectory() if output is None else contextlib.nullcontext(output) as folder:
+        convert.validate(plan, folder, context.meta[BEAM_OPTIONS], quiet, stays=output is not None)
+        return {
+            name: anomalies_pb2.Anomalies.FromString(
+                files.read_bytes(files.join(folder, "anomalies", f"Split-{name}", "SchemaDiff.pb"))
+            )
+            for name in plan.recipe.split.names
+        }
+
+
+def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[str]:
+    """Yields what there is to say of data that passed: what was accepted, what was measured, what could not be checked."""
+    from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+    kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
+    for split, found in anomalies.items():
+        infos = [(f"feature '{feature}'", info) for feature, info in sorted(found.anomaly_info.items())]
+        if found.HasField("dataset_anomaly_info"):
+            infos.insert(0, ("the split", found.dataset_anomaly_info))
+        for where, info in infos:
+            yield f"accepted  {split}, {where}: {info.short_description}. {info.description}"
+        for drift in found.drift_skew_info:
+            for word, measurements in (("drift", drift.drift_measurements), ("skew", drift.skew_measurements)):
+                for measured in measurements:
+                    kind = kinds.Name(measured.type)
+                    bound = f"{measured.value:.6g}, at most {measured.threshold:.6g}"
+                    yield f"{word:<8}  {split}, feature '{'.'.join(drift.path.step)}': {kind} {bound}"
+        if found.data_missing:
+            yield f"not checked  {split}: it has no rows."
+    features = max((len(found.baseline.feature) for found in anomalies.values()), default=0)
+    splits = f"{len(anomalies)} split{'s' * (len(anomalies) != 1)}"
+    yield f"{name} passes: {features} features in {splits}, no anomaly that was not accepted."

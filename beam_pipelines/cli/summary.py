@@ -1,0 +1,193 @@
+"""What the terminal says after a conversion or a description: a few tables made from the manifest and the statistics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+from beam_pipelines.core import _native, files
+from beam_pipelines.core.errors import mask
+from beam_pipelines.core.formatting import show_bytes
+
+WIDTH_WHEN_PIPED = 100
+LONGEST_TEXT = 24
+MOST_NAMES = 3
+_NO_KERNELS = (
+    "kernels  not built: beam-pipelines was installed without a C++ compiler, and serializes at a sixth of the speed. Install a compiler, "
+    "and beam-pipelines again."
+)
+
+
+def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
+    """Prints splits, sources, joins, what became of the rows, and where the dataset and its report lie.
+
+    Args:
+      manifest: of the dataset that was written.
+      folder: the dataset.
+      stream: default: standard output.
+    """
+    stream = sys.stdout if stream is None else stream
+    _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
+    # Not by rich: paths must stay in one piece, to be copied.
+    print(_rows_line(manifest), file=stream)
+    if len(manifest.get("generations", ())) > 1:
+        print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
+    if rounded := _rounded(manifest):
+        more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
+        print(f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}", file=stream)
+    if not _native.KERNELS_AVAILABLE:
+        print(_NO_KERNELS, file=stream)
+    print(f"dataset  {mask(folder)}", file=stream)
+    print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
+
+
+def print_description(manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None) -> None:
+    """Prints what one read of the data found: sources, joins, the features of each split, anomalies.
+
+    Args:
+      manifest: of the description.
+      folder: where statistics and anomalies lie.
+      is_kept: whether the folder stays, so that it is worth naming.
+      stream: default: standard output.
+    """
+    stream = sys.stdout if stream is None else stream
+    names = list(manifest["splits"])
+    _print_tables([*_inputs(manifest), *(_features(folder, name) for name in names)], stream)
+    print(_rows_line(manifest), file=stream)
+    for name in names:
+        for line in _anomaly_lines(folder, name):
+            print(line, file=stream)
+    if is_kept:
+        print(f"written  {mask(folder)}", file=stream)
+        print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
+
+
+def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
+    console = Console(file=stream, width=None if stream.isatty() else WIDTH_WHEN_PIPED, highlight=False, markup=False)
+    for table in tables:
+        console.print(table)
+        console.print()
+
+
+def _rows_line(manifest: Mapping[str, Any]) -> str:
+    counts = manifest["counts"]
+    parts = [f"{counts[key]:,} {what}" for key, what in _WORDS_FOR_COUNT.items() if counts.get(key)]
+    seconds = manifest.get("timings", {}).get("total_secs")
+    duration = f" in {seconds:,.1f} s" if seconds is not None else ""
+    return f"rows     {', '.join(parts) or 'none'}{duration}"
+
+
+def _added_line(generation: Mapping[str, Any], base: str) -> str:
+    """Returns what the last generation has added."""
+    source, splits = generation["sources"][base], generation["splits"].values()
+    rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
+    plural = "" if source["files"] == 1 else "s"
+    return f"added    {rows:,} rows in {shards:,} shards, of {source['files']:,} new file{plural}: generation {generation['number']}"
+
+
+def _rounded(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the columns whose values became features with fewer digits than they may have had."""
+    if manifest["record"] == "raw" or manifest["recipe"]["output"]["floats"] == "exact":
+        return []
+    return [name for name, type_ in manifest["columns"].items() if type_ in ("float64", "list<float64>")]
+
+
+_WORDS_FOR_COUNT = {
+    "read": "read",
+    "rejected": "rejected",
+    "added": "added by joins",
+    "dropped": "dropped by inner joins",
+    "filtered": "filtered out",
+    "merged": "merged into sequences",
+    "written": "written",
+}
+
+
+def _splits(splits: Mapping[str, Any]) -> Table:
+    sizes = {name: (split["rows"], len(split["shards"]), split["bytes"]) for name, split in splits.items()}
+    if len(sizes) > 1:
+        rows, shards, size = (sum(values) for values in zip(*sizes.values(), strict=True))
+        sizes |= {"all": (rows, shards, size)}
+    return _table(
+        ["split", "rows", "shards", "bytes", "a shard"],
+        [
+            [name, f"{rows:,}", f"{shards:,}", show_bytes(size), show_bytes(size / shards) if shards else "-"]
+            for name, (rows, shards, size) in sizes.items()
+        ],
+    )
+
+
+def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
+    """Yields the tables of sources and, if there are any, of joins."""
+    yield _table(
+        ["source", "rows read", "rejected", "files", "bytes"],
+        [
+            [
+                name,
+                f"{source['read']:,}",
+                f"{source['rejected']:,}",
+                f"{sum(file.get('files', 1) for file in source['files']):,}",
+                show_bytes(sum(file["bytes"] for file in source["files"])),
+            ]
+            for name, source in manifest["sources"].items()
+        ],
+    )
+    if manifest["joins"]:
+        keys = ["matched", "unmatched", "dropped", "added"]
+        yield _table(
+            ["join", *keys],
+            [[f"{join['how']} {join['source']}", *(f"{join[key]:,}" for key in keys)] for join in manifest["joins"]],
+        )
+
+
+def _features(folder: str, split: str) -> Table:
+    """Returns a table of a split's features, read from its statistics."""
+    path = files.join(folder, "statistics", f"Split-{split}", "FeatureStats.pb")
+    statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(files.read_bytes(path)).datasets[0]
+    rows = []
+    for feature in statistics.features:
+        common = feature.num_stats.common_stats if feature.HasField("num_stats") else feature.string_stats.common_stats
+        kind = statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
+        rows.append([feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)])
+    return _table(
+        [f"feature of {split} ({statistics.num_examples:,} rows)", "type", "missing", "mean", "least", "most"], rows
+    )
+
+
+def _feature_values(feature: Any) -> list[str]:
+    """Returns mean, least and most of a number; of a text, how many there are and the most frequent one."""
+    if feature.HasField("num_stats"):
+        return [f"{value:,.6g}" for value in (feature.num_stats.mean, feature.num_stats.min, feature.num_stats.max)]
+    strings = feature.string_stats
+    top = strings.top_values[0].value if strings.top_values else ""
+    return [f"{strings.unique:,} values", "", top if len(top) <= LONGEST_TEXT else top[: LONGEST_TEXT - 1] + "…"]
+
+
+def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
+    path = files.join(folder, "anomalies", f"Split-{split}", "SchemaDiff.pb")
+    anomalies = anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
+    if anomalies.HasField("dataset_anomaly_info"):
+        info = anomalies.dataset_anomaly_info
+        yield f"anomaly  {split}: {info.short_description} {info.description}"
+    for name, info in sorted(anomalies.anomaly_info.items()):
+        accepted = " (accepted)" if info.severity == anomalies_pb2.AnomalyInfo.WARNING else ""
+        yield f"anomaly  {split}, feature '{name}'{accepted}: {info.short_description}. {info.description}"
+    if anomalies.data_missing:
+        yield f"anomaly  {split}: no rows at all."
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Returns a table without frame whose first column is text and whose others are numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, head in enumerate(heads):
+        table.add_column(head, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -1,0 +1,345 @@
+// The extension `_kernels`: what Python calls, in terms of Arrow's capsules. beam_pipelines/core/_native/__init__.py is its only caller.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrow.h"
+#include "column.h"
+#include "crc32c.h"
+#include "csv.h"
+#include "example.h"
+#include "example_parser.h"
+#include "export.h"
+#include "export_lists.h"
+#include "hash.h"
+#include "import.h"
+#include "quotes.h"
+#include "take.h"
+#include "tfrecord.h"
+
+namespace native {
+namespace {
+
+// The columns of a batch, which Arrow exports as one array of structs, as features in order of their names.
+std::vector<Feature> read_features(const Imported& batch, const std::vector<std::string>& names, const std::string& is_list) {
+  const size_t count = names.size();
+  if (static_cast<size_t>(batch.array->n_children) != count || static_cast<size_t>(batch.schema->n_children) != count ||
+      is_list.size() != count || batch.array->null_count > 0) {
+    throw InvalidData("found another array, expected a record batch of " + std::to_string(count) + " columns");
+  }
+  std::vector<Feature> features;
+  for (size_t place = 0; place < count; ++place) {
+    Column column = read_column(*batch.schema->children[place], *batch.array->children[place], names[place], batch.array->offset,
+                                batch.array->length);
+    features.emplace_back(names[place], std::move(column), is_list[place] != 0);
+  }
+  std::sort(features.begin(), features.end(), [](const Feature& one, const Feature& other) { return one.name < other.name; });
+  for (size_t place = 1; place < count; ++place) {
+    if (features[place].name == features[place - 1].name) {
+      throw InvalidData("found two columns '" + features[place].name + "', expected names that differ");
+    }
+  }
+  return features;
+}
+
+PyObject* py_serialize(PyObject*, PyObject* arguments) {
+  PyObject *batch_pair, *name_list, *rows_pair;
+  const char* list_flags;
+  Py_ssize_t num_flags;
+  int is_sequence, framed;
+  if (!PyArg_ParseTuple(arguments, "O!O!y#Opp", &PyTuple_Type, &batch_pair, &PyList_Type, &name_list, &list_flags, &num_flags,
+                        &rows_pair, &is_sequence, &framed)) {
+    return nullptr;
+  }
+  Imported batch, rows;
+  std::vector<std::string> names;
+  if (!import_pair(batch_pair, &batch) || !read_names(name_list, &names)) return nullptr;
+  if (rows_pair != Py_None && !import_pair(rows_pair, &rows)) return nullptr;
+  Records records{};
+  int64_t count = 0;
+  const bool done = run([&] {
+    const std::vector<Feature> features = read_features(batch, names, std::string(list_flags, static_cast<size_t>(num_flags)));
+    std::vector<int64_t> selected;
+    if (rows.array) selected = read_rows(rows);
+    count = rows.array ? static_cast<int64_t>(selected.size()) : batch.array->length;
+    records = serialize(features, batch.array->length, {rows.array ? selected.data() : nullptr, count}, is_sequence, framed);
+  });
+  return done ? export_array("Z", count, records.offsets, records.data) : nullptr;
+}
+
+PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
+  PyObject* list;
+  unsigned long long seed;
+  int one_column;
+  if (!PyArg_ParseTuple(arguments, "O!Kp", &PyList_Type, &list, &seed, &one_column)) return nullptr;
+  std::vector<Imported> arrays(static_cast<size_t>(PyList_Size(list)));
+  for (size_t place = 0; place < arrays.size(); ++place) {
+    if (!import_pair(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), &arrays[place])) return nullptr;
+  }
+  Memory hashes;
+  int64_t count = 0;
+  const bool done = run([&] {
+    if (arrays.empty()) throw InvalidData("found no columns, expected one or more");
+    count = arrays[0].array->length;
+    std::vector<Column> columns;
+    for (size_t place = 0; place < arrays.size(); ++place) {
+      columns.push_back(read_column(*arrays[place].schema, *arrays[place].array, std::to_string(place), 0, arrays[place].array->length));
+      if (columns.back().length != count) {
+        throw InvalidData("found columns of " + std::to_string(count) + " and " + std::to_string(columns.back().length) +
+                          " values, expected one length");
+      }
+    }
+    Buffer out(static_cast<size_t>(count) * sizeof(uint64_t));
+    uint64_t* values = reinterpret_cast<uint64_t*>(out.data());
+    if (one_column) {
+      hash_column(columns[0], seed, values);
+    } else {
+      hash_rows(columns, count, seed, values);
+    }
+    hashes = out.release(static_cast<size_t>(count) * sizeof(uint64_t));
+  });
+  return done ? export_array("L", count, hashes) : nullptr;
+}
+
+// The values of some rows; nothing of an array of a type that no kernel reads.
+Taken take_imported(const Imported& imported, const Selection& rows) {
+  try {
+    return take(read_column(*imported.schema, *imported.array, "", 0, imported.array->length), rows);
+  } catch (const UnknownType&) {
+    return {};
+  }
+}
+
+// Takes arrays of one length. Returns a list of pairs of capsules, with None for an array of a type that is not known.
+PyObject* py_take(PyObject*, PyObject* arguments) {
+  PyObject *list, *rows_pair;
+  Imported rows;
+  if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &list, &PyTuple_Type, &rows_pair) || !import_pair(rows_pair, &rows)) return nullptr;
+  std::vector<Imported> arrays(static_cast<size_t>(PyList_Size(list)));
+  for (size_t place = 0; place < arrays.size(); ++place) {
+    if (!import_pair(PyList_GetItem(list, static_cast<Py_ssize_t>(place)), &arrays[place])) return nullptr;
+  }
+  std::vector<Taken> columns;
+  const bool done = run([&] {
+    const std::vector<int64_t> selected = read_rows(rows);
+    const Selection selection{selected.data(), static_cast<int64_t>(selected.size())};
+    for (const Imported& imported : arrays) {
+      if (imported.array->length != arrays[0].array->length) throw InvalidData("found columns of several lengths, expected one");
+      if (columns.empty()) check_rows(selection, imported.array->length);
+      columns.push_back(take_imported(imported, selection));
+    }
+  });
+  PyObject* pairs = done ? PyList_New(0) : nullptr;
+  for (size_t place = 0; pairs && place < columns.size(); ++place) {
+    Taken& taken = columns[place];
+    PyObject* pair = Py_None;
+    if (taken.format) {
+      pair = export_array(taken.format, rows.array->length, std::exchange(taken.fixed, {}), std::exchange(taken.texts, {}),
+                          std::exchange(taken.validity, {}), taken.null_count);
+    } else {
+      Py_INCREF(pair);
+    }
+    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
+    Py_XDECREF(pair);
+    if (!is_added) Py_CLEAR(pairs);
+  }
+  return pairs;
+}
+
+PyObject* py_frame(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported texts;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &texts)) return nullptr;
+  Records records;
+  const bool done = run([&] { records = frame(read_column(*texts.schema, *texts.array, "records", 0, texts.array->length)); });
+  return done ? export_array("Z", texts.array->length, records.offsets, records.data) : nullptr;
+}
+
+// Takes an array of one text, the framed records.
+PyObject* py_unframe(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported framed;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &framed)) return nullptr;
+  Memory starts;
+  int64_t count = 0;
+  Damage damage = Damage::kNone;
+  const bool done = run([&] {
+    const Column text = read_column(*framed.schema, *framed.array, "framed", 0, 1);
+    const Range range = text.bytes_range(0);
+    const Unframed found = unframe(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+    damage = found.damage;
+    count = static_cast<int64_t>(found.starts.size());
+    Buffer out(found.starts.size() * sizeof(int64_t));
+    std::memcpy(out.data(), found.starts.data(), found.starts.size() * sizeof(int64_t));
+    starts = out.release(found.starts.size() * sizeof(int64_t));
+  });
+  PyObject* array = done ? export_array("l", count, starts) : nullptr;
+  if (!array) return nullptr;
+  PyObject* result = PyTuple_New(2);
+  if (!result) {
+    Py_DECREF(array);
+    return nullptr;
+  }
+  PyTuple_SetItem(result, 0, array);
+  PyTuple_SetItem(result, 1, PyLong_FromLong(static_cast<long>(damage)));
+  return result;
+}
+
+// The CRC-32C of an array of one text, by the processor's instructions and by tables.
+PyObject* py_crc32c(PyObject*, PyObject* arguments) {
+  PyObject* pair;
+  Imported array;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &pair) || !import_pair(pair, &array)) return nullptr;
+  uint32_t by_instructions = 0, by_tables = 0;
+  const bool done = run([&] {
+    const Column text = read_column(*array.schema, *array.array, "data", 0, 1);
+    const Range range = text.bytes_range(0);
+    by_instructions = crc32c(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+    by_tables = crc32c_portable(text.data + range.begin, static_cast<size_t>(range.end - range.begin));
+  });
+  return done ? Py_BuildValue("(II)", by_instructions, by_tables) : nullptr;
+}
+
+// A type of a CSV column: as Python names it, in the words of the C data interface; of integers the limits; and what its values become.
+struct NamedCsvType {
+  const char* name;
+  CsvType type;
+  int64_t least, most;
+  const char* format;
+};
+
+constexpr NamedCsvType kCsvTypes[] = {
+    {"c", CsvType::kInteger, INT8_MIN, INT8_MAX, "l"},   {"C", CsvType::kInteger, 0, UINT8_MAX, "l"},   {"s", CsvType::kInteger, INT16_MIN, INT16_MAX, "l"},
+    {"S", CsvType::kInteger, 0, UINT16_MAX, "l"},        {"i", CsvType::kInteger, INT32_MIN, INT32_MAX, "l"}, {"I", CsvType::kInteger, 0, UINT32_MAX, "l"},
+    {"l", CsvType::kInteger, INT64_MIN, INT64_MAX, "l"}, {"L", CsvType::kInteger, 0, INT64_MAX, "l"},   {"f", CsvType::kFloat, 0, 0, "f"},
+    {"g", CsvType::kDouble, 0, 0, "g"},                  {"b", CsvType::kBool, 0, 0, "b"},              {"u", CsvType::kText, 0, 0, "u"},
+    {"z", CsvType::kBytes, 0, 0, "z"},                   {"tdD", CsvType::kDate, 0, 0, "tdD"},          {"ttu", CsvType::kTime, 0, 0, "ttu"},
+    {"tsu:", CsvType::kTimestamp, 0, 0, "tsu:"},         {"tsu:UTC", CsvType::kZonedTimestamp, 0, 0, "tsu:"},
+};
+
+const NamedCsvType* csv_type_of(const std::string& name) {
+  for (const NamedCsvType& type : kCsvTypes) {
+    if (name == type.name) return &type;
+  }
+  return nullptr;
+}
+
+// Returns a list of pairs of capsules, one for each column, or None.
+PyObject* py_parse_csv(PyObject*, PyObject* arguments) {
+  const char* data;
+  Py_ssize_t size, num_columns, most;
+  int delimiter, quote;
+  PyObject *place_list, *type_list, *null_list;
+  if (!PyArg_ParseTuple(arguments, "y#iinO!O!O!n", &data, &size, &delimiter, &quote, &num_columns, &PyList_Type, &place_list, &PyList_Type, &type_list,
+                        &PyList_Type, &null_list, &most)) {
+    return nullptr;
+  }
+  std::vector<std::string> type_names, nulls;
+  if (!read_names(type_list, &type_names) || !read_names(null_list, &nulls)) return nullptr;
+  std::vector<CsvColumn> columns;
+  std::vector<const char*> formats;
+  for (size_t number = 0; number < type_names.size() && static_cast<Py_ssize_t>(number) < PyList_Size(place_list); ++number) {
+    const Py_ssize_t place = PyLong_AsSsize_t(PyList_GetItem(place_list, static_cast<Py_ssize_t>(number)));
+    const NamedCsvType* type = csv_type_of(type_names[number]);
+    if (place == -1 && PyErr_Occurred()) return nullptr;
+    if (!type || place < 0 || place >= num_columns) {
+      PyErr_Format(PyExc_ValueError, "column %zd of type '%s': found no such place or type", place, type_names[number].c_str());
+      return nullptr;
+    }
+    columns.push_back({static_cast<size_t>(place), type->type, type->least, type->most});
+    formats.push_back(type->format);
+  }
+  std::optional<CsvTable> table;
+  const bool done = run([&] {
+    table = parse_csv(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), {static_cast<uint8_t>(delimiter), quote},
+                      static_cast<size_t>(num_columns), columns, nulls, static_cast<size_t>(most));
+  });
+  if (!done) return nullptr;
+  if (!table) Py_RETURN_NONE;
+  PyObject* pairs = PyList_New(0);
+  for (size_t number = 0; pairs && number < columns.size(); ++number) {
+    CsvValues values = std::exchange(table->columns[number], {});
+    PyObject* pair = export_array(formats[number], table->rows, values.fixed, values.texts, values.validity, static_cast<int64_t>(values.null_count));
+    const bool is_added = pair && PyList_Append(pairs, pair) == 0;
+    Py_XDECREF(pair);
+    if (!is_added) Py_CLEAR(pairs);
+  }
+  return pairs;
+}
+
+PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
+  const char* data;
+  Py_ssize_t size;
+  unsigned char previous, delimiter, quote;
+  if (!PyArg_ParseTuple(arguments, "y#bbb", &data, &size, &previous, &delimiter, &quote)) return nullptr;
+  std::array<QuoteState, 3> after{};
+  const bool done = run([&] { after = quote_transition(reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size), previous, delimiter, quote); });
+  return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
+}
+
+// Returns a pair of capsules, or None. `kinds` has a byte for each name: 'Z', 'f' or 'l', the type of its values.
+PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
+  PyObject *records_pair, *name_list;
+  const char* kinds;
+  Py_ssize_t num_kinds;
+  int framed;
+  if (!PyArg_ParseTuple(arguments, "O!O!y#p", &PyTuple_Type, &records_pair, &PyList_Type, &name_list, &kinds, &num_kinds, &framed)) return nullptr;
+  Imported records;
+  std::vector<std::string> names;
+  if (!import_pair(records_pair, &records) || !read_names(name_list, &names)) return nullptr;
+  PyObject* pair = nullptr;
+  std::vector<WantedFeature> features;
+  std::optional<ExampleColumns> columns;
+  const bool done = run([&] {
+    if (names.size() != static_cast<size_t>(num_kinds)) throw InvalidData("found another number of kinds than of names, expected one for each");
+    for (size_t place = 0; place < names.size(); ++place) {
+      const ValueKind kind = kinds[place] == 'Z' ? ValueKind::kBytes : kinds[place] == 'f' ? ValueKind::kFloat : ValueKind::kInt64;
+      features.push_back({names[place], kind});
+    }
+    columns = parse_examples(read_column(*records.schema, *records.array, "records", 0, records.array->length), framed, features);
+  });
+  if (!done) return nullptr;
+  if (!columns) Py_RETURN_NONE;
+  try {
+    pair = export_lists(records.array->length, features, std::move(*columns));
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return pair;
+}
+
+PyMethodDef methods[] = {
+    {"serialize", py_serialize, METH_VARARGS, "serialize(batch, names, is_list, rows, is_sequence, framed): see beam_pipelines.core._native."},
+    {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(arrays, seed, one_column): see beam_pipelines.core._native."},
+    {"frame", py_frame, METH_VARARGS, "frame(records): see beam_pipelines.core._native."},
+    {"parse_csv", py_parse_csv, METH_VARARGS,
+     "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},
+    {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
+    {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
+    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, names, kinds, framed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
+    {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_kernels", "Kernels over Arrow arrays; see beam_pipelines.core._native.", 0, methods, nullptr, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+}  // namespace native
+
+PyMODINIT_FUNC PyInit__kernels() {
+  PyObject* module = PyModule_Create(&native::definition);
+  if (module && PyModule_AddStringConstant(module, "crc32c_implementation", native::crc32c_implementation()) < 0) {
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

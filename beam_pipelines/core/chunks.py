@@ -1,0 +1,95 @@
+"""What flows through the pipeline: a piece, which is a batch with its address and its account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+# A row's number in its range, as a column that no source can have: carried where rows that were read may still be rejected.
+ROW = "\0row"
+
+
+class Rejected(NamedTuple):
+    """A row that could not be read, selected or encoded, as it is written to ``rejected/``.
+
+    Attributes:
+      source: the source's name.
+      file: the file's path.
+      position: where in the file, for people: ``line 48112``, or ``row 17`` where there are no lines; ``""`` where the file is the row.
+      column: the offending column, or ``""`` when it is the whole row.
+      reason: what was found and what was expected.
+      text: the row as it was found, clipped to 1,000 characters; ``""`` when there is no text.
+    """
+
+    source: str
+    file: str
+    position: str
+    column: str
+    reason: str
+    text: str
+
+    def describe(self) -> str:
+        """Returns ``users.csv, line 48112, column 'age': found 'n/a', expected …``."""
+        column = f"column '{self.column}'" if self.column else ""
+        return f"{', '.join(filter(None, (self.file, self.position, column)))}: {self.reason}"
+
+
+class Piece(NamedTuple):
+    """One RecordBatch on its way, with its address and its account.
+
+    ``(range_number, part)`` orders pieces and, with a row's place in the batch, gives every row its identity. The account
+    (``counts``, ``rejected``, ``crc32c``) travels with the piece until ``split.AssignSplit`` hands it over as a ``Receipt``.
+
+    Attributes:
+      range_number: number of the range in its source's plan, from 0.
+      part: number of the piece within its range, from 0; a range always has at least one piece, if with no rows.
+      batch: the rows; only column types (``core/columns.py``).
+      counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``, and per join
+        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; ``merged``
+        (rows that became steps of another row's sequence); and ``undone`` (rows that joins had added to rejected ones).
+      rejected: the rejected rows, in order.
+      crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
+      path: path of the file that the range belongs to.
+      split: name of the split, after AssignSplit; before it, empty.
+      start: number of its first row in the piece that it was cut from; 0 of a whole piece.
+    """
+
+    range_number: int
+    part: int
+    batch: pa.RecordBatch
+    counts: Mapping[str, int]
+    rejected: tuple[Rejected, ...] = ()
+    crc32c: int | None = None
+    path: str = ""
+    split: str = ""
+    start: int = 0
+
+
+class Receipt(NamedTuple):
+    """The account of one piece, without its rows. Small; gathered for conservation, reports and shard plans.
+
+    Attributes:
+      range_number, part: the piece's address.
+      counts: as in ``Piece``.
+      rows: split name -> rows of the piece in that split.
+      rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are none.
+      crc32c, path: as in ``Piece``.
+    """
+
+    range_number: int
+    part: int
+    counts: Mapping[str, int]
+    rows: Mapping[str, int]
+    rejected: str = ""
+    crc32c: int | None = None
+    path: str = ""
+
+
+def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Returns the sum of two accounts, key by key."""
+    total: dict[str, Any] = dict(left)
+    for key, value in right.items():
+        total[key] = total.get(key, 0) + value
+    return total

@@ -1,0 +1,189 @@
+"""The column types that flow between stages, and how any Arrow type becomes one of them.
+
+Readers normalise once, so that every later stage knows a handful of types:
+
+==================  ==============================================================  ==========
+recipe type         Arrow type in batches                                           feature
+==================  ==============================================================  ==========
+bool                bool                                                            int64, 0 or 1
+int8 … uint64       int64                                                           int64
+float16, float32    float                                                           float
+float64             double                                                          float (rounded to nearest)
+text                string                                                          bytes, UTF-8
+bytes               binary                                                          bytes
+date                date32                                                          int64, days since 1970-01-01
+time                time64[us]                                                      int64, microseconds since midnight
+timestamp           timestamp[us], UTC                                              int64, microseconds since 1970-01-01
+list<T>             list<T>                                                         T's, any number of values
+tensor              binary                                                          bytes, a serialized TensorProto
+==================  ==============================================================  ==========
+
+A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error, never a rounding. Two things
+round: a decimal with places behind the point becomes the nearest float64; and float64, which keeps its precision in batches, is
+rounded when it becomes a feature, or refused (``recipe.Output.floats``).
+
+An array of several dimensions is a list of its values, in row-major order; the shape that all rows have stands in the metadata of its
+field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import _native
+from beam_pipelines.core.errors import DataError, nearest
+
+TYPE_FOR_NAME: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "float16": pa.float16(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+}
+# A declared type of any column that a TensorFlow type can hold: its values become serialized tensors (sources/tensors.py).
+TENSOR = "tensor"
+
+Shape = tuple[int, ...]
+_SHAPE_KEY = b"shape"
+
+
+def parse_type(name: str) -> pa.DataType:
+    """Returns the Arrow type that a recipe's type name declares (``int8`` stays int8, so that readers check its range).
+
+    Raises:
+      ValueError: an unknown name; the message names the nearest known one.
+    """
+    if name == TENSOR:
+        return pa.binary()
+    if name.startswith("list<") and name.endswith(">") and name[5:-1].strip() != TENSOR:
+        return pa.list_(parse_type(name[5:-1].strip()))
+    if name not in TYPE_FOR_NAME:
+        raise ValueError(f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>', TENSOR])}")
+    return TYPE_FOR_NAME[name]
+
+
+def type_name(arrow_type: pa.DataType) -> str:
+    """Returns the recipe's name of a column type, the inverse of ``parse_type``; of others, Arrow's own name."""
+    if pa.types.is_list(arrow_type):
+        return f"list<{type_name(arrow_type.value_type)}>"
+    for name, known in TYPE_FOR_NAME.items():
+        if known == arrow_type:
+            return name
+    return str(arrow_type)
+
+
+def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
+    """Returns the column type that an Arrow type is normalised to, or ``None`` if there is none (structs, maps, …)."""
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return column_type(arrow_type.value_type)
+    if types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type):
+        item = column_type(arrow_type.value_type)
+        return None if item is None or types.is_list(item) else pa.list_(item)
+    for matches, target in (
+        (types.is_boolean, pa.bool_()),
+        (types.is_integer, pa.int64()),
+        (types.is_float16, pa.float32()),
+        (types.is_float32, pa.float32()),
+        (types.is_float64, pa.float64()),
+        (lambda type_: types.is_decimal(type_) and type_.scale == 0, pa.int64()),
+        (types.is_decimal, pa.float64()),
+        (types.is_null, pa.string()),
+        (types.is_string, pa.string()),
+        (types.is_large_string, pa.string()),
+        (types.is_string_view, pa.string()),
+        (types.is_binary, pa.binary()),
+        (types.is_large_binary, pa.binary()),
+        (types.is_binary_view, pa.binary()),
+        (types.is_fixed_size_binary, pa.binary()),
+        (types.is_date, pa.date32()),
+        (types.is_time, pa.time64("us")),
+        (types.is_timestamp, pa.timestamp("us")),
+    ):
+        if matches(arrow_type):
+            return target
+    return None
+
+
+def normalise(array: pa.Array) -> pa.Array:
+    """Casts one array to its column type.
+
+    Nulls stay null. Timestamps with a zone become UTC. A fixed-size or large list becomes a list.
+
+    Raises:
+      pa.ArrowInvalid: a value has no exact equal in the column type.
+      TypeError: the type has no column type.
+    """
+    target = column_type(array.type)
+    if target is None:
+        raise TypeError(f"type {array.type} cannot become a column")
+    if array.type == target:
+        return array
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        array = array.cast(pa.timestamp(array.type.unit))
+    if pa.types.is_decimal(array.type) and target == pa.float64():
+        return pc.cast(array, target, safe=False)
+    return pc.cast(array, target)
+
+
+def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
+    """Returns the schema that batches have after ``normalise``.
+
+    Raises:
+      DataError: a column has a type that cannot become a column; the message begins with ``where``.
+    """
+    fields = []
+    for field in schema:
+        target = column_type(field.type)
+        if target is None:
+            raise DataError(
+                f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a list of scalars. "
+                "Leave the column out with 'columns:'."
+            )
+        fields.append(field.with_type(target))
+    return pa.schema(fields)
+
+
+def with_shape(field: pa.Field, shape: Shape) -> pa.Field:
+    """Returns the field of a list column with the shape of the array that each list is."""
+    return field.with_metadata({_SHAPE_KEY: ",".join(map(str, shape)).encode()})
+
+
+def shape_of(field: pa.Field) -> Shape | None:
+    """Returns the shape that ``with_shape`` gave a field; ``None`` if it has none."""
+    text = (field.metadata or {}).get(_SHAPE_KEY)
+    return None if text is None else tuple(int(size) for size in text.decode().split(","))
+
+
+def only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
+    """Returns rows of a batch, in any order, as often as they come; ``rows`` is int64[n] or int32[n], without nulls."""
+    return _native.take(batch, rows) if _native.KERNELS_AVAILABLE else batch.take(pa.array(rows))
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns the rows of several batches of one schema, of which at least one has rows, as one. ``pa.concat_batches`` needs pyarrow 19."""
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch

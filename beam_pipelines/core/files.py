@@ -1,0 +1,330 @@
+"""Files by path or URL, through Beam's filesystems: finds, reads and writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import os
+import posixpath
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, S3Options
+
+from beam_pipelines.core import input_roots, object_stores, s3_client
+from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
+from beam_pipelines.core.signals import has_raised
+
+_BEFORE_WILDCARD = re.compile(r"[^[*?]*")
+_READ_BYTES = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+object_stores.import_when_asked()
+
+
+def use_options(arguments: Sequence[str]) -> None:
+    """Lets Beam's options, such as ``--s3_endpoint_url``, hold for files that are opened without a pipeline, or before one runs.
+
+    Workers never call this: there, the options of the job hold.
+
+    Raises:
+      RecipeError: nobody answers at the address of a storage. Beam would try for eight minutes.
+    """
+    options = PipelineOptions(list(arguments))
+    s3 = options.view_as(S3Options)
+    for secret in (s3.s3_secret_access_key, s3.s3_session_token):
+        keep_secret(secret or "")
+    s3_client.check_endpoint(s3.s3_endpoint_url)
+    FileSystems.set_options(options)
+
+
+def join(folder: str, *names: str) -> str:
+    """Joins path components as the folder's filesystem does."""
+    return str(FileSystems.join(folder, *names))
+
+
+class Listed(NamedTuple):
+    """A file as it was listed: path, size in bytes, and when it was last written, in seconds since 1970."""
+
+    path: str
+    size_bytes: int
+    modified_secs: float
+
+
+def list_files(pattern: str) -> list[Listed]:
+    """Returns the files that match a pattern, ordered by path; none if none does.
+
+    A local file, or a folder before the last component, that is called just as the pattern is written is meant itself,
+    whatever brackets and stars are in its name.
+
+    Raises:
+      DataError: the files cannot be listed, or one of them lies outside of ``--input_root``.
+    """
+    fixed = _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
+    input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
+    found = _list_files(pattern)
+    for listed in found:
+        input_roots.check(listed.path)
+        if not _is_text(listed.path):
+            shown = listed.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise DataError(
+                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. Rename the file."
+            )
+    return found
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written down: Python keeps what is not UTF-8 in it as halves of characters."""
+    try:
+        return path.isascii() or bool(path.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _list_files(pattern: str) -> list[Listed]:
+    if is_local(pattern) and os.path.isfile(pattern):
+        return [Listed(pattern, os.path.getsize(pattern), os.path.getmtime(pattern))]
+    here, matched = _matched(pattern)
+    try:
+        found = FileSystems.match([matched])[0].metadata_list
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{pattern}: cannot list files: {reason(error)}") from error
+    return sorted(
+        Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
+        for metadata in found
+    )
+
+
+def names_in(folder: str) -> list[str]:
+    """Returns the names of the files and folders in a folder, sorted; on an object store of folders with files in them only."""
+    if is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return sorted({relative(listed.path, folder).split("/")[0] for listed in list_files(join(folder, "**"))})
+
+
+def has_wildcard(path: str) -> bool:
+    """Whether a path may be the pattern of several files."""
+    return _BEFORE_WILDCARD.fullmatch(path) is None
+
+
+def _matched(pattern: str) -> tuple[str, str]:
+    """Returns the pattern that Beam understands, and what it has more at its beginning than the user's.
+
+    Of a local pattern Beam lists the folder before the first wildcard, and an empty name is no folder to it.
+    """
+    if not is_local(pattern):
+        return "", pattern
+    folder, name = os.path.split(pattern)
+    if os.path.isdir(folder):
+        pattern = os.path.join(glob.escape(folder), name)
+    here = "" if os.path.dirname(_BEFORE_WILDCARD.match(pattern)[0]) else os.path.join(os.curdir, "")  # type: ignore[index]
+    return here, here + pattern
+
+
+def open_read(path: str) -> BinaryIO:
+    """Opens a file for reading, seekable, without decompressing it."""
+    input_roots.check(path)
+    try:
+        return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # type: ignore[no-any-return]
+    except Exception as error:
+        if is_local(path) and not isinstance(error, (OSError, ValueError)):
+            raise
+        raise DataError(f"{path}: cannot be opened: {reason(error)}") from error
+
+
+def make_folder(path: str) -> None:
+    """Makes a local folder, and those above it; nothing happens if it is there.
+
+    Raises:
+      DataError: it cannot be made.
+    """
+    with explained(path):
+        _make_folder(path)
+
+
+def _make_folder(path: str) -> None:
+    """Makes a folder, unless a thread of a run that was interrupted asks for one: it would be made anew behind the removal of temporary files."""
+    if has_raised() and threading.current_thread() is not threading.main_thread():
+        raise DataError(f"{path}: not made, as the run was interrupted.")
+    os.makedirs(path, exist_ok=True)
+
+
+@contextlib.contextmanager
+def open_write(path: str) -> Iterator[BinaryIO]:
+    """Opens a file for writing, without compressing; local parent folders are made.
+
+    Raises:
+      DataError: the file cannot be written, because of the path, a permission, or a full disk.
+    """
+    with explained(path):
+        if is_local(path):
+            _make_folder(os.path.dirname(path) or ".")
+        with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            yield file
+
+
+def reason(error: Exception) -> str:
+    """Returns what a storage said, without the wrappings of Beam, and what to install where it is a missing package."""
+    details = getattr(error, "exception_details", None)
+    if isinstance(details, dict) and details:
+        return reason(next(iter(details.values())))
+    if isinstance(getattr(error, "message", None), str):
+        return str(error.message)  # type: ignore[attr-defined]
+    if "AWS dependencies are not installed" in str(error):
+        return "paths on S3 need another package. Install it: pip install 'beam-pipelines[s3]'"
+    return str(error) or type(error).__name__
+
+
+@contextlib.contextmanager
+def explained(path: str, done: str = "written") -> Iterator[None]:
+    """Turns what a system says of a file that cannot be written, or whatever is to be done with it, into an error that helps."""
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in _FULL
+        cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
+        raise DataError(
+            f"{path}: cannot be {done}: {error.strerror or reason(error)}{_free_space(path, error)}. {cure}, or choose another --output."
+        ) from error
+    except Exception as error:
+        if is_local(path) or isinstance(error, PipelineError):
+            raise
+        raise DataError(
+            f"{path}: cannot be {done}: {reason(error)}. Check the bucket and your permissions, or choose another --output."
+        ) from error
+
+
+def _free_space(path: str, error: OSError) -> str:
+    """Returns how much room there is on a disk that is called full: little, or none for a file of this size."""
+    if error.errno != errno.ENOSPC or not is_local(path):
+        return ""
+    return f", with {free_bytes(path):,} bytes free"
+
+
+def free_bytes(path: str) -> int:
+    """Returns how much room there is on the disk of a local path, whether or not that is there."""
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return shutil.disk_usage(folder).free
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Names the file in what a system says when it gives no more of it."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error.strerror or error}. Check the storage, and run again."
+        ) from error
+
+
+def read_bytes(path: str) -> bytes:
+    """Returns a whole file."""
+    with open_read(path) as file, reading(path):
+        return file.read()
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes a whole file."""
+    with open_write(path) as file:
+        file.write(data)
+
+
+def exists(path: str) -> bool:
+    """Whether a file, or a local folder, is there."""
+    input_roots.check(path)
+    try:
+        return bool(FileSystems.exists(path))
+    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+        raise DataError(f"{path}: cannot be looked for: {reason(error)}") from error
+
+
+def is_local(path: str) -> bool:
+    """Whether a path lies on this machine's own filesystem."""
+    return FileSystems.get_scheme(path) is None
+
+
+def is_object(path: str) -> bool:
+    """Whether a path lies in an object store, which knows no folders: what looks like one is the beginning of names."""
+    return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
+
+
+@contextlib.contextmanager
+def replace(path: str) -> Iterator[BinaryIO]:
+    """Opens a file for writing that appears under its name only when it is complete, over whatever was there.
+
+    Raises:
+      DataError: as ``open_write``.
+    """
+    if not is_local(path):
+        # What an object store is given appears when it is closed, complete or not: so it gets nothing before it is complete.
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            with open_write(path) as remote:
+                shutil.copyfileobj(file, remote, _READ_BYTES)
+        return
+    part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
+    try:
+        with explained(path):
+            _make_folder(os.path.dirname(path) or ".")
+            with open(part, "wb") as file:
+                yield file
+            os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def resolve(path: str, directory: str) -> str:
+    """Returns a path as seen from a directory: URLs and local paths from the root stay what they are.
+
+    A storage takes ``..`` for a name like any other, so it is resolved here.
+    """
+    if is_absolute(path) or not directory:
+        return path
+    if is_local(directory):
+        return join(directory, path)
+    scheme, _, folder = directory.partition("://")
+    return f"{scheme}://{posixpath.normpath(posixpath.join(folder, path))}"
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path needs no folder before it: a URL, or a local path from the root."""
+    return not is_local(path) or os.path.isabs(path)
+
+
+def relative(path: str, folder: str) -> str:
+    """Returns the path of a file that lies somewhere under a folder as seen from there, with ``/`` between names."""
+    return path[len(folder.rstrip("/")) :].replace(os.sep, "/").lstrip("/")
+
+
+def absolute(path: str) -> str:
+    """Returns a path as seen from everywhere: URLs stay what they are."""
+    return os.path.abspath(path) if is_local(path) else path
+
+
+def name_of(path: str) -> str:
+    """Returns the last component of a path."""
+    return os.path.basename(path.rstrip("/")) if is_local(path) else posixpath.basename(path.rstrip("/"))
+
+
+def is_hollow(path: str) -> bool:
+    """Whether a path is that of a local folder without any file in it or below."""
+    return is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
+
+
+def is_file(path: str) -> bool:
+    """Whether a local path is a file."""
+    return os.path.isfile(path)

@@ -1,0 +1,218 @@
+"""A stable 64-bit hash of column values, vectorised: it decides which split a row lands in, and so it never changes.
+
+The hash of a value depends on the value and the seed alone: not on the platform, the batch it lies in, the column's name
+or the version of a library. All arithmetic is modulo 2**64, with ``mix`` for the finaliser of SplitMix64 (Steele, Lea and
+Flood, "Fast splittable pseudorandom number generators", 2014) and ``G`` for its increment 0x9E3779B97F4A7C15:
+
+- ``bool``, ``int64``, ``date``, ``time`` and ``timestamp``: ``mix(value + G + seed)``, of the value as int64.
+- ``float32`` and ``float64``: the same, of the bits of the float64, with one zero and one NaN.
+- ``text`` and ``bytes``: cut into little-endian 64-bit words, the last one filled up with zeros;
+  ``mix(length + G + seed + sum over k of mix(word[k] xor mix((k + 1) * G + seed)))``. Equal bytes hash equally, as text or as bytes.
+- ``list``: the same formula, of the hashes of its values instead of words.
+- null: ``mix(NULL + seed)``, whatever the type.
+- a row: from ``h = mix(seed)``, column by column, ``h = mix((h xor hash of the value) + G)``.
+
+``tests/core/test_hashing.py`` holds vectors that must never change, and this definition again in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import _native
+from beam_pipelines.core.binary_arrays import offsets_of, words_of
+
+Hashes = npt.NDArray[np.uint64]
+
+GOLDEN = 0x9E3779B97F4A7C15
+NULL = 0x6E756C6C6E756C6C  # "nullnull"
+_MASK = (1 << 64) - 1
+
+# Rows at a time: the temporary arrays of a block stay in the processor's second level cache.
+_BLOCK_ROWS = 16384
+_BLOCK_BYTES = 1 << 20
+# Up to here a pass per word over all texts is quicker than one pass over all words of all texts.
+_SHORT_BYTES = 64
+# What of a word belongs to a text of which 0 to 8 bytes are left.
+_WORD_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+_NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def mix_int(value: int) -> int:
+    """Returns the SplitMix64 finaliser of one integer, modulo 2**64."""
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def mix(values: Hashes) -> Hashes:
+    """Returns the SplitMix64 finaliser of uint64[n], computed in place."""
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values
+
+
+def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> Hashes:
+    """Hashes rows, given as the columns to look at.
+
+    Args:
+      arrays: one or more arrays of n values each, of column types (``core/columns.py``); the order of the columns matters.
+      seed: another seed is another hash function.
+
+    Returns:
+      uint64[n].
+    """
+    if _native.KERNELS_AVAILABLE:
+        return _native.hash_rows(arrays, seed)
+    hashes = np.full(len(arrays[0]), mix_int(seed), np.uint64)
+    for array in arrays:
+        hashes ^= hash_column(array, seed)
+        hashes += np.uint64(GOLDEN)
+        mix(hashes)
+    return hashes
+
+
+def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
+    """Hashes the values of one array.
+
+    Args:
+      array: n values of a column type; a slice hashes as its values do. Nulls hash to one constant.
+      seed: another seed is another hash function.
+
+    Returns:
+      uint64[n].
+
+    Raises:
+      TypeError: the array has no column type.
+    """
+    if _native.KERNELS_AVAILABLE:
+        return _native.hash_column(array, seed)
+    hashes = np.empty(len(array), np.uint64)
+    for start in range(0, len(array), _BLOCK_ROWS):
+        block = array.slice(start, _BLOCK_ROWS)
+        hashes[start : start + len(block)] = _hash_block(block, seed & _MASK)
+    return hashes
+
+
+def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns int64[n] that is equal where two numbers, dates, times or bools are equal; in null slots, anything.
+
+    Floats are equal as in SQL by DuckDB: NaN equals NaN, and -0.0 equals 0.0.
+
+    Raises:
+      TypeError: the array is of another type.
+    """
+    if pa.types.is_floating(array.type):
+        numbers = _fixed_width(array, f"f{array.type.bit_width // 8}").astype(np.float64)
+        numbers += 0.0  # makes 0.0 of -0.0
+        bits = numbers.view(np.int64)
+        bits[np.isnan(numbers)] = _NAN_BITS
+        return bits
+    if pa.types.is_boolean(array.type):
+        return _fixed_width(pc.cast(array, pa.int8()), "i1").astype(np.int64)
+    if pa.types.is_integer(array.type) or pa.types.is_temporal(array.type):
+        return _fixed_width(array, f"i{array.type.bit_width // 8}").astype(np.int64)
+    raise TypeError(f"type {array.type} has no 64-bit value")
+
+
+def _fixed_width(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
+    """Views the array's values, of fixed width, without their nulls' mask."""
+    width = np.dtype(dtype).itemsize
+    buffer: Any = array.buffers()[1]
+    if not len(array):
+        return np.empty(0, dtype)
+    values: npt.NDArray[Any] = np.frombuffer(buffer, dtype, len(array), array.offset * width)
+    return values
+
+
+def _hash_block(array: pa.Array, seed: int) -> Hashes:
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        hashes = _hash_bytes(array, seed)
+    elif pa.types.is_list(array.type):
+        hashes = _hash_lists(array, seed)
+    else:
+        hashes = mix(canonical_bits(array).view(np.uint64) + _increment(seed))
+    if array.null_count:
+        hashes[array.is_null().to_numpy(zero_copy_only=False)] = mix_int(NULL + seed)
+    return hashes
+
+
+def _increment(seed: int) -> np.uint64:
+    increment: np.uint64 = np.uint64((GOLDEN + seed) & _MASK)
+    return increment
+
+
+def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
+    offsets = offsets_of(array)
+    if offsets[-1] - offsets[0] > _BLOCK_BYTES and len(array) > 1:
+        middle = len(array) // 2
+        return np.concatenate([_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)])
+    words, starts, lengths = words_of(array)
+    sum_words = _sum_short if lengths.max(initial=0) <= _SHORT_BYTES else _sum_long
+    sums = sum_words(words, starts, lengths, seed)
+    return mix(sums + lengths.view(np.uint64) + _increment(seed))
+
+
+def _sum_short(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:
+    """Sums the words of each text, the first word of all texts first."""
+    sums = np.zeros(len(starts), np.uint64)
+    keys = _place_keys(np.arange(_SHORT_BYTES // 8), seed)
+    for place in range(-(-int(lengths.max(initial=0)) // 8)):
+        left = lengths - 8 * place
+        if left.min() >= 8:
+            sums += mix(words[starts + 8 * place] ^ keys[place])
+        else:
+            there = np.flatnonzero(left > 0)
+            last_words = words[starts[there] + 8 * place] & _WORD_MASKS[np.minimum(left[there], 8)]
+            sums[there] += mix(last_words ^ keys[place])
+    return sums
+
+
+def _sum_long(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:
+    """Sums the words of each text, as one flat array of words."""
+    counts = (lengths + 7) >> 3
+    ends = np.cumsum(counts)
+    places = _places(ends, counts)
+    left = np.repeat(lengths, counts) - 8 * places
+    terms = words[np.repeat(starts, counts) + 8 * places] & _WORD_MASKS[np.minimum(left, 8)]
+    terms ^= _place_keys(places, seed)
+    return _sum_segments(mix(terms), ends - counts, ends)
+
+
+def _hash_lists(array: pa.Array, seed: int) -> Hashes:
+    offsets = offsets_of(array)
+    first, lengths = int(offsets[0]), np.diff(offsets)
+    terms = hash_column(array.values.slice(first, int(offsets[-1]) - first), seed)
+    ends = offsets[1:] - first
+    terms ^= _place_keys(_places(ends, lengths), seed)
+    sums = _sum_segments(mix(terms), ends - lengths, ends)
+    return mix(sums + lengths.view(np.uint64) + _increment(seed))
+
+
+def _place_keys(places: npt.NDArray[np.int64], seed: int) -> Hashes:
+    """Returns the key of each place (0, 1, …) in a text or list."""
+    return mix((places.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(seed))
+
+
+def _places(ends: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns 0, 1, …, length - 1 for each segment, one after the other."""
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - lengths, lengths)
+
+
+def _sum_segments(terms: Hashes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Hashes:
+    """Sums terms[start:end] modulo 2**64 for each segment, empty ones included."""
+    running = np.zeros(len(terms) + 1, np.uint64)
+    np.cumsum(terms, out=running[1:])
+    result: Hashes = running[ends] - running[starts]
+    return result

@@ -1,0 +1,63 @@
+"""Which files a plan may read: all, or those below the folders of ``--input_root``, wherever a recipe's paths and links lead."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from beam_pipelines.core.errors import DataError
+
+_roots: list[tuple[str, ...]] = []
+
+
+class OutsideRootError(DataError):
+    """A file that may not be read."""
+
+
+@contextlib.contextmanager
+def only_below(roots: Sequence[str]) -> Iterator[None]:
+    """Lets this process open, list and look for files below some folders or URLs only, while the body runs; none means all."""
+    _roots.append(tuple(_resolved(root) for root in roots))
+    try:
+        yield
+    finally:
+        _roots.pop()
+
+
+def check_root(root: str) -> None:
+    """Raises ``ValueError`` if a folder of this machine is not there."""
+    if not _is_url(root) and not os.path.isdir(root):
+        raise ValueError(f"found '{root}', which is no folder, expected one, or a URL.")
+
+
+def check(path: str) -> None:
+    """Checks that a path, with its links and ``..`` resolved, lies where this process may read.
+
+    Raises:
+      OutsideRootError: it does not.
+    """
+    roots = _roots[-1] if _roots else ()
+    if not roots:
+        return
+    found = _resolved(path)
+    if not any(found == root or found.startswith(root.rstrip("/") + "/") for root in roots):
+        leads = "" if found == path else f", which is {found}"
+        raise OutsideRootError(
+            f"found {path}{leads}, expected a path below --input_root {' or '.join(roots)}. Move the file there, or name its folder "
+            "with another --input_root."
+        )
+
+
+def _resolved(path: str) -> str:
+    """Returns where a path leads: a URL without ``..``, a local path from the root, without links."""
+    if not _is_url(path):
+        return os.path.realpath(path)
+    scheme, _, rest = path.partition("://")
+    return f"{scheme.lower()}://{posixpath.normpath(rest)}"
+
+
+def _is_url(path: str) -> bool:
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and "/" not in scheme

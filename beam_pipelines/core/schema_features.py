@@ -1,0 +1,161 @@
+"""The features of a schema, wherever they stand: of a tf.SequenceExample, feature lists lie in a struct called ``##SEQUENCE##``.
+
+That is tfx-bsl's convention (tfx_bsl/tfxio/tf_sequence_example_record.py), which TFDV and TFX share. A feature list has two levels of
+lists: its steps, and the values of each step.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2, statistics_pb2
+
+SEQUENCE = "##SEQUENCE##"
+
+# Name -> the string domains that are called so: one, unless somebody wrote it twice.
+Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
+
+
+def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
+    """Returns the features at the top and then the feature lists; as they lie in the schema, so that they can be changed."""
+    return [*(feature for feature in schema.feature if not _is_sequence(feature)), *feature_lists_of(schema)]
+
+
+def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
+    """Returns the feature lists of a schema of tf.SequenceExamples; of any other schema, none."""
+    return [child for feature in schema.feature if _is_sequence(feature) for child in feature.struct_domain.feature]
+
+
+def domains_of(schema: schema_pb2.Schema) -> Domains:
+    """Returns the string domains that features share, by name; as they lie in the schema, so that they can be changed."""
+    found: dict[str, list[schema_pb2.StringDomain]] = {}
+    for domain in schema.string_domain:
+        found.setdefault(domain.name, []).append(domain)
+    return found
+
+
+def add_feature(schema: schema_pb2.Schema, name: str, is_list: bool) -> schema_pb2.Feature:
+    """Adds a feature, or a feature list, and returns it."""
+    return (_struct_of(schema).struct_domain if is_list else schema).feature.add(name=name)
+
+
+def path_of(name: str, is_list: bool) -> path_pb2.Path:
+    """Returns the path that TFDV gives a feature, or a feature list."""
+    return path_pb2.Path(step=[SEQUENCE, name] if is_list else [name])
+
+
+def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
+    """Whether a feature list is promised to have exactly one value in every step."""
+    if feature.HasField("shape"):
+        return [dim.size for dim in feature.shape.dim][1:] == [1]
+    counts = feature.value_counts.value_count
+    return len(counts) == 2 and counts[1].min == counts[1].max == 1
+
+
+def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
+    """Returns the schema without the lists of values that texts may have."""
+    bare = schema_pb2.Schema()
+    bare.CopyFrom(schema)
+    for feature in features_of(bare):
+        feature.ClearField("domain")
+        feature.ClearField("string_domain")
+    del bare.string_domain[:]
+    return bare
+
+
+def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
+    """Returns the schema with feature lists at the top, as a tf.Example has them: steps become values."""
+    flat = schema_pb2.Schema()
+    flat.CopyFrom(schema)
+    del flat.feature[:]
+    flat.feature.extend(feature for feature in schema.feature if not _is_sequence(feature))
+    flat.feature.extend(_without_steps(feature) for feature in feature_lists_of(schema))
+    return flat
+
+
+def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Schema:
+    """Returns the schema with some of its features as feature lists, which have one value in every step."""
+    result = schema_pb2.Schema()
+    result.CopyFrom(schema)
+    del result.feature[:]
+    for feature in features_of(schema):
+        is_list = feature.name in lists
+        added = add_feature(result, feature.name, is_list)
+        added.CopyFrom(feature)
+        if is_list and not _has_two_levels(feature):
+            _add_steps(added)
+    return result
+
+
+def _is_sequence(feature: schema_pb2.Feature) -> bool:
+    return bool(feature.name == SEQUENCE and feature.type == schema_pb2.STRUCT)
+
+
+def _struct_of(schema: schema_pb2.Schema) -> schema_pb2.Feature:
+    for feature in schema.feature:
+        if _is_sequence(feature):
+            return feature
+    return schema.feature.add(name=SEQUENCE, type=schema_pb2.STRUCT)
+
+
+def _has_two_levels(feature: schema_pb2.Feature) -> bool:
+    return bool(feature.HasField("value_counts") or len(feature.shape.dim) == 2)
+
+
+def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:
+    flat = schema_pb2.Feature()
+    flat.CopyFrom(feature)
+    flat.ClearField("value_counts")
+    if feature.HasField("shape"):
+        del flat.shape.dim[1:]
+    elif len(feature.value_counts.value_count) and feature.value_counts.value_count[0].ByteSize():
+        flat.value_count.CopyFrom(feature.value_counts.value_count[0])
+    return flat
+
+
+def _add_steps(feature: schema_pb2.Feature) -> None:
+    """Makes of a feature with several values a feature list with as many steps, of one value each."""
+    if feature.HasField("shape"):
+        feature.shape.dim.add(size=1)
+        return
+    steps = schema_pb2.ValueCount()
+    steps.CopyFrom(feature.value_count)
+    feature.value_counts.value_count.add().CopyFrom(steps)
+    feature.value_counts.value_count.add(min=1, max=1)
+
+
+def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
+    """Yields the names that several features have, and how many."""
+    counts = collections.Counter(feature.name for feature in features_of(schema))
+    yield from ((name, count) for name, count in counts.items() if count > 1)
+
+
+TYPE_FOR_STATISTICS_TYPE = {
+    statistics_pb2.FeatureNameStatistics.INT: schema_pb2.INT,
+    statistics_pb2.FeatureNameStatistics.FLOAT: schema_pb2.FLOAT,
+    statistics_pb2.FeatureNameStatistics.STRING: schema_pb2.BYTES,
+    statistics_pb2.FeatureNameStatistics.BYTES: schema_pb2.BYTES,
+    statistics_pb2.FeatureNameStatistics.STRUCT: schema_pb2.STRUCT,
+}
+
+
+def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
+    """Returns the feature type that a column is written as: INT, FLOAT or BYTES."""
+    kind = column_type.value_type if pa.types.is_list(column_type) else column_type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return schema_pb2.BYTES
+    return schema_pb2.FLOAT if pa.types.is_floating(kind) else schema_pb2.INT
+
+
+def keep_sparse_features(schema: schema_pb2.Schema, names: Collection[str]) -> None:
+    """Removes the sparse features of which a column is not among ``names``."""
+    kept = [
+        feature
+        for feature in schema.sparse_feature
+        if {feature.value_feature.name, *(index.name for index in feature.index_feature)} <= set(names)
+    ]
+    del schema.sparse_feature[:]
+    schema.sparse_feature.extend(kept)

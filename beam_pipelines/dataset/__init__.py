@@ -1,0 +1,1 @@
+"""A dataset on disk: its paths, manifest, loader, checks."""

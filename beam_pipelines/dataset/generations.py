@@ -1,0 +1,83 @@
+"""Generations: a dataset that is appended to has the rows of each run in shards of their own, and one manifest for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from beam_pipelines.analysis.statistics.datasets import ACCUMULATORS
+from beam_pipelines.core import file_changes, files
+from beam_pipelines.dataset.manifest import INPUTS, Manifest, read_manifest
+
+REJECTED = "rejected"
+# What a generation adds in files of its own, beside its shards, in folders that are called g2, g3, and so on.
+_FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)
+_SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.tfrecord")
+_FOLDER = re.compile(r"g(\d+)")
+
+
+def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
+    """Returns the manifest of a dataset with one more generation.
+
+    Args:
+      manifest: of the dataset as it is.
+      added: of the generation, as if it were all of the dataset.
+    """
+    latest = ("recipe", "recipe_hash", "directory", "versions", "timings")
+    return (
+        manifest
+        | {key: added[key] for key in latest}
+        | {
+            "splits": {
+                name: _total(split, added["splits"][name], "shards") for name, split in manifest["splits"].items()
+            },
+            "sources": {
+                name: source | _total(source, added["sources"][name], "files")
+                for name, source in manifest["sources"].items()
+            },
+            "joins": [
+                join | _total(join, more, "") for join, more in zip(manifest["joins"], added["joins"], strict=True)
+            ],
+            "counts": _total(manifest["counts"], added["counts"], ""),
+            "generations": [*manifest["generations"], *added["generations"]],
+        }
+    )
+
+
+def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> dict[str, Any]:
+    """Returns the sums of all numbers of two entries, and what is listed under one key of both."""
+    total = {key: value + added[key] for key, value in entry.items() if isinstance(value, int)}
+    return total | ({items: [*entry[items], *added[items]]} if items else {})
+
+
+def count_generations(manifest: Manifest) -> int:
+    """Returns the number of a dataset's generations, which is that of the last one; 0 if the manifest is older than generations."""
+    return len(manifest.get("generations", ()))
+
+
+def shards_of(shards: Sequence[Mapping[str, Any]], generation: int | None) -> list[Mapping[str, Any]]:
+    """Returns the entries of a split's shards that are of one generation; ``None`` takes all."""
+    return [shard for shard in shards if generation in (None, shard.get("generation", 1))]
+
+
+def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
+    """Yields the paths of files that an append which was broken off has moved into a dataset: of a generation that is not in the manifest."""
+    known = {shard["path"] for split in manifest["splits"].values() for shard in split["shards"]}
+    generations = count_generations(manifest)
+    for listed in files.list_files(files.join(folder, "examples", "*", "*")):
+        path = files.relative(listed.path, folder)
+        found = _SHARD.search(path)
+        if path not in known and found and int(found[1]) > generations:
+            yield listed.path
+    for part in _FOLDERS:
+        for listed in files.list_files(files.join(folder, part, "g*", "*")):
+            found = _FOLDER.fullmatch(files.relative(listed.path, folder).split("/")[1])
+            if found and int(found[1]) > generations:
+                yield listed.path
+
+
+def remove_left_behind(folder: str) -> None:
+    """Removes from a dataset what an append has left that was broken off; readers of the manifest did not see it."""
+    for path in list(left_behind(folder, read_manifest(folder))):
+        file_changes.delete(path)

@@ -1,0 +1,320 @@
+"""What a dataset is, as its manifest says: splits and their shards, schema, label, class names; of one folder, or of several that are read as one.
+
+For trainers, as ``dataset`` is: no Beam. Folders may be URLs that TensorFlow's filesystems know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from beam_pipelines.core.errors import DataError, nearest
+from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
+from beam_pipelines.dataset.manifest_schema import FormError, check_form
+from beam_pipelines.dataset.sequences import feature_lists
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+# One dataset, or several that are read as one: paths or URLs.
+Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+
+# Numbers of generations; ``None``: all.
+Generations: TypeAlias = "int | Iterable[int] | None"
+
+FILE_NAME = "dataset.json"
+FORMAT_VERSION = 1
+
+
+class NoGenerationError(ValueError):
+    """A dataset has no such generation."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A file of records: its path or URL, rows, size in bytes, and the generation that wrote it."""
+
+    path: str
+    rows: int
+    bytes: int
+    generation: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A split: rows, bytes of its records before compression, and its shards, in order."""
+
+    rows: int
+    framed_bytes: int
+    shards: tuple[Shard, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What a dataset is, as its manifest says.
+
+    Attributes:
+      folder: path or URL.
+      splits: name -> split, in the recipe's order.
+      label: name of the label's feature, or ``None``.
+      compression: ``gzip``, ``zlib`` or ``none``.
+      schema_path: of the schema that parses the records.
+      labels: feature -> class names, by id, as the sources know them.
+      record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no examples.
+      encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same one have the same ids.
+      others: folders of more datasets that are read as one with it. Splits are those that all of them have.
+      generations: numbers of the generations whose rows the splits have, in order; all, if no others were asked for.
+    """
+
+    folder: str
+    splits: Mapping[str, Split]
+    label: str | None
+    compression: str
+    schema_path: str
+    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    record: str = "example"
+    encodings: str | None = None
+    others: tuple[str, ...] = ()
+    generations: tuple[int, ...] = (1,)
+
+    def split(self, name: str | None = None) -> Split:
+        """Returns a split; without a name, the first.
+
+        Raises:
+          ValueError: there is none of that name.
+          DataError: it has no rows.
+        """
+        name = next(iter(self.splits)) if name is None else name
+        if name not in self.splits:
+            raise ValueError(
+                f"{', '.join((self.folder, *self.others))}: found no split '{name}', expected one of {', '.join(self.splits)}.{nearest(name, self.splits)}"
+            )
+        if not self.splits[name].rows:
+            raise DataError(
+                f"{self.folder}: found no rows in split '{name}'. Change 'split' or 'filter' in the recipe."
+            )
+        return self.splits[name]
+
+    def steps_per_epoch(self, split: str | None = None, *, batch_size: int, drop_remainder: bool = False) -> int:
+        """Returns the number of batches of a split, as ``len(load(…))`` does."""
+        return steps_of(self.split(split).rows, batch_size, drop_remainder)
+
+    def schema(self) -> schema_pb2.Schema:
+        """Reads the schema that parses the records."""
+        from google.protobuf import text_format
+        from tensorflow_metadata.proto.v0 import schema_pb2
+
+        try:
+            return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or convert again with --overwrite."
+            ) from error
+
+    def feature_spec(self) -> dict[str, Any]:
+        """Returns what ``tf.io.parse_example`` needs to parse the records: feature -> ``tf.io.FixedLenFeature`` and others.
+
+        Of tf.SequenceExamples it is what ``tf.io.parse_sequence_example`` needs to parse the context.
+        They follow from the schema by tfx-bsl's rules: a feature that is never missing and has a shape is dense, any other one
+        sparse, or ragged if the schema says so.
+        """
+        return _feature_spec(self.schema())
+
+    def sequence_spec(self) -> dict[str, Any]:
+        """Returns what ``tf.io.parse_sequence_example`` needs to parse the feature lists: name -> ``tf.io.RaggedFeature``.
+
+        Each gives a ragged tensor [batch, steps, values]. Of records that are no tf.SequenceExamples, nothing.
+        """
+        return dict(feature_lists(self.schema()).spec)
+
+    def class_names(self) -> tuple[str, ...]:
+        """Returns the label's classes; none if they have no names.
+
+        They are what the source calls its ids, such as the names of folders; or the tokens of the label's vocabulary, by id, if the recipe
+        encodes it by one; else the values of the domain that the schema gives a text label, in its order, or of a truth value the texts of
+        false and true.
+        """
+        if self.label is not None and self.label in self.labels:
+            return self.labels[self.label]
+        schema = self.schema()
+        domains = {domain.name: tuple(domain.value) for domain in schema.string_domain}
+        for feature in schema.feature:
+            if feature.name == self.label:
+                if feature.HasField("bool_domain"):
+                    names = (feature.bool_domain.false_value, feature.bool_domain.true_value)
+                    return names if any(names) else ()
+                return (
+                    tuple(feature.string_domain.value) or domains.get(feature.domain) or self._vocabulary(feature.name)
+                )
+        return ()
+
+    def _vocabulary(self, feature: str) -> tuple[str, ...]:
+        """Returns the tokens of a feature's vocabulary, by id; none if it has none. They lie where tf.Transform puts them."""
+        import tensorflow as tf
+
+        folder = os.path.dirname(self.schema_path)
+        asset_map = os.path.join(folder, "asset_map")
+        names = json.loads(_read(asset_map)) if tf.io.gfile.exists(asset_map) else {}
+        if feature not in names:
+            return ()
+        return tuple(
+            _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature])).removesuffix("\n").split("\n")
+        )
+
+
+def info(folder: Folders, generations: Generations = None) -> Info:
+    """Reads what a dataset is, or several that are one, such as those of several days.
+
+    Args:
+      folder: of the dataset, or several.
+      generations: of a dataset that was appended to, the number of the generation to take, or several; ``None`` takes all.
+
+    Raises:
+      DataError: there is no dataset in the folder, or this version cannot read it.
+      ValueError: several datasets that do not go together, or of which generations are asked for; or there is no such generation.
+    """
+    folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
+    if not folders:
+        raise ValueError("folder: found an empty list, expected the folder of a dataset, or several.")
+    if generations is not None and len(folders) > 1:
+        raise ValueError(
+            f"generations: found {generations} for {len(folders)} datasets, expected one dataset, or no generations."
+        )
+    first, *others = [_info(os.fspath(one), generations) for one in folders]
+    return _together(first, others) if others else first
+
+
+def _together(first: Info, others: Sequence[Info]) -> Info:
+    """Returns several datasets as one: of the splits that all have, the shards of one dataset after the other."""
+    for other in others:
+        if other.encodings != first.encodings:
+            raise ValueError(
+                f"{other.folder}: found other encodings than in {first.folder}, so that ids and scales mean something else. Make it by "
+                f"'beam-pipelines transform {first.folder} …', which fits nothing again."
+            )
+        for what in ("label", "labels", "compression", "record"):
+            found, wanted = getattr(other, what), getattr(first, what)
+            if found != wanted:
+                raise ValueError(f"{other.folder}: found {what} {found}, expected {wanted} as in {first.folder}.")
+        if other.record == "example" and other.feature_spec() != first.feature_spec():
+            raise ValueError(
+                f"{other.folder}: found other features than in {first.folder}, or others that may be missing. Convert both with one "
+                "schema ('schema' in the recipe)."
+            )
+    everyone = [first, *others]
+    splits = {}
+    for name in first.splits:
+        own = [one.splits[name] for one in everyone if name in one.splits]
+        if len(own) == len(everyone):
+            shards = tuple(shard for split in own for shard in split.shards)
+            splits[name] = Split(sum(split.rows for split in own), sum(split.framed_bytes for split in own), shards)
+    if not splits:
+        raise ValueError(f"{', '.join(one.folder for one in everyone)}: found no split that all have, expected one.")
+    return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
+
+
+def _info(folder: str, wanted: Generations) -> Info:
+    import tensorflow as tf
+
+    path = os.path.join(folder, FILE_NAME)
+    if "://" in folder and folder.partition("://")[0] not in tf.io.gfile.get_registered_schemes():
+        raise DataError(
+            f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to gs://, and load the copy."
+        )
+    if not tf.io.gfile.exists(path):
+        raise DataError(f"{folder}: found no {FILE_NAME}, so there is no dataset, or none that was finished.")
+    try:
+        manifest = json.loads(_read(path))
+        version = manifest["format_version"]
+        if version != FORMAT_VERSION:
+            raise DataError(
+                f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the version that wrote it."
+            )
+        check_form(manifest, "records")
+        chosen = _choose(folder, [entry["number"] for entry in manifest.get("generations", [{"number": 1}])], wanted)
+        splits = {name: _split(folder, name, manifest, chosen) for name in manifest["splits"]}
+        schema_path = os.path.join(folder, manifest["schema"])
+        labels = {name: tuple(names) for name, names in manifest["labels"].items()}
+        record, encodings = manifest.get("record", "example"), manifest.get("encodings")
+        known = (manifest["label"], manifest["compression"], schema_path, labels, record, encodings)
+        return Info(folder, splits, *known, generations=chosen)
+    except NoGenerationError:
+        raise
+    except FormError as error:
+        raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+
+
+def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
+    """Returns the numbers of the generations that are asked for, each once, in their order.
+
+    Raises:
+      NoGenerationError: none is asked for, or one that there is not.
+    """
+    if wanted is None:
+        return tuple(there)
+    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
+    if not numbers or not numbers <= set(there):
+        shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
+        raise NoGenerationError(
+            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are numbered from 1."
+        )
+    return tuple(sorted(numbers))
+
+
+def _split(folder: str, name: str, manifest: Mapping[str, Any], generations: Sequence[int]) -> Split:
+    """Returns what a split has of some generations."""
+    split = manifest["splits"][name]
+    shards = tuple(
+        Shard(os.path.join(folder, shard["path"]), shard["rows"], shard["bytes"], shard.get("generation", 1))
+        for shard in split["shards"]
+    )
+    if len(generations) == len(manifest.get("generations", generations)):
+        return Split(split["rows"], split["framed_bytes"], shards)
+    own = tuple(shard for shard in shards if shard.generation in generations)
+    framed = [
+        entry["splits"][name]["framed_bytes"] for entry in manifest["generations"] if entry["number"] in generations
+    ]
+    return Split(sum(shard.rows for shard in own), sum(framed), own)
+
+
+def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
+    """Returns the number of batches of an epoch.
+
+    Raises:
+      ValueError: a batch of no rows.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size: found {batch_size}, expected at least 1.")
+    return rows // batch_size if drop_remainder else -(-rows // batch_size)
+
+
+def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
+    # The part of tfx-bsl that tf.Transform asks as well; it needs no Beam.
+    from tfx_bsl.tfxio import tensor_representation_util as representations
+
+    types = {feature.name: feature.type for feature in schema.feature}
+    lists = {f"{SEQUENCE}.{feature.name}" for feature in feature_lists_of(schema)}
+    spec = {}
+    for name, representation in representations.InferTensorRepresentationsFromMixedSchema(schema).items():
+        if name in lists:
+            continue
+        column = representations.GetSourceValueColumnFromTensorRepresentation(representation)
+        spec[name] = representations.CreateTfExampleParserConfig(representation, types[column.steps()[0]])
+    return spec
+
+
+def _read(path: str) -> str:
+    import tensorflow as tf
+
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return str(file.read())
+    except tf.errors.OpError as error:
+        raise DataError(
+            f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again with --overwrite."
+        ) from error

@@ -1,0 +1,229 @@
+"""``dataset.json``: what a dataset is, where it came from and what became of every row. Written last, read first."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.core import files
+from beam_pipelines.core.columns import column_type, parse_type, type_name
+from beam_pipelines.core.errors import DataError, mask
+from beam_pipelines.core.version import __version__
+from beam_pipelines.dataset.manifest_schema import FormError, check_form
+from beam_pipelines.recipe.dates import span_of
+from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.transforms.row_counts import Account
+from beam_pipelines.transforms.write import ShardInfo
+
+FORMAT_VERSION = 1
+FILE_NAME = "dataset.json"
+INPUTS = "inputs"
+_LIBRARIES = (
+    "apache-beam",
+    "pyarrow",
+    "numpy",
+    "duckdb",
+    "isal",
+    "pillow",
+    "tfx-bsl",
+    "tensorflow-metadata",
+    "zlib-ng",
+)
+
+Manifest = dict[str, Any]
+
+
+def make_manifest(
+    recipe: Recipe,
+    plans: Mapping[str, SourcePlan],
+    account: Account,
+    shards: Sequence[ShardInfo],
+    schema: str,
+    columns: pa.Schema,
+    labels: Mapping[str, tuple[str, ...]],
+    encodings: str | None,
+    timings: dict[str, float],
+    generation: int = 1,
+    contract: bytes | None = None,
+) -> Manifest:
+    """Returns the manifest of a dataset; of one that is appended to, as if the new generation were all of it.
+
+    Args:
+      recipe, plans, account: of the run.
+      shards: of the run, in any order.
+      schema: path of the schema that parses the records, relative to the dataset.
+      columns: the selected columns, before encoding.
+      labels: feature -> class names, by id.
+      encodings: fingerprint of what the encodings have learned, or ``None``.
+      timings: step -> seconds.
+      generation: number of the generation.
+      contract: the recipe's schema, serialized, or ``None`` if it has none.
+    """
+    ordered = sorted(shards, key=lambda shard: shard.path)
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "name": recipe.name,
+        "date": recipe.date and recipe.date.isoformat(),
+        "span": None if recipe.date is None else span_of(recipe.date),
+        "recipe": normalised(recipe),
+        "recipe_hash": recipe_hash(recipe),
+        "directory": mask(recipe.directory),
+        "schema": schema,
+        "columns": {field.name: type_name(field.type) for field in columns},
+        "label": recipe.label,
+        "labels": {name: list(names) for name, names in labels.items()},
+        "encodings": encodings,
+        "contract": contract and f"sha256:{hashlib.sha256(contract).hexdigest()}",
+        "record": _record_kind(recipe),
+        "compression": recipe.output.compression,
+        "splits": {
+            name: _split_entry(rows, [shard for shard in ordered if shard.split == name], generation)
+            for name, rows in account.rows.items()
+        },
+        "sources": {name: _source_entry(plans[name], account, generation) for name in plans},
+        "joins": [
+            {"source": join.source, "how": join.how, **vars(counts)}
+            for join, counts in zip(recipe.join, account.joins, strict=True)
+        ],
+        "counts": {
+            "read": account.sources[recipe.base].read,
+            "rejected": account.sources[recipe.base].rejected,
+            "added": account.added,
+            "dropped": sum(join.dropped for join in account.joins),
+            "filtered": account.filtered,
+            "merged": account.merged,
+            "written": sum(shard.rows for shard in shards),
+        },
+        "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        "timings": timings,
+    }
+    return manifest | {"generations": [_generation_entry(manifest, plans[recipe.base], generation)]}
+
+
+def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict[str, Any]:
+    """Returns what a generation is, of a manifest that knows no other: numbers, not what they are numbers of."""
+    splits = {
+        name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")} | {"shards": len(split["shards"])}
+        for name, split in manifest["splits"].items()
+    }
+    sources = {
+        name: {key: source[key] for key in ("read", "rejected")}
+        | {"files": sum(file.get("files", 1) for file in source["files"])}
+        for name, source in manifest["sources"].items()
+    }
+    if is_gathered(base):
+        sources[base.source.name]["list"] = list_path(base.source.name, number)
+    copied = ("recipe_hash", "directory", "joins", "counts", "versions", "timings")
+    return {"number": number, "splits": splits, "sources": sources} | {key: manifest[key] for key in copied}
+
+
+def is_gathered(plan: SourcePlan) -> bool:
+    """Whether small files of a source are read together, so that the manifest has not an entry for each."""
+    return any(range_.members != (0, 0) for range_ in plan.ranges)
+
+
+def list_path(source: str, generation: int) -> str:
+    """Returns where in a dataset the files of a source are listed, as ``sources.file_list`` does, that its manifest has no entries for."""
+    return f"{INPUTS}/g{generation}/{source}.arrow"
+
+
+def _record_kind(recipe: Recipe) -> str:
+    if recipe.output.record is not None:
+        return "raw"
+    return "example" if recipe.sequence is None else "sequence_example"
+
+
+def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dict[str, Any]:
+    return {
+        "rows": rows,
+        "bytes": sum(shard.bytes for shard in shards),
+        "framed_bytes": sum(shard.framed_bytes for shard in shards),
+        "shards": [
+            {
+                "path": shard.path,
+                "rows": shard.rows,
+                "bytes": shard.bytes,
+                "crc32c": f"{shard.crc32c:08x}",
+                "generation": generation,
+            }
+            for shard in shards
+        ],
+    }
+
+
+def _source_entry(plan: SourcePlan, account: Account, generation: int) -> dict[str, Any]:
+    source = account.sources[plan.source.name]
+    return {
+        "format": plan.format,
+        "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
+        "labels": {name: list(names) for name, names in plan.labels.items()},
+        "read": source.read,
+        "rejected": source.rejected,
+        "files": [
+            {
+                "path": mask(path),
+                "bytes": size,
+                "fingerprint": source.fingerprints.get(path, ""),
+                **more,
+                "generation": generation,
+            }
+            for path, size, more in _read_files(plan)
+        ],
+    }
+
+
+def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Yields path, bytes and date of each file; of small ones that are read together, the first one's path, and how many they are."""
+    gathered = [range_ for range_ in plan.ranges if range_.members != (0, 0)]
+    for range_ in gathered:
+        first, end = range_.members
+        yield range_.file.path, range_.end, {"files": end - first}
+    for file in () if gathered else plan.files:
+        yield file.path, file.size_bytes, {"modified": file.modified_secs}
+
+
+def _type_name(type_: pa.DataType) -> str:
+    """Returns the recipe's name of a type that is read, so that ``types:`` takes it; of a timestamp with a zone, which becomes UTC, its plain one."""
+    try:
+        parse_type(type_name(type_))
+    except ValueError:
+        return type_name(column_type(type_) or type_)
+    return type_name(type_)
+
+
+def manifest_to_text(manifest: Manifest) -> str:
+    """Returns the content of ``dataset.json``."""
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
+    """Reads the manifest of a dataset, or under another name that of sources that were described only.
+
+    Raises:
+      DataError: there is none, or this version cannot read it.
+    """
+    path = files.join(folder, name)
+    if not files.exists(path):
+        raise DataError(f"{folder}: found no {name}, so there is no dataset, or none that was finished.")
+    try:
+        manifest: Manifest = json.loads(files.read_bytes(path))
+        version = manifest["format_version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it."
+        )
+    try:
+        check_form(manifest, "dataset" if name == FILE_NAME else "description")
+    except FormError as error:
+        raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
+    return manifest

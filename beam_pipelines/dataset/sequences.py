@@ -1,0 +1,72 @@
+"""Parsing tf.SequenceExamples in TensorFlow: whole batches, to ragged tensors or padded ones. For trainers: imports no Beam."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core.schema_features import feature_lists_of, has_one_value_a_step
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureLists:
+    """The feature lists that are parsed.
+
+    Attributes:
+      spec: name -> ``tf.io.RaggedFeature``, for ``tf.io.parse_sequence_example``.
+      one_value: names of those with exactly one value in every step.
+      padding: what fills sequences up to the longest of a batch (texts: empty ones), or ``None``: they stay ragged.
+    """
+
+    spec: Mapping[str, Any]
+    one_value: frozenset[str]
+    padding: float | None = None
+
+
+def feature_lists(schema: schema_pb2.Schema, padding: float | None = None) -> FeatureLists:
+    """Returns the feature lists of a schema; of a schema of tf.Examples, none."""
+    import tensorflow as tf
+
+    dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
+    features = feature_lists_of(schema)
+    spec = {feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name) for feature in features}
+    one_value = frozenset(feature.name for feature in features if has_one_value_a_step(feature))
+    return FeatureLists(spec, one_value, padding)
+
+
+def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists) -> dict[str, Any]:
+    """Parses a batch of serialized tf.SequenceExamples.
+
+    Args:
+      records: string [batch].
+      spec: of the features to parse: of the context as of a tf.Example, and some of ``lists.spec``.
+      lists: the feature lists.
+
+    Returns:
+      Name -> tensor. A feature list is ragged, [batch, steps], or [batch, steps, values] if some steps have no value; with padding it
+      is dense, [batch, most steps].
+    """
+    import tensorflow as tf
+
+    context = {name: feature for name, feature in spec.items() if name not in lists.spec}
+    steps = {name: feature for name, feature in spec.items() if name in lists.spec}
+    parsed, found, _ = tf.io.parse_sequence_example(records, context or None, steps or None)
+    return {**parsed, **{name: _shaped(name, tensor, lists) for name, tensor in found.items()}}
+
+
+def _shaped(name: str, tensor: tf.RaggedTensor, lists: FeatureLists) -> tf.Tensor | tf.RaggedTensor:
+    """Returns a feature list that was parsed as [batch, steps, values] as ``parse_batch`` gives it."""
+    import tensorflow as tf
+
+    if lists.padding is not None:
+        filler = tf.constant("") if tensor.dtype == tf.string else tf.cast(lists.padding, tensor.dtype)
+        return tf.squeeze(tensor.to_tensor(filler, shape=[None, None, 1]), 2)
+    if name in lists.one_value:
+        return tf.RaggedTensor.from_row_splits(tensor.flat_values, tensor.row_splits)
+    return tensor

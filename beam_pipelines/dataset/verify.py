@@ -1,0 +1,173 @@
+"""Verifying a dataset: every shard is read again, and held against the manifest and the schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.core import file_checksums, files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
+from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
+from beam_pipelines.dataset.layout import RAW_SCHEMA
+from beam_pipelines.dataset.manifest import read_manifest
+from beam_pipelines.tfrecord.decoder import RecordDecoder
+from beam_pipelines.tfrecord.framing import read_record_blocks
+
+_COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What was verified.
+
+    Attributes:
+      shards, rows, bytes, generations: how many there are.
+      is_parsed: whether records were parsed, which raw ones are not.
+      left_behind: files of an append that was broken off while it moved them into place, which the next one removes.
+    """
+
+    shards: int
+    rows: int
+    bytes: int
+    is_parsed: bool
+    generations: int = 1
+    left_behind: tuple[str, ...] = ()
+
+
+def verify_dataset(folder: str) -> Verification:
+    """Reads every shard of a dataset and checks it.
+
+    Checked are the files that the manifest names and that there are no others, each file's size and CRC-32C, the CRCs of
+    every record, the number of records, and that every record parses by the dataset's schema, with every required feature (raw records
+    are not parsed).
+
+    Raises:
+      DataError: lists everything that is wrong, by file.
+    """
+    manifest = read_manifest(folder)
+    schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
+    if manifest["schema"] != RAW_SCHEMA:
+        read_schema(
+            files.join(folder, *RAW_SCHEMA.split("/"))
+        )  # which 'validate' and the next run with a baseline read
+    behind = tuple(left_behind(folder, manifest))
+    problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
+    rows = size = count = 0
+    for split in manifest["splits"].values():
+        for shard in split["shards"]:
+            path = files.join(folder, *shard["path"].split("/"))
+            try:
+                rows += _verify_shard(path, shard, manifest["compression"], schema, manifest["record"])
+            except DataError as error:
+                problems.append(str(error))
+            size, count = size + shard["bytes"], count + 1
+    if problems:
+        raise DataError(f"{folder}: {len(problems)} problem(s) found:\n" + "\n".join(f"  {line}" for line in problems))
+    return Verification(count, rows, size, manifest["record"] != "raw", count_generations(manifest), behind)
+
+
+def _unexpected_files(folder: str, manifest: dict[str, Any], behind: Collection[str]) -> Iterator[str]:
+    shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
+    expected = {files.join(folder, *shard.split("/")) for shard in shards}
+    for path, _, _ in files.list_files(files.join(folder, "examples", "**")):
+        if path not in expected and path not in behind:
+            yield f"{path}: is not in the manifest, but readers of the examples will read it. Remove it."
+
+
+def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
+    """Yields what the manifest says of splits and of the whole that the numbers of its shards do not add up to."""
+    for name, split in manifest["splits"].items():
+        for key in ("rows", "bytes"):
+            total = sum(shard[key] for shard in split["shards"])
+            if split[key] != total:
+                yield f"dataset.json, split '{name}': found {split[key]:,} {key}, expected {total:,}, the sum of its shards."
+    yield from _wrong_counts("dataset.json", manifest, manifest["splits"])
+    for generation in manifest.get("generations", ()):
+        number = generation["number"]
+        own = {
+            name: {"rows": sum(shard["rows"] for shard in shards_of(split["shards"], number))}
+            for name, split in manifest["splits"].items()
+        }
+        yield from _wrong_counts(f"dataset.json, generation {number}", generation, own)
+    counts = [generation["counts"] for generation in manifest.get("generations", ())]
+    for key in _COUNTS if counts else ():
+        total, parts = manifest["counts"][key], sum(count[key] for count in counts)
+        if total != parts:
+            yield f"dataset.json, counts: found {total:,} '{key}', expected {parts:,}, the sum of the generations."
+
+
+def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> Iterator[str]:
+    """Yields what counts say that neither the splits' rows nor each other add up to."""
+    rows, counts = sum(split["rows"] for split in splits.values()), entry["counts"]
+    if counts["written"] != rows:
+        yield f"{where}, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
+    left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
+    if counts["written"] != left:
+        yield f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
+
+
+def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str) -> int:
+    if not files.exists(path):
+        raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
+    decoder = RecordDecoder(schema, record == "sequence_example")
+    rows = 0
+    with files.open_read(path) as file:
+        for block in read_record_blocks(file, path, compression):
+            if record != "raw":
+                _check_block(decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}")
+            rows += len(block)
+    if rows != shard["rows"]:
+        raise DataError(f"{path}: found {rows} records, expected {shard['rows']} as the manifest says.")
+    size, crc = file_checksums.size_and_crc32c(path)
+    if (size, f"{crc:08x}") != (shard["bytes"], shard["crc32c"]):
+        raise DataError(
+            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes with {shard['crc32c']}. "
+            "The file was changed after the conversion."
+        )
+    return rows
+
+
+def _check_block(decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str) -> None:
+    try:
+        batch = decoder.decode(block)
+    except ValueError as error:
+        raise DataError(f"{where}: do not parse by the schema: {error}") from error
+    for feature in features_of(schema):
+        column = batch.column(batch.schema.get_field_index(feature.name))
+        if feature.presence.min_fraction == 1 and column.null_count:
+            raise DataError(
+                f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record."
+            )
+        size = _fixed_size(feature, pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type))
+        if size is not None and pa.types.is_large_list(column.type) and (_lengths(column) != size).any():
+            raise DataError(f"{where}: feature '{feature.name}' has another number of values than its shape, {size}.")
+    for feature in feature_lists_of(schema):
+        steps = batch.column(batch.schema.get_field_index(feature.name)).flatten()
+        if has_one_value_a_step(feature) and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), 1)).as_py():
+            raise DataError(
+                f"{where}: feature list '{feature.name}' has steps without one value, expected one in every step."
+            )
+
+
+def _lengths(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
+    """Returns how many values each list has that is there."""
+    lengths: npt.NDArray[np.int64] = np.diff(lists.offsets.to_numpy())
+    return lengths[lists.is_valid().to_numpy(zero_copy_only=False)] if lists.null_count else lengths
+
+
+def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | None:
+    """Returns how many values, or steps, a row has to have; ``None`` if any number."""
+    if not feature.HasField("shape"):
+        return None
+    sizes: list[int] = [dim.size for dim in feature.shape.dim]
+    return math.prod(sizes[:1] if is_feature_list else sizes)

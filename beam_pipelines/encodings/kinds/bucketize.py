@@ -1,0 +1,48 @@
+"""``bucketize``: the number of the quantile that a value falls into."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from beam_pipelines.encodings.encoding import Encoding
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.kinds.boundaries import Boundaries
+from beam_pipelines.encodings.learning import Distribution
+from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
+
+_EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucketize(Encoding):
+    """Divides numbers into buckets of as nearly as possible the same weight, and gives the number of the bucket, from 0.
+
+    Boundaries are values of the column, each once, and none is its smallest value: so there may be fewer buckets than asked for, and none
+    was empty. As in ``boundaries``, a value that equals a boundary is in the bucket above it; NaN is in the last one and null stays null.
+
+    Attributes:
+      buckets: how many at most.
+    """
+
+    buckets: int
+
+    learns = Distribution
+    elementwise = True
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Bucketize:
+        """Takes the number of buckets: ``{bucketize: 10}``."""
+        check_parameters(parameters, {"value": _EXPECTED})
+        return cls(need_whole(parameters.get("value"), 2, _EXPECTED, MOST_PLACES))
+
+    def output(self, *features: Feature) -> Feature:
+        """Numbers become int64; how many buckets there are is known after fitting."""
+        return need_numbers(features[0]).with_values(pa.int64())
+
+    def fit(self, learned: Distribution) -> Boundaries:  # type: ignore[override]
+        """Takes the boundaries; of no values there are none, and a single bucket."""
+        return Boundaries(tuple(learned.boundaries(self.buckets).tolist()))

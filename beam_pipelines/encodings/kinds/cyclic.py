@@ -1,0 +1,93 @@
+"""``cyclic``: a point on a circle, so that 23 o'clock is next to 0."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.core.binary_arrays import is_valid
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.formula import NUMPY, Library, tensor_to_float64, tensorflow_library
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
+from beam_pipelines.encodings.values import as_lists, check_parameters, need_number, need_numbers, to_float64
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_EXPECTED = "a period above 0, as in {cyclic: 24}"
+
+
+def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
+    """Returns sine and cosine of an angle in turns, exact at quarters of a turn; float64.
+
+    The angle is brought within an eighth of a turn of a quarter, where no library loses digits.
+    """
+    turns = turns - library.floor(turns)
+    quarter = library.floor(4.0 * turns + 0.5)
+    angle = (turns - quarter / 4.0) * (2.0 * math.pi)
+    sine, cosine = library.sin(angle), library.cos(angle)
+    one, two, three = (quarter == number for number in (1.0, 2.0, 3.0))
+    minus_sine, minus_cosine = 0.0 - sine, 0.0 - cosine  # 0 stays 0, not -0
+    return (
+        library.where(one, cosine, library.where(two, minus_sine, library.where(three, minus_cosine, sine))),
+        library.where(one, minus_sine, library.where(two, minus_cosine, library.where(three, sine, cosine))),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Cyclic(Fixed):
+    """``[sin, cos]`` of ``2π (x - offset) / period``. Null becomes ``[0, 0]``, the middle of the circle; of NaN and infinities both are NaN.
+
+    Attributes:
+      period: after how much it begins again.
+      offset: where it begins: 1 for months.
+    """
+
+    period: float
+    offset: float = 0.0
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Cyclic:
+        """Takes the period, or period and offset: ``{cyclic: {period: 12, offset: 1}}``."""
+        expected_offset = "where the period begins, as in {cyclic: {period: 12, offset: 1}}"
+        check_parameters(parameters, {"value": _EXPECTED, "period": _EXPECTED, "offset": expected_offset})
+        if "value" in parameters and "period" in parameters:
+            raise ValueError(f"found both 'value' and 'period', expected {_EXPECTED}.")
+        period = need_number(parameters.get("value", parameters.get("period")), _EXPECTED)
+        if period <= 0:
+            raise ValueError(f"found {period}, expected {_EXPECTED}.")
+        return cls(float(period), float(need_number(parameters.get("offset", 0), expected_offset)))
+
+    def output(self, *features: Feature) -> Feature:
+        """Numbers become a vector of two float32."""
+        if need_numbers(features[0]).is_list:
+            raise ValueError(f"found {type_name(features[0].type)}, expected one number a row.")
+        return Feature(pa.list_(pa.float32()), required=True, length=2)
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Computes sines and cosines."""
+        (array,) = arrays
+        with np.errstate(all="ignore"):
+            pairs = np.stack(self._point(to_float64(array), NUMPY), axis=1).astype(np.float32)
+        if array.null_count:
+            pairs[~is_valid(array)] = 0
+        return as_lists(pa.array(pairs.ravel()), np.full(len(array), 2))
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Computes sines and cosines, and puts zeros where a row is empty."""
+        import tensorflow as tf
+
+        (x,) = features
+        parts = self._point(tensor_to_float64(x.flat_values), tensorflow_library())
+        columns = [to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts]
+        return from_matrix(tf.concat(columns, axis=1))
+
+    def _point(self, x: Any, library: Library) -> tuple[Any, Any]:
+        return sine_and_cosine(library.remainder(x - self.offset, self.period) / self.period, library)

@@ -1,0 +1,240 @@
+"""``fill``: a value in the place of nulls."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.learning import Distribution, Learned, Learns, Moments, Weights
+from beam_pipelines.encodings.ragged import from_matrix, to_matrix
+from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_EXPECTED = "a number, a text, mean, median or most_frequent, as in {fill: 0}"
+
+
+def _need_scalars(feature: Feature) -> Feature:
+    if feature.is_list:
+        raise ValueError(
+            f"found {type_name(feature.type)}, expected a number or text a row: a list has no place to fill."
+        )
+    return feature
+
+
+def _is_unknown(array: pa.Array) -> pa.BooleanArray:
+    """Returns True where an array of scalars is null or NaN."""
+    return array.is_null(nan_is_null=pa.types.is_floating(array.type))
+
+
+@dataclasses.dataclass(frozen=True)
+class Missing(Fixed):
+    """``<name>_missing``: 1 where a value is null or NaN, else 0."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Missing:
+        """Made by ``fill``, not by recipes."""
+        check_parameters(parameters, {})
+        return cls()
+
+    def output(self, *features: Feature) -> Feature:
+        """Becomes 0 or 1, never null."""
+        _need_scalars(features[0])
+        return Feature(pa.int64(), required=True, size=2)
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Looks for nulls."""
+        return _is_unknown(arrays[0]).cast(pa.int64())
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Looks for empty rows."""
+        import tensorflow as tf
+
+        (x,) = features
+        is_float = x.dtype.is_floating
+        unknown = tf.math.is_nan(to_matrix(x, math.nan, 1)) if is_float else (x.row_lengths() == 0)[:, tf.newaxis]
+        return from_matrix(tf.cast(unknown, tf.int64))
+
+
+@dataclasses.dataclass(frozen=True)
+class FillValue(Fixed):
+    """Replaces null and NaN by a given value.
+
+    Attributes:
+      value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array that holds the one value.
+      missing: whether there is a second feature that says where values were missing.
+      to_float: whether integers become float32 first, for a mean.
+    """
+
+    value: int | float | str | pa.Array
+    missing: bool = False
+    to_float: bool = False
+
+    fills = True
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> FillValue:
+        """Made by ``fill``, with a value that was checked."""
+        return cls(parameters["value"], parameters.get("missing", False))
+
+    def parts(self) -> Mapping[str, Encoding]:
+        """Makes itself and, on demand, what was missing."""
+        return {"": self, "_missing": Missing()} if self.missing else {"": self}
+
+    def output(self, *features: Feature) -> Feature:
+        """The same type, with ``to_float`` float32; never null."""
+        feature = _need_scalars(features[0])
+        if self.to_float and pa.types.is_integer(need_numbers(feature).type):
+            feature = feature.with_values(pa.float32())
+        if isinstance(self.value, str) and feature.is_number:
+            raise ValueError(f"found text {self.value!r} for {type_name(feature.type)}, expected a number.")
+        if isinstance(self.value, int | float):
+            if feature.is_text:
+                raise ValueError(f"found number {self.value} for {type_name(feature.type)}, expected a text.")
+            if pa.types.is_integer(feature.type) and not (
+                isinstance(self.value, int) and -(2**63) <= self.value < 2**63
+            ):
+                raise ValueError(f"found {self.value} for int64, expected a whole number. Cast to float32 first.")
+        size = None
+        if feature.size is not None and isinstance(self.value, int) and self.value >= 0:
+            size = max(feature.size, self.value + 1)
+        return dataclasses.replace(feature, required=True, size=size)
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Fills an array of scalars."""
+        (array,) = arrays
+        if self.to_float and pa.types.is_integer(array.type):
+            array = pc.cast(array, pa.float32(), safe=False)
+        if isinstance(self.value, pa.Array):
+            value = self.value[0]
+        else:  # Arrow takes no integer above 2**24 for a float32
+            value = pa.scalar(float(self.value) if pa.types.is_floating(array.type) else self.value, array.type)
+        return pc.if_else(_is_unknown(array), value, array)
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Fills empty rows."""
+        import tensorflow as tf
+
+        (x,) = features
+        if self.to_float:
+            x = tf.cast(x, tf.float32)
+        value = tf.constant(self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype)
+        dense = to_matrix(x, value, 1)
+        if x.dtype.is_floating:
+            dense = tf.where(tf.math.is_nan(dense), value, dense)
+        return from_matrix(dense)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fill(Encoding):
+    """Replaces null and NaN by a value that is learned from the others.
+
+    Attributes:
+      statistic: ``mean`` (makes float32 of integers), ``median`` (the lower one of two, so that integers stay integers) or ``most_frequent``
+        (of several the one that a vocabulary would have first).
+      learns: what the statistic is taken from.
+      missing: whether there is a second feature, ``<name>_missing``, that says where values were missing.
+    """
+
+    statistic: str
+    learns: Learns | None
+    missing: bool = False
+
+    fills = True
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Encoding:
+        """Takes a value or the name of a statistic: ``{fill: 0}``, ``{fill: median}``, ``{fill: {value: mean, missing: true}}``."""
+        check_parameters(parameters, {"value": _EXPECTED, "missing": "true or false"})
+        value, missing = parameters.get("value"), need_flag(parameters, "missing")
+        if isinstance(value, str) and value in _LEARNS:
+            return cls(value, _LEARNS[value], missing)
+        if isinstance(value, bool):
+            value = int(value)
+        if not isinstance(value, str) and not (isinstance(value, int | float) and abs(value) <= LARGEST):
+            raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
+        return FillValue(value, missing)
+
+    def parts(self) -> Mapping[str, Encoding]:
+        """Makes itself and, on demand, what was missing."""
+        return {"": self, "_missing": Missing()} if self.missing else {"": self}
+
+    def output(self, *features: Feature) -> Feature:
+        """The same type, of the mean float32; never null."""
+        feature = _need_scalars(features[0])
+        if self.statistic != "most_frequent":
+            need_numbers(feature)
+        if self.statistic == "mean" and pa.types.is_integer(feature.type):
+            feature = feature.with_values(pa.float32())
+        return dataclasses.replace(feature, required=True)
+
+    def fit(self, learned: Learned | None) -> Fitted:
+        """Takes the statistic.
+
+        Raises:
+          ValueError: there are no values.
+        """
+        if isinstance(learned, Moments) and learned.weight:
+            return FillValue(learned.mean, to_float=True)
+        if isinstance(learned, Distribution) and len(learned.values):
+            median = float(learned.quantiles(2)[1])
+            # 2**63 is a float64, and what the largest int64 are rounded to.
+            return FillValue(min(int(median), 2**63 - 1) if median.is_integer() else median)
+        if isinstance(learned, pa.RecordBatch) and learned.num_rows:
+            first = commonest(learned).column("key")
+            return FillValue(first if pa.types.is_binary(first.type) else first[0].as_py())
+        raise ValueError(
+            f"found no values to take '{self.statistic}' of in the splits to fit on. Give a value, as in {{fill: 0}}."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Occurrences:
+    """How often each value occurs; a ``learning.Tally``. Nulls and NaN are not counted."""
+
+    folds = 0
+
+    def count(
+        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: npt.NDArray[np.int64] | None
+    ) -> pa.RecordBatch:
+        """Returns the number of rows with each value, or the sum of their weights."""
+        known = pc.invert(_is_unknown(array))
+        keys = array.filter(known)
+        if pa.types.is_floating(keys.type):
+            keys = pc.add(keys, pa.scalar(0, keys.type))  # -0.0 becomes 0.0
+        if weights is None:
+            counts = keys.value_counts()
+            return pa.RecordBatch.from_arrays([counts.field("values"), counts.field("counts")], ["key", "count"])
+        table = pa.table([keys, pa.array(weights).filter(known)], ["key", "count"])
+        table = table.group_by("key", use_threads=False).aggregate([("count", "sum")])
+        return pa.RecordBatch.from_arrays(
+            [table[name].combine_chunks() for name in ("key", "count_sum")], ["key", "count"]
+        )
+
+    def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the most frequent one."""
+        return commonest(sums)
+
+
+def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the key with the largest positive count, of several the largest key; no row of none."""
+    most = pc.max(sums.column("count"))
+    sums = sums.filter(pc.equal(sums.column("count"), most)) if (most.as_py() or 0) > 0 else sums.slice(0, 0)
+    order = pc.sort_indices(
+        sums.column("key").cast(pa.binary()) if pa.types.is_string(sums.column("key").type) else sums.column("key")
+    )
+    return sums.take(order[-1:]) if len(order) else sums
+
+
+_LEARNS: dict[str, Learns] = {"mean": Moments, "median": Distribution, "most_frequent": Occurrences()}

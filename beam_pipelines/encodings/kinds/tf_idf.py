@@ -1,0 +1,131 @@
+"""``tf_idf``: how often each frequent token stands in a row, weighted by how few rows have it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.columns import concat_batches
+from beam_pipelines.encodings.encoding import Encoding, Fitted
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.learning import Weights
+from beam_pipelines.encodings.ragged import from_matrix
+from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
+from beam_pipelines.encodings.tokens import NO_TOKENS, Ids, TokenTally, as_tokens, flat_values, row_numbers, sums_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# No token is empty: under this key stands the number of all rows.
+_ALL_ROWS = b""
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentTally(TokenTally):
+    """Counts tokens, and besides the rows that have them: in column ``documents``, as the sum of their weights."""
+
+    def count(
+        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
+    ) -> pa.RecordBatch:
+        """Returns the tokens of a batch, and under the empty key the rows of the batch."""
+        values, rows = flat_values(array), row_numbers(array)
+        filled = pc.not_equal(as_tokens(values), _ALL_ROWS)
+        encoded = values.filter(filled).dictionary_encode()
+        rows = rows[filled.to_numpy(zero_copy_only=False)]
+        keys, codes = encoded.dictionary, encoded.indices.to_numpy()
+        # One cell for each row and token that meet.
+        documents = np.unique(rows * max(len(keys), 1) + codes)
+        owners, having = np.divmod(documents, max(len(keys), 1))
+        all_rows = sums_of(np.zeros(len(array), np.int64), np.arange(len(array)), 1, weights)
+        count = sums_of(codes, rows, len(keys), weights)
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.concat_arrays([as_tokens(keys), pa.array([_ALL_ROWS], pa.binary())]),
+                pa.array(np.append(count, np.zeros_like(all_rows))),
+                pa.array(np.append(sums_of(having, owners, len(keys), weights), all_rows)),
+            ],
+            ["key", "count", "documents"],
+        )
+
+    def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the tokens that may stand in the vocabulary, and the number of rows if it is in this partition."""
+        all_rows = sums.filter(pc.equal(sums["key"], _ALL_ROWS))
+        return concat_batches([super().select(sums), all_rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class TfIdf(Encoding):
+    """Weighs tokens: lists of them, as ``tokenize`` makes, or one a row.
+
+    A token's value in a row is its term frequency times its inverse document frequency. The first is its count in the row divided by
+    the number of tokens of the row, as in ``tft.tfidf``. The second is ``log((1 + n) / (1 + d)) + 1``, with n rows of which d have the
+    token, as in ``tft.tfidf(smooth=True)`` and scikit-learn's ``TfidfTransformer(smooth_idf=True)``. Vectors are not normalised.
+
+    Attributes:
+      top_k: how many tokens to weigh at most, the most frequent ones.
+      min_count: tokens that occur less often (by weight, where rows have weights) are left out.
+    """
+
+    top_k: int
+    min_count: float = 0
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> TfIdf:
+        """Takes ``top_k``, which is also the short form, and ``min_count``."""
+        return cls(*read_limits(parameters, "tf_idf"))
+
+    @property
+    def learns(self) -> DocumentTally:  # type: ignore[override]
+        """Counts tokens, rows that have them, and rows."""
+        return DocumentTally(self.top_k, self.min_count)
+
+    def output(self, *features: Feature) -> Feature:
+        """A vector of float32 in every row."""
+        return vector(features[0])
+
+    def fit(self, learned: pa.RecordBatch) -> FittedTfIdf:
+        """Orders the selected tokens as ``vocabulary`` does, and takes their inverse document frequencies."""
+        is_all = pc.equal(learned["key"], _ALL_ROWS)
+        rows = pc.sum(learned["documents"].filter(is_all)).as_py()
+        chosen = self.learns.ordered(learned.filter(pc.invert(is_all)))
+        if not len(chosen):
+            raise ValueError(NO_TOKENS)
+        documents = chosen["documents"].to_numpy().astype(np.float64)
+        return FittedTfIdf(chosen["key"], pa.array(np.log((1 + rows) / (1 + documents)) + 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedTfIdf(Fitted):
+    """``count / tokens of the row * frequency``; tokens without one count as tokens of the row, and null is a row without any.
+
+    Attributes:
+      tokens: binary, distinct, in the order of the vector.
+      frequencies: float64, the inverse document frequency of each.
+    """
+
+    tokens: pa.Array
+    frequencies: pa.Array
+
+    def output(self, *features: Feature) -> Feature:
+        """A vector as long as the vocabulary."""
+        return vector(features[0], len(self.tokens))
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Weighs tokens."""
+        counted = count_terms(self.tokens, arrays[0])
+        values = counted.counts / counted.totals[counted.rows] * self.frequencies.to_numpy()[counted.terms]
+        return vectors(counted, values, len(self.tokens))
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Weighs tokens."""
+        import tensorflow as tf
+
+        (x,) = features
+        totals = tf.cast(tf.maximum(x.row_lengths(), 1), tf.float64)[:, tf.newaxis]
+        values = tensor_counts(self.tokens, x) / totals * self.frequencies.to_numpy()
+        return from_matrix(tf.cast(values, tf.float32))

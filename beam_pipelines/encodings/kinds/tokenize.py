@@ -1,0 +1,143 @@
+"""``tokenize``: texts cut into words, and words joined to n-grams."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.feature import Feature
+from beam_pipelines.encodings.kinds.lower_case import lower, tensor_lower
+from beam_pipelines.encodings.tokens import flat_values, row_numbers
+from beam_pipelines.encodings.values import as_lists, check_parameters
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Stands for whatever ``split`` matches, until texts are split at it: ASCII's own mark between units, which texts do not hold.
+_CUT = "\x1f"
+_EXPECTED = {
+    "split": "a regular expression (RE2) of what lies between tokens, as in {split: '[,;]'}",
+    "lower": "true or false",
+    "ngrams": "numbers of words to join, at least 1, as in {ngrams: [1, 2]}",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenize(Fixed):
+    """Cuts texts into tokens, which are never empty. Null and empty texts have none.
+
+    Attributes:
+      split: regular expression of what lies between tokens; ``""`` for white space: blank, tab, new line, vertical tab, form feed,
+        carriage return. U+001F, too, lies between tokens where an expression is given.
+      lower: whether to put texts in lower case first (``encodings/kinds/lower_case.py``).
+      ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all tokens of the first number, and so on.
+    """
+
+    split: str = ""
+    lower: bool = False
+    ngrams: tuple[int, ...] = (1,)
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Tokenize:
+        """Takes ``split``, ``lower`` and ``ngrams``."""
+        check_parameters(parameters, _EXPECTED)
+        return cls(
+            _expression(parameters["split"]) if "split" in parameters else "",
+            _flag(parameters.get("lower", False)),
+            _numbers(parameters.get("ngrams", 1)),
+        )
+
+    def output(self, *features: Feature) -> Feature:
+        """A list of texts in every row."""
+        if not pa.types.is_string(features[0].value_type):
+            raise ValueError(
+                f"found {type_name(features[0].type)}, expected text or lists of it. Take {{cast: text}} first."
+            )
+        return Feature(pa.list_(pa.string()), required=True)
+
+    def apply(self, *arrays: pa.Array) -> pa.Array:
+        """Cuts each text; the tokens of a list of texts follow each other."""
+        texts, rows = flat_values(arrays[0]), row_numbers(arrays[0])
+        pieces = self._cut(lower(texts) if self.lower else texts)
+        tokens, rows = pieces.flatten(), rows[pc.list_parent_indices(pieces).to_numpy()]
+        filled = pc.greater(pc.binary_length(tokens), 0)
+        tokens, rows = tokens.filter(filled), rows[filled.to_numpy(zero_copy_only=False)]
+        if self.ngrams != (1,):
+            tokens, rows = _joined(tokens, rows, self.ngrams)
+        return as_lists(tokens, np.bincount(rows, minlength=len(arrays[0])))
+
+    def _cut(self, texts: pa.StringArray) -> pa.ListArray:
+        if not self.split:
+            return pc.ascii_split_whitespace(texts)
+        return pc.split_pattern(pc.replace_substring_regex(texts, self.split, _CUT), _CUT)
+
+    def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Cuts the flat values; both TensorFlow and Arrow use RE2."""
+        import tensorflow as tf
+
+        (x,) = features
+        texts = tensor_lower(x.flat_values) if self.lower else x.flat_values
+        if self.split:
+            pieces = tf.strings.split(tf.strings.regex_replace(texts, self.split, _CUT), _CUT)
+            pieces = tf.ragged.boolean_mask(pieces, pieces != "")
+        else:
+            pieces = tf.strings.split(texts)
+        tokens = x.with_flat_values(pieces).merge_dims(1, 2)
+        return tokens if self.ngrams == (1,) else tf.strings.ngrams(tokens, self.ngrams, separator=" ")
+
+
+def _joined(
+    tokens: pa.StringArray, rows: npt.NDArray[np.int64], numbers: tuple[int, ...]
+) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
+    """Joins neighbours of a row.
+
+    Args:
+      tokens: of all rows, one after the other.
+      rows: number of each token's row, ascending.
+      numbers: of tokens to join.
+
+    Returns:
+      n-grams ordered by row, then as ``numbers`` are, then by place; and their rows.
+    """
+    grams, gram_rows = [], []
+    for number in numbers:
+        last = max(len(tokens) - number + 1, 0)
+        starts = np.flatnonzero(rows[:last] == rows[number - 1 :][:last])
+        joined = pc.binary_join_element_wise(*(tokens.slice(place, last) for place in range(number)), " ")
+        grams.append(joined.take(pa.array(starts)))
+        gram_rows.append(rows[starts])
+    all_rows = np.concatenate(gram_rows)
+    order = np.argsort(all_rows, kind="stable")
+    return pa.concat_arrays(grams).take(pa.array(order)), all_rows[order]
+
+
+def _expression(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"found {value!r}, expected {_EXPECTED['split']}.")
+    try:
+        pc.replace_substring_regex(pa.array([""]), value, _CUT)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"found {value!r} ({error}), expected {_EXPECTED['split']}.") from error
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"found {value!r}, expected {_EXPECTED['lower']}.")  # noqa: TRY004
+    return value
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    numbers = value if isinstance(value, list | tuple) else (value,)
+    is_right = all(isinstance(number, int) and not isinstance(number, bool) and number >= 1 for number in numbers)
+    if not is_right or not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(f"found {value!r}, expected {_EXPECTED['ngrams']}.")
+    return tuple(numbers)

@@ -1,0 +1,374 @@
+"""The plan of all encodings of a recipe: chains of them, evaluated in the recipe's order, and in which read each is fitted."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from beam_pipelines.core.columns import shape_of, type_name
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
+from beam_pipelines.encodings.encoding import Fixed
+from beam_pipelines.encodings.kinds.column import Column
+from beam_pipelines.encodings.kinds.drop import Drop
+from beam_pipelines.encodings.learning import Distribution, Moments
+from beam_pipelines.recipe.model import Fit, Floats, Recipe
+
+if TYPE_CHECKING:
+    from beam_pipelines.encodings.store import FittedSteps
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One encoding of a chain.
+
+    Attributes:
+      kind: its name in the recipe.
+      encoding: declared, or after its read fitted.
+      read: number of the read that fits it, from 0; of one that learns nothing, the first read in which its input is known.
+    """
+
+    kind: str
+    encoding: Encoding | Fitted
+    read: int
+
+    @property
+    def declared(self) -> Encoding:
+        """The encoding of a step that still has to be fitted."""
+        return cast("Encoding", self.encoding)
+
+    @property
+    def fitted(self) -> Fitted:
+        """The encoding of a step that learns nothing, or was fitted."""
+        return cast("Fitted", self.encoding)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """How one feature is made.
+
+    Attributes:
+      name: the feature.
+      inputs: names of the features it starts from, as chains before it left them.
+      steps: applied in order; only the first one may take several inputs.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodePlan(PickledOnce):
+    """What becomes of each column.
+
+    Attributes:
+      columns: the selected columns, before encoding.
+      chains: in the order in which they are evaluated; a chain's feature replaces one of the same name.
+      written: names of the features of an example: columns in their order, and then new ones.
+      fit: what to fit on.
+      floats: as of ``recipe.Output``.
+      lists: names of the written features that are feature lists of a tf.SequenceExample; empty: records are tf.Examples.
+      is_raw: whether the values of the only one of ``written`` are the records themselves.
+      sizes: column of ids -> how many there are, where its source knows.
+    """
+
+    columns: pa.Schema
+    chains: tuple[Chain, ...]
+    written: tuple[str, ...]
+    fit: Fit = dataclasses.field(default_factory=Fit)
+    floats: Floats = "round"
+    lists: tuple[str, ...] = ()
+    is_raw: bool = False
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def reads(self) -> int:
+        """Number of reads that fit something: one for most recipes, one more where an encoding is fitted on what a fitted one gives."""
+        return 1 + max((step.read for chain in self.chains for step in chain.steps if is_learning(step)), default=-1)
+
+    @property
+    def changes(self) -> bool:
+        """Whether what is written differs from the columns."""
+        return bool(self.chains) or (self.written != tuple(self.columns.names) and not self.is_raw)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether nothing is left to be fitted."""
+        return not any(is_learning(step) for chain in self.chains for step in chain.steps)
+
+    def known(self) -> dict[str, Feature]:
+        """Returns what is known of the columns at planning."""
+        return {field.name: _known_feature(field, self.sizes.get(field.name)) for field in self.columns}
+
+    def features(self, columns: Mapping[str, Feature] | None = None) -> dict[str, Feature]:
+        """Returns the written features: before fitting, as far as they are known.
+
+        Args:
+          columns: what is known of the columns, beyond their types.
+
+        Raises:
+          DataError: an encoding cannot take what the data turned out to be.
+        """
+        known = self.known() | dict(columns or {})
+        for chain in self.chains:
+            features = tuple(known[name] for name in chain.inputs)
+            for step in chain.steps:
+                features = (_output(chain, step, features),)
+            known[chain.name] = features[0]
+        return {name: known[name] for name in self.written}
+
+    def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
+        """Returns what each step takes, as far as it is known, by number of chain and step."""
+        known = self.known()
+        inputs = {}
+        for number, chain in enumerate(self.chains):
+            features = tuple(known[name] for name in chain.inputs)
+            for index, step in enumerate(chain.steps):
+                inputs[number, index] = features
+                features = (_output(chain, step, features),)
+            known[chain.name] = features[0]
+        return inputs
+
+
+def _known_feature(field: pa.Field, size: int | None) -> Feature:
+    shape = shape_of(field)
+    return dataclasses.replace(Feature.of(field.type), size=size, length=None if shape is None else math.prod(shape))
+
+
+def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
+    try:
+        return step.encoding.output(*features)
+    except ValueError as error:
+        raise DataError(f"feature '{chain.name}', {step.kind}: {error}") from error
+
+
+def is_learning(step: Step) -> bool:
+    """Whether a step still has to be fitted."""
+    return isinstance(step.encoding, Encoding) and step.encoding.learns is not None
+
+
+def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | None = None) -> EncodePlan:
+    """Checks the recipe's ``encode``, ``fit`` and ``label`` against the selected columns.
+
+    Args:
+      recipe: as it is.
+      schema: of the selected columns.
+      sizes: column of ids -> how many there are, where its source knows.
+
+    Raises:
+      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of which nobody knows how long they are.
+    """
+    columns = EncodePlan(schema, (), (), sizes=sizes or {})
+    planner = _Planner(columns)
+    for name, steps in recipe.encode.items():
+        chain = []
+        for kind, parameters in steps:
+            try:
+                chain.append((kind, ENCODING_FOR_KIND[kind].of(parameters)))
+            except ValueError as error:
+                planner.problems.append(Problem(("encode", name), f"{kind}: {error}"))
+        if len(chain) == len(steps):
+            planner.add(name, chain)
+    problems = planner.problems
+    # A label that the recipe's own function makes is looked for when that was analysed.
+    if recipe.label is not None and recipe.label not in planner.written and recipe.preprocessing_fn is None:
+        problems.append(
+            Problem(("label",), f"unknown column '{recipe.label}'.{nearest(recipe.label, planner.written)}")
+        )
+    if not planner.written:
+        problems.append(Problem((), "no column is left to write. Check 'keep' and 'drop'."))
+    problems.extend(_record_problems(recipe, schema))
+    fit = _plan_fit(recipe, schema, problems)
+    if problems:
+        raise RecipeProblems(problems)
+    record, floats = recipe.output.record, recipe.output.floats
+    if record is not None:
+        return EncodePlan(schema, (), (record,), fit, floats, is_raw=True)
+    chains, written = tuple(planner.chains), tuple(planner.written)
+    return with_fitted(dataclasses.replace(columns, chains=chains, written=written, fit=fit, floats=floats), {})
+
+
+def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
+    """Yields what is wrong with ``output.record``: values that are to be the records, and nothing beside them."""
+    record, path = recipe.output.record, ("output", "record")
+    if record is None:
+        return
+    if record not in schema.names:
+        yield Problem(path, f"unknown column '{record}'.{nearest(record, schema.names)}")
+    elif schema.field(record).type not in (pa.string(), pa.binary()):
+        found = type_name(schema.field(record).type)
+        yield Problem(path, f"column '{record}' is {found}, expected text or bytes, which a record can be.")
+    for key, given in (
+        ("encode", recipe.encode),
+        ("preprocessing_fn", recipe.preprocessing_fn),
+        ("label", recipe.label),
+        ("sequence", recipe.sequence),
+    ):
+        if given:
+            yield Problem(
+                path, f"found it with '{key}', expected one of them: of raw records nothing is written but one column."
+            )
+
+
+def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit:
+    """Returns the recipe's ``fit`` with its default filled in: the split ``train``, or else the first one."""
+    names, fit = recipe.split.names, recipe.fit
+    problems.extend(
+        Problem(("fit", "splits"), f"unknown split '{split}'.{nearest(split, names)}")
+        for split in fit.splits
+        if split not in names
+    )
+    if fit.weight is not None:
+        if fit.weight not in schema.names:
+            message = f"unknown column '{fit.weight}'.{nearest(fit.weight, schema.names)}"
+            problems.append(Problem(("fit", "weight"), message))
+        elif not (pa.types.is_integer(kind := schema.field(fit.weight).type) or pa.types.is_floating(kind)):
+            problems.append(Problem(("fit", "weight"), f"column '{fit.weight}' is {kind}, expected numbers."))
+    return fit if fit.splits else dataclasses.replace(fit, splits=("train",) if "train" in names else names[:1])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """What planning knows of a feature: the first read in which it is known, and whether but for nulls that the read will fill."""
+
+    feature: Feature
+    read: int = 0
+    is_pending: bool = False
+
+    @property
+    def read_complete(self) -> int:
+        return self.read + self.is_pending
+
+
+class _Planner:
+    """Adds chains one by one, and notes what is wrong with them."""
+
+    def __init__(self, columns: EncodePlan) -> None:
+        self.problems: list[Problem] = []
+        self.chains: list[Chain] = []
+        self.written = dict.fromkeys(columns.columns.names)  # in order, and quick to look into
+        self._known = {name: _Known(feature) for name, feature in columns.known().items()}
+
+    def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
+        """Adds the chain of a recipe's entry, or the several that it stands for."""
+        first = encodings[0][1]
+        if isinstance(first, Drop):
+            self._drop(name, encodings)
+            return
+        inputs = first.inputs or (name,)
+        unknown = [column for column in inputs if column not in self._known]
+        for column in unknown:
+            hint = "" if first.inputs else " For a new feature, begin with {column: …}."
+            self._wrong(name, f"unknown column '{column}'.{nearest(column, self._known)}{hint}")
+        chain = encodings[1:] if isinstance(first, Column) else encodings
+        for kind, encoding in chain[:-1]:
+            if "" not in encoding.parts():
+                unknown.append(kind)
+                self._wrong(name, f"{kind}: found an encoding after it, expected none: it makes several features.")
+        if unknown:
+            return
+        for suffix, part in _in_parts(chain).items():
+            self._add_chain(name, name + suffix, inputs, part)
+        replaced = [] if not chain or "" in chain[-1][1].parts() else [name]
+        consumed = [column for column in inputs if column != name] if first.consumes else []
+        for feature in (*replaced, *consumed):
+            self.written.pop(feature, None)
+
+    def _drop(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
+        if name not in self.written:
+            self._wrong(name, f"drop: unknown feature '{name}'.{nearest(name, self.written)}")
+        elif len(encodings) > 1:
+            self._wrong(name, "drop: found an encoding after it, expected none: nothing is written.")
+        else:
+            del self.written[name]
+
+    def _add_chain(self, entry: str, name: str, inputs: tuple[str, ...], encodings: list[tuple[str, Encoding]]) -> None:
+        known = [_Known(item.feature, item.read_complete) for item in (self._known[column] for column in inputs)]
+        steps: list[Step] = []
+        for index, (kind, encoding) in enumerate(encodings):
+            if index and (encoding.inputs or isinstance(encoding, Drop)):
+                self._wrong(entry, f"{kind}: found it inside a chain, expected it as the first step.")
+                return
+            step = self._step(entry, kind, encoding, known)
+            if step is None:
+                return
+            steps.append(step[0])
+            known = [step[1]]
+        self.chains.append(Chain(name, inputs, tuple(steps)))
+        self._known[name] = known[0]
+        self.written.setdefault(name)
+
+    def _step(self, entry: str, kind: str, encoding: Encoding, known: list[_Known]) -> tuple[Step, _Known] | None:
+        features = tuple(item.feature for item in known)
+        try:
+            if isinstance(encoding, Fixed):
+                given = encoding.given(*features)
+                feature = given.output(*features)
+                if not any(item.read for item in known):
+                    given.check_known()
+            else:
+                feature = encoding.output(*features)
+        except ValueError as error:
+            self._wrong(entry, f"{kind}: {error}")
+            return None
+        if encoding.target and encoding.target not in self._known:
+            self._wrong(entry, f"{kind}: unknown column '{encoding.target}'.{nearest(encoding.target, self._known)}")
+            return None
+        # An encoding that takes each value for itself, or learns from numbers, can be told later what nulls will have become.
+        keeps_pending = len(known) == 1 and (
+            encoding.learns in (Moments, Distribution) if encoding.learns is not None else encoding.elementwise
+        )
+        read = known[0].read if keeps_pending else max(item.read_complete for item in known)
+        if encoding.target:
+            read = max(read, self._known[encoding.target].read_complete)
+        is_pending = keeps_pending and known[0].is_pending and encoding.elementwise
+        if encoding.learns is None:
+            return Step(kind, encoding, read), _Known(feature, read, is_pending)
+        if encoding.fills:
+            return Step(kind, encoding, read), _Known(feature, read, is_pending=True)
+        return Step(kind, encoding, read), _Known(feature, read + 1)
+
+    def _wrong(self, entry: str, message: str) -> None:
+        self.problems.append(Problem(("encode", entry), message))
+
+
+def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str, Encoding]]]:
+    """Returns the chains that one entry stands for: suffix of the feature's name -> its encodings."""
+    chains: dict[str, list[tuple[str, Encoding]]] = {"": []}
+    for kind, encoding in encodings:
+        so_far = chains.pop("")
+        for suffix, part in encoding.parts().items():
+            chains[suffix] = [*so_far, (kind, part)]
+    # The feature of the entry's own name comes last: the others start from what it replaces.
+    return dict(sorted(chains.items(), key=lambda item: item[0] == ""))
+
+
+def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
+    """Returns the plan with the fitted encodings of some steps; the others are told what is known of their input now."""
+    known = plan.known()
+    chains = []
+    for number, chain in enumerate(plan.chains):
+        features = tuple(known[name] for name in chain.inputs)
+        own = []
+        for index, step in enumerate(chain.steps):
+            encoding = steps[number, index][1] if (number, index) in steps else step.encoding
+            encoding = encoding.given(*features) if isinstance(encoding, Fixed) else encoding
+            own.append(dataclasses.replace(step, encoding=encoding))
+            features = (_output(chain, own[-1], features),)
+        known[chain.name] = features[0]
+        chains.append(dataclasses.replace(chain, steps=tuple(own)))
+    return dataclasses.replace(plan, chains=tuple(chains))
+
+
+def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
+    """Returns the plan with the fitted encodings that lie in a folder; with an empty path, as it is."""
+    # It loads Beam, a second, which the process that builds the serving graph, and unpickles plans, can do without.
+    from beam_pipelines.encodings.store import cached_encodings
+
+    return with_fitted(plan, cached_encodings(folder)) if folder else plan

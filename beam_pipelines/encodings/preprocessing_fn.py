@@ -1,0 +1,134 @@
+"""A recipe's own ``preprocessing_fn``, as planning finds it: its source, its inputs, and where its workers may store what they pass on."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.encodings import Feature
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.schema import raw_features
+from beam_pipelines.recipe.model import Recipe
+
+FUNCTION = "preprocessing_fn"
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing(PickledOnce):
+    """A recipe's own function, and what it takes. Called with tensors, it is a ``preprocessing_fn``.
+
+    Attributes:
+      path: of the module, for messages.
+      source: its text. Workers run the text that was planned with, wherever they are.
+      inputs: feature -> number of values in every row of a dense tensor; ``None`` for a sparse tensor.
+      types: feature -> Arrow type of its values.
+      label: name of a feature that it has to return, or ``None``.
+    """
+
+    path: str
+    source: str
+    inputs: Mapping[str, int | None]
+    types: Mapping[str, pa.DataType]
+    label: str | None = None
+
+    def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = getattr(_load(self.path, self.source), FUNCTION)(inputs)
+        return result
+
+
+def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None) -> Preprocessing | None:
+    """Reads the recipe's ``preprocessing_fn``, without running it.
+
+    Args:
+      recipe: as it is.
+      plan: of the encodings before it.
+      contract: the recipe's schema of the columns, serialized, or ``None`` if it has none.
+
+    Returns:
+      ``None`` if the recipe has no function of its own.
+
+    Raises:
+      RecipeProblems: the file is not there, is not Python, or holds no ``preprocessing_fn(inputs)``.
+    """
+    if recipe.preprocessing_fn is None:
+        return None
+    path = files.resolve(recipe.preprocessing_fn, recipe.directory)
+    try:
+        source = files.read_bytes(path).decode()
+        _check_source(path, source)
+    except (DataError, UnicodeDecodeError, ValueError) as error:
+        raise RecipeProblems([Problem((FUNCTION,), str(error))]) from error
+    features = plan.features(
+        {} if contract is None else raw_features(schema_pb2.Schema.FromString(contract), plan.columns)
+    )
+    return Preprocessing(
+        path,
+        source,
+        {name: _dense_length(feature) for name, feature in features.items()},
+        {name: feature.value_type for name, feature in features.items()},
+        recipe.label,
+    )
+
+
+def check_storage(output: str) -> None:
+    """Checks that TensorFlow can write to where the dataset goes: tensorflow-transform puts its analysis there by itself.
+
+    Raises:
+      RecipeError: it cannot.
+    """
+    import tensorflow as tf
+
+    scheme = output.partition("://")[0] if "://" in output else ""
+    if scheme not in tf.io.gfile.get_registered_schemes():
+        raise RecipeError(
+            f"--output: found {output} with a preprocessing_fn, expected a folder on this machine or a gs:// URL: TensorFlow, which "
+            f"runs the function, cannot write to {scheme}://. Convert here, and copy the dataset."
+        )
+
+
+def _check_source(path: str, source: str) -> None:
+    """Looks for the function in the module's syntax tree.
+
+    Raises:
+      ValueError: it is not there; says where it should be.
+    """
+    try:
+        tree = ast.parse(source, path)
+    except SyntaxError as error:
+        raise ValueError(f"{path}, line {error.lineno}: found no Python ({error.msg}), expected a module.") from error
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == FUNCTION]
+    if not found:
+        raise ValueError(
+            f"{path}: found no function '{FUNCTION}', expected 'def {FUNCTION}(inputs)' at the module's top level."
+        )
+    arguments = found[-1].args
+    number = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    if number != 1 and not (number < 1 and (arguments.args or arguments.vararg)):
+        raise ValueError(
+            f"{path}, line {found[-1].lineno}: found {number} arguments, expected one, the features by name: 'def {FUNCTION}(inputs)'."
+        )
+
+
+def _dense_length(feature: Feature) -> int | None:
+    if not feature.required:
+        return None
+    return feature.length if feature.is_list else 1
+
+
+@functools.lru_cache(maxsize=4)
+def _load(path: str, source: str) -> types.ModuleType:
+    """Runs the recipe's module, once a process."""
+    module = types.ModuleType("recipe_preprocessing")
+    module.__file__ = path
+    exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the one place where a recipe brings code
+    return module

@@ -1,0 +1,120 @@
+"""Between the tensors of a feature spec and the ragged tensors that encodings take and give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from beam_pipelines.encodings import Fitted
+from beam_pipelines.encodings.plan import Chain, EncodePlan
+from beam_pipelines.encodings.ragged import check, from_matrix
+from beam_pipelines.encodings.vocabulary_asset import named
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beam_pipelines.encodings.vocabulary_asset import Tables
+
+    AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
+
+
+def encode_tensors(
+    plan: EncodePlan,
+    raw: Mapping[str, AnyTensor],
+    names: Collection[str],
+    assets: str,
+    asset_names: Mapping[str, str],
+    tables: Tables | None = None,
+) -> dict[str, tf.RaggedTensor]:
+    """Builds a plan's encodings in the graph that is being traced, as ``encode.encode_batch`` applies them.
+
+    Args:
+      plan: of encodings that are all fitted.
+      raw: column -> its tensor, as parsed by the raw feature spec.
+      names: of the features to build, and nothing that they do not need.
+      assets: folder for the files of vocabularies.
+      asset_names: feature -> name of its vocabulary's file.
+      tables: of vocabularies, as ``vocabulary_asset.named`` takes them.
+
+    Returns:
+      The features, in the order of ``plan.written``.
+    """
+    chains, columns = _needed(plan, names)
+    features = {name: to_ragged(tensor) for name, tensor in raw.items() if name in columns}
+    for chain in chains:
+        tensors = tuple(features[name] for name in chain.inputs)
+        with named(assets, asset_names[chain.name], tables):
+            for step in chain.steps:
+                if not isinstance(step.encoding, Fitted):
+                    raise TypeError(f"feature '{chain.name}', {step.kind}: not fitted")
+                tensors = (step.encoding.to_tensorflow(*tensors),)
+        features[chain.name] = tensors[0]
+    return {name: features[name] for name in plan.written if name in names}
+
+
+def needed_columns(plan: EncodePlan, names: Collection[str]) -> set[str]:
+    """Returns the names of the columns that some features are made of."""
+    return _needed(plan, names)[1]
+
+
+def _needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[str]]:
+    """Returns the chains that some features need, in order, and the columns."""
+    chains, needed = [], set(names)
+    for chain in reversed(plan.chains):
+        if chain.name in needed:
+            chains.append(chain)
+            needed.discard(chain.name)
+            needed.update(chain.inputs)
+    return chains[::-1], needed
+
+
+def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:
+    """Returns the values of each row as a ragged tensor [batch, None] with int64 row splits.
+
+    Args:
+      tensor: dense [batch, …], sparse [batch, None] with rows in order, as parsers give it, or ragged [batch, None, …].
+    """
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.SparseTensor):
+        # Row r starts where the first value of a row from r on lies.
+        rows = tf.range(tensor.dense_shape[0] + 1)[tf.newaxis]
+        splits = tf.raw_ops.LowerBound(sorted_inputs=tensor.indices[tf.newaxis, :, 0], values=rows, out_type=tf.int64)
+        return tf.RaggedTensor.from_row_splits(tensor.values, tf.reshape(splits, [-1]), validate=False)
+    if isinstance(tensor, tf.RaggedTensor):
+        flat = tensor if tensor.shape.rank == 2 else tensor.merge_dims(1, -1)
+        return flat.with_row_splits_dtype(tf.int64)
+    is_matrix = tensor.shape.rank == 2
+    return from_matrix(tensor if is_matrix else tf.reshape(tensor, [-1, math.prod(tensor.shape[1:])]))
+
+
+def from_ragged(name: str, ragged: tf.RaggedTensor, spec: Any, source: tf.SparseTensor | None = None) -> AnyTensor:
+    """Returns a feature as a parser of examples gives it.
+
+    Args:
+      name: of the feature, for the error.
+      ragged: the values of each row, [batch, None].
+      spec: ``tf.io.FixedLenFeature``, ``VarLenFeature`` or ``RaggedFeature``.
+      source: a sparse tensor with as many values in each row, if there is one at hand.
+
+    Returns:
+      Dense [batch, …] of the spec's shape, sparse [batch, None], or ragged [batch, None]. A row with another number of values than a
+      dense tensor has is an error when the graph runs.
+    """
+    import tensorflow as tf
+
+    if isinstance(spec, tf.io.RaggedFeature):
+        return ragged.with_row_splits_dtype(spec.row_splits_dtype)
+    if not isinstance(spec, tf.io.FixedLenFeature):
+        source = ragged.to_sparse() if source is None else source
+        return tf.SparseTensor(source.indices, ragged.values, source.dense_shape)
+    width, length = math.prod(spec.shape), ragged.uniform_row_length
+    if length is not None and tf.get_static_value(length) == width:
+        return tf.reshape(ragged.values, [-1, *spec.shape])
+    promised = check(
+        tf.reduce_all(tf.equal(ragged.row_lengths(), width)),
+        f"feature '{name}': found a row with another number of values than {width}, which the schema promises. Fill nulls first.",
+    )
+    with tf.control_dependencies([promised]):
+        return tf.reshape(ragged.values, [-1, *spec.shape])

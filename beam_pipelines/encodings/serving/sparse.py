@@ -1,0 +1,74 @@
+"""Sparse features in the graph: it takes and encodes their columns, and puts them together where a parser would.
+
+Signatures know the columns only, because what they give is dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.encodings.serving.ragged import to_ragged
+from beam_pipelines.encodings.serving.specs import feature_spec
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
+
+
+def without_sparse_features(schema: schema_pb2.Schema) -> schema_pb2.Schema:
+    """Returns the schema in which the columns of sparse features are features of their own."""
+    result = schema_pb2.Schema()
+    result.CopyFrom(schema)
+    del result.sparse_feature[:]
+    return result
+
+
+def sparse_specs(schema: schema_pb2.Schema) -> dict[str, Any]:
+    """Returns the ``tf.io.SparseFeature`` of each sparse feature."""
+    spec = feature_spec(schema)
+    return {feature.name: spec[feature.name] for feature in schema.sparse_feature if feature.name in spec}
+
+
+def assemble_sparse(tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any]) -> dict[str, AnyTensor]:
+    """Returns tensors with those of a sparse feature's columns as one sparse tensor [batch, size, …], as it is parsed.
+
+    Args:
+      tensors: of features, dense, sparse or ragged; indices and values in ascending order of the indices.
+      sparse: name -> ``tf.io.SparseFeature``.
+    """
+    import tensorflow as tf
+
+    result = dict(tensors)
+    for name, spec in sparse.items():
+        *indices, values = (to_ragged(result.pop(key)) for key in (*spec.index_key, spec.value_key))
+        places = tf.stack([values.value_rowids(), *(index.values for index in indices)], axis=1)
+        shape = tf.concat([[values.nrows()], tf.constant(spec.size, tf.int64)], axis=0)
+        result[name] = tf.SparseTensor(places, values.values, shape)
+    return result
+
+
+def split_sparse(tensors: Mapping[str, AnyTensor], specs: Mapping[str, Any]) -> dict[str, AnyTensor]:
+    """Returns tensors with those that are parsed by a ``tf.io.SparseFeature`` as its columns, ragged [batch, values of a row].
+
+    Args:
+      tensors: of features; sparse ones in the order of their rows.
+      specs: name -> what a feature is parsed by.
+    """
+    import tensorflow as tf
+
+    result: dict[str, AnyTensor] = {}
+    for name, tensor in tensors.items():
+        spec = specs[name]
+        if isinstance(spec, tf.io.SparseFeature):
+            values = to_ragged(tensor)
+            keys = [spec.index_key] if isinstance(spec.index_key, str) else spec.index_key
+            for number, key in enumerate(keys, 1):
+                result[key] = values.with_values(tensor.indices[:, number])
+            result[spec.value_key] = values
+        else:
+            result[name] = tensor
+    return result

@@ -1,0 +1,259 @@
+"""Writes ``transform_graph/``: traces the encodings, and writes them as tensorflow-transform would after its analysis.
+
+The layout is tensorflow-transform's (``tft.TFTransformOutput``): ``metadata/schema.pbtxt`` of the raw columns, ``transformed_metadata/``
+with the schema of the features and ``asset_map``, and ``transform_fn/``, a SavedModel whose attribute ``transform_fn`` is the graph. The
+SavedModel has what tensorflow-transform's own code gives it (``impl_helper._trace_and_write_transform_fn``), and signatures besides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.encodings.serving.cut import cut
+from beam_pipelines.encodings.serving.ragged import encode_tensors, from_ragged, needed_columns, to_ragged
+from beam_pipelines.encodings.serving.signatures import make_signatures, to_dense
+from beam_pipelines.encodings.serving.sparse import assemble_sparse, sparse_specs, split_sparse, without_sparse_features
+from beam_pipelines.encodings.serving.specs import feature_spec, ragged_spec, type_spec
+from beam_pipelines.encodings.vocabulary_asset import file_name
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from beam_pipelines.encodings.vocabulary_asset import Tables
+
+    AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
+
+TRANSFORM_FN = "transform_fn"
+RAW_SCHEMA = "metadata/schema.pbtxt"
+ENCODED_SCHEMA = "transformed_metadata/schema.pbtxt"
+ASSET_MAP = "transformed_metadata/asset_map"
+
+
+def write_transform_graph(
+    plan: EncodePlan,
+    raw_schema: schema_pb2.Schema,
+    encoded_schema: schema_pb2.Schema,
+    folder: str,
+    label: str | None = None,
+    preprocessing: str | None = None,
+) -> None:
+    """Writes the serving graph of encodings that are fitted.
+
+    Args:
+      plan: of the encodings.
+      raw_schema: of the columns; says how raw examples are parsed. Features that are no columns are left out.
+      encoded_schema: of the written features; says how they are parsed, and so which of them the graph gives as dense tensors.
+      folder: local; made if it is not there.
+      label: name of the feature that is not known when serving: signatures do not give it, nor take columns that only it needs.
+      preprocessing: folder of what tensorflow-transform wrote of the recipe's own ``preprocessing_fn`` (``transforms/preprocess.py``), which takes
+        what the plan writes; or ``None``. The encoded schema is then that of what it gives.
+
+    Raises:
+      ValueError: a schema cannot be interpreted, or is not that of the written features.
+    """
+    names = {feature.name for feature in encoded_schema.feature}
+    if preprocessing is None and names != set(plan.written):
+        raise ValueError(f"found a schema of features {sorted(names)}, expected {sorted(plan.written)}")
+    import tensorflow as tf
+
+    raw_schema = _columns_only(raw_schema, plan.columns.names)
+    graph = _Graph(plan, encoded_schema, os.path.join(folder, "vocabularies"), preprocessing)
+    module = tf.Module()
+    raw_spec = feature_spec(raw_schema)
+    module.transform_fn = graph.transform_fn(raw_spec, label)
+    signatures = graph.signatures(raw_spec, label)
+    module.tables, module.preprocessing = list(graph.tables.values()), graph.own
+    tf.saved_model.save(module, os.path.join(folder, TRANSFORM_FN), signatures)
+    _make_reproducible(os.path.join(folder, TRANSFORM_FN))
+    graph.remove_files()
+    _write(folder, RAW_SCHEMA, _to_text(raw_schema))
+    _write(folder, ENCODED_SCHEMA, _to_text(encoded_schema))
+    _write(folder, ASSET_MAP, json.dumps(_asset_map(graph.asset_names, folder, preprocessing), sort_keys=True).encode())
+
+
+class _Graph:
+    """Traces the encodings, and after them the recipe's own function.
+
+    Attributes:
+      asset_names: feature -> name of its vocabulary's file, if it has one.
+      tables: of the vocabularies.
+      own: the SavedModel of the recipe's own function, or ``None``.
+    """
+
+    def __init__(self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None) -> None:
+        own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
+        # The recipe's own function gives sparse tensors as they are, encodings the columns that they are made of.
+        self._plan, self._assets = plan, assets
+        self._spec = feature_spec(schema if own else without_sparse_features(schema))
+        self._sparse = {} if own else sparse_specs(schema)
+        self.asset_names = _asset_names((chain.name for chain in plan.chains), _assets_of(own))
+        self.tables: Tables = {}
+        self.own = _load(own) if own else None
+
+    def transform_fn(self, raw_spec: Mapping[str, Any], label: str | None) -> Any:
+        """Returns the concrete function that tensorflow-transform looks for: from what is parsed to what is parsed.
+
+        All encodings are in it, none in a function that it calls: so tensorflow-transform sees which features need which columns.
+        """
+        import tensorflow as tf
+
+        def transform_fn(inputs: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
+            if self.own is None or label is None:
+                outputs = self._outputs(inputs, set(self._spec), self._spec)
+            else:
+                outputs = self._outputs(inputs, set(self._spec) - {label}, self._spec)
+                outputs |= self._outputs(inputs, {label}, self._spec)
+            return assemble_sparse(outputs, self._sparse)
+
+        signature = [{name: type_spec(spec) for name, spec in raw_spec.items()}]
+        return tf.function(transform_fn, input_signature=signature, autograph=False).get_concrete_function()
+
+    def signatures(self, raw_spec: Mapping[str, Any], label: str | None) -> dict[str, Any]:
+        """Returns the signatures: without the label, and from dense and ragged tensors, which need no detour over sparse ones."""
+        import tensorflow as tf
+
+        names = {name for name in self._spec if name != label}
+        spec = {name: ragged_spec(self._spec[name]) for name in names}
+        left_out = set(self._spec) - names
+        taken = names if self.own is None else cut(self.own.transform_fn, left_out).inputs
+        columns = needed_columns(self._plan, taken)
+        parsed = {name: ragged_spec(spec) for name, spec in raw_spec.items() if name in columns}
+
+        def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
+            return to_dense(split_sparse(self._outputs(inputs, names, spec), spec))
+
+        # Traced once, and called by both signatures.
+        signature = [{name: type_spec(spec) for name, spec in parsed.items()}]
+        traced = tf.function(known, input_signature=signature, autograph=False).get_concrete_function()
+        return make_signatures(traced, parsed)
+
+    def _outputs(
+        self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
+    ) -> dict[str, AnyTensor]:
+        """Builds some of the outputs."""
+        if self.own is None:
+            return self._encoded(raw, names, spec)
+        function = self.own.transform_fn
+        part = cut(function, set(self._spec) - set(names))
+        taken = function.structured_input_signature[0][0]
+        return part.apply(self._encoded(raw, part.inputs, {name: _parsed_as(taken[name]) for name in part.inputs}))
+
+    def _encoded(
+        self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
+    ) -> dict[str, AnyTensor]:
+        """Builds some features of the plan, as a feature spec says."""
+        import tensorflow as tf
+
+        needed = needed_columns(self._plan, names)
+        columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in needed}
+        # What is encoded value by value keeps its row splits, and so its places in the sparse tensor.
+        sources = {
+            columns[name].row_splits.ref(): tensor
+            for name, tensor in raw.items()
+            if name in columns and isinstance(tensor, tf.SparseTensor)
+        }
+        ragged = encode_tensors(self._plan, columns, names, self._assets, self.asset_names, self.tables)
+        return {
+            name: from_ragged(name, tensor, spec[name], sources.get(tensor.row_splits.ref()))
+            for name, tensor in ragged.items()
+        }
+
+    def remove_files(self) -> None:
+        """Removes the vocabularies' files, once the SavedModel has copies of them."""
+        import tensorflow as tf
+
+        if os.path.isdir(self._assets):
+            tf.io.gfile.rmtree(self._assets)
+
+
+def _parsed_as(spec: Any) -> Any:
+    """Returns the feature spec of the kind of tensor that the recipe's own function was traced with."""
+    import tensorflow as tf
+
+    is_dense = isinstance(spec, tf.TensorSpec)
+    return tf.io.FixedLenFeature(spec.shape[1:], spec.dtype) if is_dense else tf.io.VarLenFeature(spec.dtype)
+
+
+def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2.Schema:
+    """Returns the schema without features that are no columns, and without those that are made of several."""
+    known = set(names)
+    result = without_sparse_features(schema)
+    del result.feature[:]
+    result.feature.extend(feature for feature in schema.feature if feature.name in known)
+    return result
+
+
+def _load(saved_model: str) -> Any:
+    """Returns a SavedModel of tensorflow-transform's, which knows operations that TensorFlow does not."""
+    import tensorflow as tf
+    import tensorflow_transform  # noqa: F401
+
+    return tf.saved_model.load(saved_model)
+
+
+def _to_text(schema: schema_pb2.Schema) -> bytes:
+    """Returns a schema as ``schema.schema_to_text`` does, without what that module loads."""
+    text: str = text_format.MessageToString(schema, as_utf8=True)
+    return text.encode()
+
+
+def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """Returns the file name of each feature's vocabulary, if it has one: as tensorflow-transform would, and each once."""
+    names: dict[str, str] = {}
+    used = set(taken)
+    for feature in dict.fromkeys(features):
+        name = plain = file_name(feature)
+        number = 2
+        while name in used:
+            name, number = f"{plain}_{number}", number + 1
+        used.add(name)
+        names[feature] = name
+    return names
+
+
+def _asset_map(asset_names: Mapping[str, str], folder: str, preprocessing: str | None) -> dict[str, str]:
+    """Returns the vocabularies' files by name: those of features, and those that the recipe's own function annotated."""
+    annotated: dict[str, str] = {}
+    if preprocessing is not None and os.path.exists(path := os.path.join(preprocessing, *ASSET_MAP.split("/"))):
+        with open(path, "rb") as file:
+            annotated = json.load(file)
+    written = _assets_of(os.path.join(folder, TRANSFORM_FN))
+    return annotated | {feature: name for feature, name in asset_names.items() if name in written}
+
+
+def _assets_of(saved_model: str) -> list[str]:
+    assets = os.path.join(saved_model, "assets")
+    return os.listdir(assets) if os.path.isdir(assets) else []
+
+
+def _make_reproducible(saved_model: str) -> None:
+    """Puts a SavedModel's nodes in an order, which TensorFlow leaves to chance, and leaves out its fingerprint, a random number."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = os.path.join(saved_model, "saved_model.pb")
+    with open(path, "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    for graph in model.meta_graphs:
+        for function in graph.graph_def.library.function:
+            nodes = sorted(function.node_def, key=lambda node: node.name)
+            del function.node_def[:]
+            function.node_def.extend(nodes)
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString(deterministic=True))
+    fingerprint = os.path.join(saved_model, "fingerprint.pb")
+    if os.path.exists(fingerprint):
+        os.unlink(fingerprint)
+
+
+def _write(folder: str, path: str, data: bytes) -> None:
+    target = os.path.join(folder, *path.split("/"))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "wb") as file:
+        file.write(data)

@@ -1,0 +1,206 @@
+"""PCollections of RecordBatches whose columns are known before the pipeline runs, and what the stages inside need beside the rows.
+
+Stages check what they are asked for against the columns while the pipeline is built, as a recipe is checked when it is planned. So the columns
+travel with the PCollection, as its element type, through everything that keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
+
+The stages inside order pieces by address, so that what they compute depends on no arrival order. A batch that comes from anywhere has no
+address; it gets one from a hash of its rows. Batches of the same rows have the same address, and it does not matter which is which.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.typehints import typehints
+
+from beam_pipelines.core import columns, hashing
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.yaml import Lines, explain
+
+T = TypeVar("T")
+
+# Leaves of the trees along which statistics are merged: pieces are dealt to them by address.
+NUM_RANGES = 4096
+_ADDRESS_SEED = 0x61646472  # "addr"
+_SPLIT = "train"  # of batches that were not split
+
+
+class BatchesOf(typehints.TypeConstraint):
+    """The element type of a PCollection of RecordBatches with certain columns.
+
+    ``beam.Map(change).with_output_types(BatchesOf(schema))`` declares what a function of one's own makes of batches.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BatchesOf) and bool(self.schema.equals(other.schema))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.schema.names))
+
+    def __repr__(self) -> str:
+        return f"BatchesOf({', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
+
+    def _consistent_with_check_(self, sub: object) -> bool:
+        return self == sub
+
+    def type_check(self, instance: object) -> None:
+        """Raises TypeError if an element is not such a batch; Beam asks with ``--runtime_type_check``."""
+        if not isinstance(instance, pa.RecordBatch) or not instance.schema.equals(self.schema):
+            raise TypeError(f"found {instance!r}, expected a RecordBatch with the columns {self}")
+
+
+@dataclasses.dataclass
+class AsBatches(beam.PTransform):
+    """Takes RecordBatches or Tables from anywhere and says which columns they have.
+
+    Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, as ``beam.io.ReadFromParquetBatched`` gives them. Output: RecordBatches with rows, whose
+    columns have column types (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp UTC in microseconds. Nothing is rounded.
+
+    Args:
+      schema: the columns to take, by name, with the types they have in the input.
+    """
+
+    schema: pa.Schema
+
+    def expand(self, tables: beam.PCollection[pa.RecordBatch | pa.Table]) -> beam.PCollection[pa.RecordBatch]:
+        target = columns.normalise_schema(self.schema, "AsBatches")
+        return tables | "Normalise" >> beam.FlatMap(_normalised, self.schema).with_output_types(BatchesOf(target))
+
+
+def _normalised(table: pa.RecordBatch | pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in table.to_batches() if isinstance(table, pa.Table) else (table,):
+        given = set(batch.schema.names)
+        found = {name: batch.schema.field(name).type for name in schema.names if name in given}
+        wrong = [field for field in schema if found.get(field.name) != field.type]
+        if wrong:
+            raise DataError(
+                f"AsBatches, column '{wrong[0].name}': found {found.get(wrong[0].name, 'no such column')} in a batch, expected "
+                f"{wrong[0].type}. Give AsBatches the schema that all batches have, or cast them before."
+            )
+        if batch.num_rows:
+            arrays = [columns.normalise(batch.column(name)) for name in schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=columns.normalise_schema(schema, "AsBatches"))
+
+
+def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schema:
+    """Returns the columns of a PCollection of batches.
+
+    Raises:
+      RecipeError: they are not known.
+    """
+    if isinstance(batches.element_type, BatchesOf):
+        return batches.element_type.schema
+    raise RecipeError(
+        f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose columns are known. They are known behind the stages, and "
+        "no longer behind a function of your own: put AsBatches(schema) behind it, or FromRows() behind Beam's rows."
+    )
+
+
+def schema_of_splits(splits: Mapping[str, beam.PCollection[pa.RecordBatch]], stage: str) -> pa.Schema:
+    """Returns the columns of all splits, which are the same.
+
+    Raises:
+      RecipeError: they are not, or not known.
+    """
+    schemas = {name: schema_of(batches, stage) for name, batches in splits.items()}
+    first, schema = next(iter(schemas.items()))
+    for name, other in schemas.items():
+        if not other.equals(schema):
+            raise RecipeError(
+                f"{stage}: found {BatchesOf(other)} in split '{name}' and {BatchesOf(schema)} in split '{first}', expected the same columns in all."
+            )
+    return schema
+
+
+def by_split(batches: Any) -> dict[str, beam.PCollection[pa.RecordBatch]]:
+    """Returns split name -> batches of what a stage was given: a dict as it is, a single PCollection as the split ``train``."""
+    return dict(batches) if isinstance(batches, Mapping) else {_SPLIT: batches}
+
+
+def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
+    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows, in which their order counts.
+
+    Of equal rows they are equal, whatever lies in null slots; other rows have others (62 bits of BLAKE2b).
+    """
+    hashes = hashing.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
+    digest = hashlib.blake2b(b"" if hashes is None else hashes.tobytes(), digest_size=8).digest()
+    number = int.from_bytes(digest, "little") >> 2
+    return number % NUM_RANGES, number // NUM_RANGES
+
+
+def to_piece(batch: pa.RecordBatch, split: str = "") -> Piece:
+    """Returns a batch as the stages inside take it; its account is empty."""
+    return Piece(*address_of(batch), batch, {}, path="a batch", split=split)
+
+
+@dataclasses.dataclass
+class ToPieces(beam.PTransform):
+    """Turns the batches of all splits into pieces with addresses. Input: split name -> batches. Output: ``Piece`` elements, none without rows."""
+
+    def expand(self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]) -> beam.PCollection[Piece]:
+        pieces = [batches | f"Address_{name}" >> beam.FlatMap(_pieces, name) for name, batches in splits.items()]
+        return pieces | beam.Flatten()
+
+
+def _pieces(batch: pa.RecordBatch, split: str) -> Iterator[Piece]:
+    if batch.num_rows:
+        yield to_piece(batch, split)
+
+
+@dataclasses.dataclass
+class ToBatches(beam.PTransform):
+    """Takes the batches out of pieces. Input: ``Piece`` elements. Output: those of one split, or all, that have rows.
+
+    Args:
+      schema: their columns.
+      split: name of the split, or ``None``.
+    """
+
+    schema: pa.Schema
+    split: str | None = None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[pa.RecordBatch]:
+        return pieces | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(BatchesOf(self.schema))
+
+
+def _batches(piece: Piece, split: str | None) -> Iterator[pa.RecordBatch]:
+    if piece.batch.num_rows and split in (None, piece.split):
+        yield piece.batch
+
+
+def read_sections(stage: str, **sections: Any) -> Recipe:
+    """Returns a recipe with some sections, read and checked as those of a recipe file; sections that are ``None`` are left out.
+
+    Raises:
+      RecipeError: lists every problem, with the stage's name.
+    """
+    tree = {"name": "stage", "sources": {"source": {"path": "*"}}, "from": "source"}
+    tree |= {key: value for key, value in sections.items() if value is not None}
+    try:
+        return parse_recipe(json.dumps(tree), stage)[0]
+    except RecipeError as error:
+        raise RecipeError(str(error).replace(f"{stage}:1: ", f"{stage}: ")) from error
+
+
+def planned(stage: str, step: Callable[[], T]) -> T:
+    """Returns what a step of planning returns.
+
+    Raises:
+      RecipeError: lists every problem that it found, with the stage's name.
+    """
+    try:
+        return step()
+    except RecipeProblems as error:
+        raise explain(error.problems, Lines(stage)) from error

@@ -1,0 +1,164 @@
+"""Stages that learn from the data of splits: statistics, schema, encodings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+import beam_pipelines.transforms.statistics
+from beam_pipelines.analysis import schema, statistics
+from beam_pipelines.analysis.statistics.datasets import statistics_to_files
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.integrations.beam.batches import (
+    NUM_RANGES,
+    ToBatches,
+    ToPieces,
+    by_split,
+    planned,
+    read_sections,
+    schema_of_splits,
+)
+from beam_pipelines.transforms import encode
+from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
+from beam_pipelines.transforms.spill import KeepPieces, LoadPieces
+
+# Texts that a vocabulary counts are cut into as many parts by hash: a part lies in one worker's memory at a time.
+_TALLY_PARTITIONS = 16
+
+
+class ComputeStatistics(beam.PTransform):
+    """Computes the statistics of each split.
+
+    Input: batches, or a dict split name -> batches. Output: one element, a dict split name -> ``TableStatistics``, whatever the order of arrival;
+    ``beam_pipelines.analysis.statistics.to_proto`` makes TFMD protos of it.
+
+    Args:
+      weight: column with the weight of each row.
+      slice_by: columns, each of whose values gets statistics of its own.
+      output: folder to write them to as well, as ``statistics/Split-train/FeatureStats.pb``.
+    """
+
+    def __init__(
+        self, weight: str | None = None, slice_by: Sequence[str] | None = None, output: str | None = None
+    ) -> None:
+        super().__init__()
+        wanted = {key: value for key, value in (("weight", weight), ("slice_by", slice_by)) if value is not None}
+        self._recipe = read_sections("ComputeStatistics", statistics=wanted or None)
+        self._output = output
+
+    def expand(self, batches: Any) -> beam.PCollection[dict[str, statistics.TableStatistics]]:
+        splits = by_split(batches)
+        columns = schema_of_splits(splits, "ComputeStatistics")
+        plan = planned("ComputeStatistics", lambda: statistics.plan_statistics(self._recipe, columns, None))
+        computed = (
+            splits
+            | ToPieces()
+            | beam_pipelines.transforms.statistics.ComputeStatistics(NUM_RANGES, tuple(splits), columns, plan)
+        )
+        return (
+            computed if self._output is None else computed | "Write" >> beam.Map(_write_statistics, plan, self._output)
+        )
+
+
+def _write_statistics(
+    computed: dict[str, statistics.TableStatistics], plan: statistics.StatisticsPlan, folder: str
+) -> dict[str, statistics.TableStatistics]:
+    for path, content in statistics_to_files(computed, plan):
+        files.write_bytes(files.join(folder, *path.split("/")), content)
+    return computed
+
+
+@dataclasses.dataclass
+class InferSchema(beam.PTransform):
+    """Infers a schema from statistics, by TFDV's rules.
+
+    Input: what ``ComputeStatistics`` gives. Output: one element, a ``schema_pb2.Schema`` of all splits together.
+
+    Args:
+      output: file to write it to as well, as protobuf text.
+    """
+
+    output: str | None = None
+
+    def expand(
+        self, computed: beam.PCollection[dict[str, statistics.TableStatistics]]
+    ) -> beam.PCollection[schema_pb2.Schema]:
+        return computed | "Infer" >> beam.Map(_infer, self.output)
+
+
+def _infer(computed: Mapping[str, statistics.TableStatistics], output: str | None) -> schema_pb2.Schema:
+    inferred = schema.infer_schema(computed)
+    if output is not None:
+        files.write_bytes(output, schema.schema_to_text(inferred))
+    return inferred
+
+
+class EncodeFeatures(beam.PTransform):
+    """Encodes columns as features, by encodings that are fitted on the split ``train`` if they have to learn.
+
+    Input: batches, or a dict split name -> batches. Output: the same with features as columns. What has to be fitted is, before the first batch
+    comes out: the batches wait in files meanwhile.
+
+    Args:
+      encode: feature -> encodings, as in a recipe.
+      fit: what to fit on, as in a recipe: ``{"splits": ["train"], "weight": "w"}``.
+      temp_location: folder that all workers reach, used by nobody else. Needed if something has to be fitted. The fitted encodings stay in ``encodings``
+        in there.
+    """
+
+    def __init__(
+        self, encode: Mapping[str, Any], fit: Mapping[str, Any] | None = None, temp_location: str | None = None
+    ) -> None:
+        super().__init__()
+        self._encode, self._fit, self._temp_location = dict(encode), fit and dict(fit), temp_location
+
+    def expand(self, batches: Any) -> Any:
+        splits = by_split(batches)
+        plan = self._plan(splits)
+        pieces: beam.PCollection[Piece] = splits | ToPieces()
+        fitted, kept = self._fitted(pieces, plan) if plan.reads else ("", pieces)
+        written = pa.schema([(name, feature.type) for name, feature in plan.features().items()])
+        encoded = kept | "Encode" >> encode.EncodeFeatures(plan, fitted)
+        results = {name: encoded | f"Take_{name}" >> ToBatches(written, name) for name in splits}
+        return results if isinstance(batches, Mapping) else next(iter(results.values()))
+
+    def _plan(self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]) -> EncodePlan:
+        columns = schema_of_splits(splits, "EncodeFeatures")
+        share = {name: 1.0 / len(splits) for name in splits}
+        recipe = read_sections("EncodeFeatures", encode=self._encode, fit=self._fit, split=share)
+        plan: EncodePlan = planned("EncodeFeatures", lambda: plan_encode(recipe, columns))
+        if plan.reads and self._temp_location is None:
+            raise RecipeError(
+                "EncodeFeatures: found encodings that are fitted, but no temp_location, expected a folder that all workers reach, where they are written."
+            )
+        return plan
+
+    def _fitted(self, pieces: beam.PCollection[Piece], plan: EncodePlan) -> tuple[str, beam.PCollection[Piece]]:
+        """Returns the folder of the fitted encodings, and the pieces, which waited for it."""
+        folder = self._temp_location or ""
+        kept = pieces | "Keep" >> KeepPieces(files.join(folder, "kept"))
+        fitted = ""
+        done: tuple[beam.PCollection[str], ...] = ()
+        for read in range(plan.reads):
+            seen = kept | f"LoadToFit{read}" >> LoadPieces(done) if read else pieces
+            own = files.join(folder, "encodings" if read + 1 == plan.reads else f"encodings{read}")
+            fit = FitEncodings(
+                plan,
+                read,
+                fitted,
+                NUM_RANGES,
+                (_TALLY_PARTITIONS - 1) * PARTITION_BYTES,
+                own,
+                files.join(folder, f"fit{read}"),
+                files.join(folder, f"tallies{read}") if files.is_local(folder) else None,
+            )
+            fitted, done = own, (seen | f"Fit{read}" >> fit,)
+        return fitted, kept | "Load" >> LoadPieces(done)

@@ -1,0 +1,154 @@
+"""Stages on tables: read, join, select, split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.integrations.beam.batches import ToBatches, planned, read_sections, schema_of, to_piece
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms import read, select, split
+from beam_pipelines.transforms.join import join
+from beam_pipelines.transforms.join.plan import plan_join
+
+
+class ReadBatches(beam.PTransform):
+    """Reads files of any format that a recipe reads. The first bad row fails the pipeline.
+
+    Input: the pipeline. Output: RecordBatches of some thousand rows, in no order, but always the same ones.
+
+    The files are listed, and types inferred from a sample, while the pipeline is built.
+
+    Args:
+      path: a file or pattern, or several.
+      options: the other keys of a recipe's source: ``format``, ``columns``, ``types``, ``nulls``, ``delimiter``, …; but not ``key``.
+    """
+
+    def __init__(self, path: str | Sequence[str], **options: Any) -> None:
+        super().__init__()
+        self._plan = plan_files("ReadBatches", "source", {"path": path, **options})
+        if self._plan.source.key:
+            raise RecipeError(
+                "ReadBatches: found 'key', expected it of the right side of a join only: nothing checks it here."
+            )
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[pa.RecordBatch]:
+        return begin | "Read" >> read.ReadBatches(self._plan) | ToBatches(self._plan.schema)
+
+
+def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
+    """Plans a source as a recipe has it.
+
+    Raises:
+      RecipeError: what is wrong with the options, or does not fit the files.
+    """
+    recipe = read_sections(stage, sources={name: dict(options)}, **{"from": name})
+    return planned(stage, lambda: plan_source(recipe.sources[name], ""))
+
+
+class JoinBatches(beam.PTransform):
+    """Joins batches with the rows of files.
+
+    Input: batches. Output: for each batch one with the columns of both, its rows in order; none without rows.
+
+    Args:
+      source: of the right side, as in a recipe: ``{"path": "users.csv", "key": "user_id"}``.
+      on: a column of both sides, or several, or a mapping left -> right.
+      how: ``left`` or ``inner``.
+      prefix: put before the names of the columns that are added.
+      strategy: ``auto``, ``broadcast`` or ``hash``.
+      temp_location: folder that all workers reach, through which rows of a hash join travel; by default the engine carries them.
+    """
+
+    def __init__(
+        self,
+        source: Mapping[str, Any],
+        on: Any,
+        how: str = "left",
+        prefix: str = "",
+        strategy: str = "auto",
+        temp_location: str | None = None,
+    ) -> None:
+        super().__init__()
+        step = {"source": "right", "on": on, "how": how, "prefix": prefix, "strategy": strategy}
+        options = {key: value for key, value in step.items() if value != ""}
+        left = {"path": "*"}
+        self._join = read_sections(
+            "JoinBatches", sources={"left": left, "right": dict(source)}, join=[options], **{"from": "left"}
+        ).join
+        self._right = plan_files("JoinBatches", "right", source)
+        self._temp_location = temp_location
+
+    def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        left = SourcePlan(
+            Source("left", ()), "arrow", (), schema_of(batches, "JoinBatches"), schema_of(batches, "JoinBatches"), ()
+        )
+        plan = planned("JoinBatches", lambda: plan_join(self._join, left, {"right": self._right}))
+        joined = batches | "ToPieces" >> beam.Map(to_piece) | join.JoinBatches(plan, self._temp_location, reject=False)
+        if self._right.source.key:
+            counted = batches.pipeline | "CheckKey" >> join.CountRightSources(plan, self._temp_location, reject=False)
+            # Rows go on only when the declared key was found unique.
+            joined = joined | "AwaitKey" >> beam.Map(lambda piece, _: piece, beam.pvalue.AsList(counted.keys))
+        return joined | ToBatches(plan.schema)
+
+
+class SelectBatches(beam.PTransform):
+    """Filters rows, derives columns and leaves columns out, by SQL expressions as in a recipe.
+
+    Input: batches. Output: for each one with rows left, a batch of them, in order.
+
+    Args:
+      filter: condition; rows where it is not true are left out.
+      derive: new column -> expression, in order.
+      drop: columns to leave out.
+      keep: the only columns to keep.
+    """
+
+    def __init__(
+        self,
+        filter: str | None = None,  # noqa: A002 - the recipe's word
+        derive: Mapping[str, str] | None = None,
+        drop: Sequence[str] | None = None,
+        keep: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self._recipe = read_sections("SelectBatches", filter=filter, derive=derive, drop=drop, keep=keep)
+
+    def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
+        schema = schema_of(batches, "SelectBatches")
+        plan = planned("SelectBatches", lambda: select.plan_select(self._recipe, schema))
+        return batches | "ToPieces" >> beam.Map(_unaddressed) | select.SelectBatches(plan) | ToBatches(plan.schema)
+
+
+class AssignSplit(beam.PTransform):
+    """Divides rows into splits by a stable hash, or by time. The same row, or the same value of ``by``, always lands in the same split.
+
+    Input: batches. Output: a dict, split name -> batches.
+
+    Args:
+      split: as in a recipe: ``{"train": 0.8, "eval": 0.2, "by": ["user_id"]}``, or by time.
+    """
+
+    def __init__(self, split: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._recipe = read_sections("AssignSplit", split=dict(split))
+        if self._recipe.split.files:
+            raise RecipeError("AssignSplit: found splits by files, expected fractions or times: a batch knows no file.")
+
+    def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> dict[str, beam.PCollection[pa.RecordBatch]]:
+        schema = schema_of(batches, "AssignSplit")
+        plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
+        pieces = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.AssignSplit(plan)).pieces
+        return {name: pieces | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names}
+
+
+def _unaddressed(batch: pa.RecordBatch) -> Piece:
+    """Returns a piece for a stage that looks at no address."""
+    return Piece(0, 0, batch, {}, path="a batch")

@@ -1,0 +1,244 @@
+"""Writes batches as a dataset: shards, statistics, schema, report, and the manifest last, as ``convert`` leaves them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from beam_pipelines.analysis import schema, statistics
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Piece, Receipt, add_counts
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.messages import slices_to_value, value_to_slices
+from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.integrations.beam.batches import (
+    NUM_RANGES,
+    ToPieces,
+    by_split,
+    planned,
+    read_sections,
+    schema_of_splits,
+)
+from beam_pipelines.pipeline.commit import TEMPORARY, commit
+from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, check_anomalies, learn
+from beam_pipelines.pipeline.output_folder import check_output
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.recipes import bare_recipe
+from beam_pipelines.recipe.model import Recipe, Source, Split
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.transforms import write
+from beam_pipelines.transforms.encode import EncodeFeatures
+from beam_pipelines.transforms.exchange import Exchange
+from beam_pipelines.transforms.join.plan import JoinPlan
+from beam_pipelines.transforms.sample import sample_piece
+from beam_pipelines.transforms.select import SelectPlan
+from beam_pipelines.transforms.shards import save_shard_plan
+from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_piece
+from beam_pipelines.transforms.spill import KeepPieces, KeptPiece, LoadPieces, keep_piece, load_piece
+from beam_pipelines.transforms.split import SplitPlan
+from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
+
+# Pieces of a split from which the size of a compressed row is estimated, and rows of each.
+_SAMPLED_PIECES = 64
+_SAMPLED_ROWS = 256
+
+Address = tuple[int, int]
+Rows = Mapping[str, int]  # split -> rows
+
+
+class WriteShards(beam.PTransform):
+    """Writes batches as a dataset, which is complete when the pipeline is done, or not there.
+
+    Input: batches, or a dict split name -> batches, of columns or features. Output: one element, the dataset's folder.
+
+    Rows are shuffled. The same batches give the same shards, byte for byte, in whatever order they come. Rows that come in are counted, and those
+    written are; if they differ, nothing is committed. While sizes and statistics are gathered, the batches wait in files under the output.
+
+    Args:
+      output: folder of the dataset, reached by all workers.
+      name: of the dataset and of its files; by default the folder's.
+      overwrite: replace a dataset that is there, once the new one is complete.
+      label: column or feature that is the label; a null in it fails the pipeline.
+      schema: file with the schema that the data have to fit; by default it is inferred.
+      options: keys of the recipe's ``output``: ``shard_size``, ``num_shards``, ``compression``, ``shuffle_seed``, ….
+    """
+
+    def __init__(
+        self,
+        output: str,
+        name: str | None = None,
+        overwrite: bool = False,
+        label: str | None = None,
+        schema: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._folder, self._overwrite = output, overwrite
+        own = name or bare_recipe(files.name_of(output.rstrip("/"))).name
+        self._recipe = read_sections("WriteShards", name=own, label=label, output=options or None)
+        if not self._recipe.output.shuffle or self._recipe.output.record is not None:
+            raise RecipeError(
+                "WriteShards: found 'shuffle: false' or 'record', expected neither: batches have no order, and records are tf.Examples."
+            )
+        self._schema = schema
+
+    def expand(self, batches: Any) -> beam.PCollection[str]:
+        check_output(self._folder, self._overwrite)
+        splits = by_split(batches)
+        plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
+        output = self._recipe.output
+        pieces: beam.PCollection[Piece] = splits | ToPieces() | "Shuffle" >> beam.Map(shuffle_piece, output)
+        kept = pieces | "KeepPieces" >> KeepPieces(self._temporary("kept"))
+        learned = pieces | "Learn" >> _LearnPieces(plan, self._temporary())
+        learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
+        shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
+        by_files = files.is_local(exchange)
+        planned = learned | "SaveShardPlan" >> beam.Map(lambda learned: save_shard_plan(learned.shards, shard_plan))
+        shards = (
+            kept
+            | "LoadPieces" >> LoadPieces((planned,))
+            | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
+            | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
+            | "Exchange" >> Exchange(exchange if by_files else None)
+            | "Write"
+            >> write.WriteShards(
+                plan.recipe.name,
+                output,
+                shard_plan,
+                self._temporary(),
+                parts=None if by_files else self._temporary("parts"),
+            )
+        )
+        slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
+        return planned | "Commit" >> beam.Map(
+            lambda _, slices, *own: _commit(slices_to_value(slices), *own),
+            slices,
+            beam.pvalue.AsList(shards),
+            plan,
+            self._folder,
+            time.time(),
+        )
+
+    def _temporary(self, *names: str) -> str:
+        return files.join(self._folder, TEMPORARY, *names)
+
+    def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:
+        """Returns the plan of a conversion of which only the end is run."""
+        recipe = dataclasses.replace(self._recipe, split=Split(dict.fromkeys(names, 1.0)))
+        contract = None if self._schema is None else bytes(schema.read_schema(self._schema).SerializeToString())
+        source = Source(recipe.base, ())
+        return Plan(
+            recipe,
+            {recipe.base: SourcePlan(source, "batches", (), columns, columns, ())},
+            JoinPlan((), columns),
+            SelectPlan(None, (), columns),
+            SplitPlan(names, columns),
+            planned("WriteShards", lambda: plan_encode(recipe, columns)),
+            planned("WriteShards", lambda: statistics.plan_statistics(recipe, columns, contract)),
+            contract,
+        )
+
+
+@dataclasses.dataclass
+class _LearnPieces(beam.PTransform):
+    """Learns from pieces what has to be known before they are written.
+
+    Input: ``Piece`` elements. Output: one ``Learned``.
+    """
+
+    plan: Plan
+    folder: str
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Learned]:
+        plan, folder = self.plan, files.join(self.folder, "statistics")
+        sent = pieces | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
+        counts = pieces | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
+        samples = (
+            pieces
+            | "Sample" >> beam.Map(_sample)
+            | "KeepSamples"
+            >> beam.Map(
+                lambda sample, folder: (sample[0], keep_piece(sample[1], folder)), files.join(self.folder, "samples")
+            )
+            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_PIECES, key=lambda kept: kept[:2])
+            | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
+        )
+        encoded = (
+            samples
+            | "LoadSamples" >> LoadPieces()
+            | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
+            | "KeepEncoded" >> beam.Map(keep_piece, files.join(self.folder, "encoded_samples"))
+        )
+        return (
+            pieces.pipeline
+            | "Once" >> beam.Create([None], reshuffle=False)
+            | "Conclude"
+            >> beam.Map(
+                lambda _, sent, *own: _learn(
+                    merge_splits(sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder), plan, *own
+                ),
+                beam.pvalue.AsList(sent),
+                beam.pvalue.AsList(counts),
+                beam.pvalue.AsList(samples),
+                beam.pvalue.AsList(encoded),
+            )
+        )
+
+
+def _count(piece: Piece) -> tuple[Address, Rows]:
+    return (piece.range_number, piece.part), {piece.split: piece.batch.num_rows}
+
+
+def _sum_rows(counts: Iterable[Rows]) -> Rows:
+    """Adds up rows by split: batches of the same rows have the same address."""
+    total: dict[str, int] = {}
+    for rows in counts:
+        total = add_counts(total, rows)
+    return total
+
+
+def _sample(piece: Piece) -> tuple[str, Piece]:
+    rows = sample_piece(piece, _SAMPLED_ROWS / piece.batch.num_rows, shuffle=True)
+    return piece.split, piece._replace(batch=rows)
+
+
+def _learn(
+    computed: Mapping[str, statistics.TableStatistics],
+    plan: Plan,
+    counts: Sequence[tuple[Address, Rows]],
+    samples: Sequence[KeptPiece],
+    encoded: Sequence[KeptPiece],
+) -> Learned:
+    """Concludes as a conversion does, from pieces that are numbered in order of their addresses, each a range of its own."""
+    ordered = sorted(counts, key=lambda count: count[0])
+    receipts = [Receipt(number, 0, {"read": sum(rows.values())}, rows) for number, (_, rows) in enumerate(ordered)]
+    numbered = _with_ranges(plan, len(receipts))
+    pictures, rows = ([load_piece(kept) for kept in some] for some in (samples, encoded))
+    learned = learn(numbered, computed, receipts, pictures, rows, {}, Fitting("", ""))
+    splits = {
+        name: dataclasses.replace(
+            split, offsets={address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)}
+        )
+        for name, split in learned.shards.splits.items()
+    }
+    return dataclasses.replace(learned, shards=dataclasses.replace(learned.shards, splits=splits))
+
+
+def _with_ranges(plan: Plan, count: int) -> Plan:
+    nowhere = FileInfo("", 0)
+    ranges = tuple(Range(number, 0, nowhere, 0, 0) for number in range(count))
+    return dataclasses.replace(plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)})
+
+
+def _commit(learned: Learned, shards: Sequence[write.ShardInfo], plan: Plan, folder: str, started: float) -> str:
+    # The manifest's recipe says how large the splits are, which somebody else has decided.
+    total = max(1, sum(learned.account.rows.values()))
+    shares = {name: rows / total for name, rows in learned.account.rows.items()}
+    recipe: Recipe = dataclasses.replace(plan.recipe, split=Split(shares))
+    commit(dataclasses.replace(plan, recipe=recipe), learned, shards, folder, started)
+    return folder

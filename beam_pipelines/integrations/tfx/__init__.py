@@ -1,0 +1,1 @@
+"""The TFX component and its spans."""

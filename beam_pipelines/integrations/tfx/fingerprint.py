@@ -1,0 +1,48 @@
+"""The fingerprint of all that a conversion reads: by content, so that a file that is only copied or touched keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from beam_pipelines.core import file_checksums
+from beam_pipelines.core.version import __version__
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.recipe.model import recipe_hash
+from beam_pipelines.sources.images.idx import label_path
+from beam_pipelines.sources.plan import SourcePlan
+
+# Reading and checksums release the interpreter's lock; remote files are asked for one by one.
+_THREADS = 8
+
+
+def fingerprint_of(plan: Plan) -> str:
+    """Returns what two conversions have in common if they write the same shards: ``sha256:`` and 64 hexadecimal digits.
+
+    It follows from the recipe and its date, this package's version, the contract, the recipe's own code, and from path and content of
+    every file that is read. Local files are read for it, once, at the speed of the disk.
+
+    Raises:
+      DataError: a file cannot be read.
+    """
+    digest = hashlib.sha256(f"{__version__}\n{recipe_hash(plan.recipe)}\n{plan.recipe.date}\n".encode())
+    for content in (plan.contract or b"", (plan.preprocessing.source if plan.preprocessing else "").encode()):
+        digest.update(hashlib.sha256(content).digest())
+    for name in sorted(plan.sources):
+        paths = sorted(set(_paths(plan.sources[name])))
+        digest.update(f"{name}: {len(paths)}\n".encode())
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for path, checksum in zip(paths, pool.map(file_checksums.content_checksum, paths), strict=True):
+                digest.update(f"{path}\n{checksum}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _paths(plan: SourcePlan) -> Iterator[str]:
+    """Yields the files of a source, and those beside them."""
+    for file in plan.files:
+        yield file.archive or file.path
+        if plan.format == "idx" and (labels := label_path(plan.source, plan.files, file.path)):
+            yield labels
+    if plan.source.schema is not None:
+        yield plan.source.schema

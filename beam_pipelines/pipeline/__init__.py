@@ -1,0 +1,1 @@
+"""One conversion: plan, first pass, validation, writing, commit."""

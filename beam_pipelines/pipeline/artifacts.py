@@ -1,0 +1,203 @@
+"""The files of a dataset beside its shards: written from what was learned, the manifest last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
+from beam_pipelines.analysis.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
+from beam_pipelines.analysis.schema import schema_to_text
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.analysis.statistics.datasets import (
+    StoredStatistics,
+    generation_folder,
+    has_accumulators,
+    merged_statistics,
+    read_accumulators,
+    statistics_to_files,
+)
+from beam_pipelines.core import file_checksums, files
+from beam_pipelines.dataset.generations import REJECTED, with_generation
+from beam_pipelines.dataset.layout import ENCODED_SCHEMA, ENCODINGS, RAW_SCHEMA, SEQUENCE_SCHEMA, TRANSFORM_GRAPH
+from beam_pipelines.dataset.manifest import Manifest, is_gathered, list_path, make_manifest, manifest_to_text
+from beam_pipelines.encodings.labels import label_files, label_names
+from beam_pipelines.encodings.plan import with_fitted
+from beam_pipelines.encodings.store import load_encodings
+from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.sources.file_list import masked_to_bytes
+from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
+from beam_pipelines.transforms.write import ShardInfo
+
+
+class Earlier(NamedTuple):
+    """The dataset that is appended to, as it was."""
+
+    manifest: Manifest
+    statistics: StoredStatistics
+
+
+def write_files(
+    plan: Plan,
+    learned: Learned,
+    shards: Sequence[ShardInfo],
+    place: Callable[[str], str],
+    manifest_name: str,
+    started: float,
+    earlier: Earlier | None = None,
+) -> list[str]:
+    """Writes everything beside the shards, the manifest last.
+
+    Args:
+      plan, learned, shards, started: as of ``commit``.
+      place: returns where a path within the dataset is written.
+      manifest_name: path of the manifest.
+      earlier: the dataset that is appended to.
+
+    Returns:
+      Paths within the dataset, in order.
+    """
+    written: list[str] = []
+
+    def write(path: str, content: str | bytes) -> None:
+        with files.replace(place(path)) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        written.append(path)
+
+    for path, stored, places in _rejected(plan, learned):
+        write_rejected(place(path), stored, places)
+        written.append(path)
+    if is_gathered(plan.base):
+        write(list_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
+    statistics = learned.statistics if earlier is None else _merged(earlier.statistics, plan, learned)
+    for path, content in statistics_to_files(statistics, plan.statistics, plan.generation, learned.statistics):
+        write(path, content)
+    write(RAW_SCHEMA, schema_to_text(learned.schema))
+    expected = learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
+        write(f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True))
+    manifest = _manifest(plan, learned, shards, place, started, earlier)
+    if earlier is None:
+        if manifest["schema"] == SEQUENCE_SCHEMA and learned.encoded is not None:
+            write(SEQUENCE_SCHEMA, schema_to_text(learned.encoded))
+        labels = {name: tuple(names) for name, names in manifest["labels"].items()}
+        for path, text in label_files(labels, plan.recipe.label).items():
+            write(path, text)
+    write("report.html", render_report(_report(plan, learned, manifest, statistics)))
+    write(manifest_name, manifest_to_text(manifest))
+    return written
+
+
+def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
+    """Yields for each source with rejected rows the path of their file, where they are stored, and the places of its files."""
+    folder = "/".join((REJECTED, *generation_folder(plan.generation)))
+    for name, source in learned.account.sources.items():
+        if source.stored:
+            yield f"{folder}/{name}.jsonl", source.stored, plan.sources[name].places
+
+
+def _merged(earlier: StoredStatistics, plan: Plan, learned: Learned) -> dict[str, TableStatistics]:
+    """Returns split -> statistics of all generations."""
+    merged = merged_statistics([earlier, StoredStatistics("the new files", learned.statistics, plan.statistics)])
+    return {name: merged.splits[name] for name in learned.statistics}
+
+
+def _manifest(
+    plan: Plan,
+    learned: Learned,
+    shards: Sequence[ShardInfo],
+    place: Callable[[str], str],
+    started: float,
+    earlier: Earlier | None,
+) -> Manifest:
+    """Returns the manifest of the dataset, with all its generations."""
+    schema = ENCODED_SCHEMA if learned.encoded is not None else RAW_SCHEMA
+    if learned.encoded is not None and plan.encode.lists:
+        schema = SEQUENCE_SCHEMA
+    timings = {"total_secs": round(time.time() - started, 3)}
+    if learned.shards.finished:
+        timings["resumed_shards"] = len(learned.shards.finished)
+    names, encodings = dict(plan.labels), None
+    # Of a dataset that is appended to, the manifest says what they are.
+    if earlier is None:
+        names |= _vocabulary_of_label(plan, learned, place(ENCODINGS))
+        encodings = None if learned.encoded is None else _fingerprint_of_encodings(plan, place)
+    made = make_manifest(
+        plan.recipe if plan.append is None else plan.append.recipe,
+        plan.sources,
+        learned.account,
+        shards,
+        schema,
+        plan.encode.columns,
+        names,
+        encodings,
+        timings,
+        plan.generation,
+        plan.contract,
+    )
+    return made if earlier is None else with_generation(earlier.manifest, made)
+
+
+def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str, tuple[str, ...]]:
+    """Returns label -> its class names, by id, if a vocabulary in a folder of fitted encodings has learned them."""
+    if not learned.fitted or plan.preprocessing is not None:
+        return {}
+    fitted = with_fitted(plan.encode, load_encodings(folder))
+    return label_names(fitted, plan.recipe.label)
+
+
+def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
+    """Returns what two datasets have in common if the same value is the same number in both."""
+    # What a preprocessing_fn has learned lies in the graph alone.
+    return file_checksums.folder_fingerprint(place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH))
+
+
+def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]) -> Report:
+    """Returns what the report shows: numbers of all generations, rejected rows and images of the new one."""
+    recipe, baseline = plan.recipe, "" if plan.append else plan.gate.baseline_path
+    splits = {
+        name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
+        for name, split in manifest["splits"].items()
+    }
+    sources = [
+        SourceSummary(
+            name,
+            sum(file.get("files", 1) for file in source["files"]),
+            sum(file["bytes"] for file in source["files"]),
+            source["read"],
+            source["rejected"],
+        )
+        for name, source in manifest["sources"].items()
+    ]
+    joins = [
+        JoinSummary(
+            step.join.source,
+            step.join.how,
+            step.strategy,
+            ", ".join(left if left == right else f"{left} = {right}" for left, right in step.join.on),
+            counts["matched"],
+            counts["unmatched"] + counts["dropped"],
+            counts["dropped"],
+            counts["added"],
+        )
+        for step, counts in zip(plan.joins.steps, manifest["joins"], strict=True)
+    ]
+    return Report(
+        recipe.name,
+        recipe.base,
+        splits,
+        sources,
+        joins,
+        describe(learned.anomalies),
+        statistics,
+        filter=recipe.filter or "",
+        filtered=manifest["counts"]["filtered"],
+        label=recipe.label,
+        rejected=[row for source in learned.account.sources.values() for row in source.rejected_rows],
+        images=learned.images,
+        baseline=read_accumulators(baseline).splits if baseline and has_accumulators(baseline) else {},
+    )

@@ -1,0 +1,241 @@
+"""The commit: the last step of a conversion, which makes a dataset of what was written, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from functools import partial
+
+from beam_pipelines.analysis.statistics.datasets import ACCUMULATORS, read_accumulators
+from beam_pipelines.core import file_changes, file_checksums, files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.generations import REJECTED, count_generations
+from beam_pipelines.dataset.layout import TRANSFORM_GRAPH
+from beam_pipelines.dataset.manifest import FILE_NAME, INPUTS, read_manifest
+from beam_pipelines.encodings.labels import LABELS, LABELS_FOLDER
+from beam_pipelines.pipeline.artifacts import Earlier, write_files
+from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.validate import (
+    OFFENDERS,
+    OFFENDERS_OF_STOPPED_RUN,
+    anomalies_error,
+    has_errors,
+    write_offenders,
+)
+from beam_pipelines.transforms.row_counts import Account
+from beam_pipelines.transforms.write import ShardInfo
+
+TEMPORARY = "_temporary"
+DESCRIPTION = "description.json"
+PARTS = (
+    "examples",
+    "schema",
+    "statistics",
+    ACCUMULATORS,
+    "anomalies",
+    TRANSFORM_GRAPH,
+    REJECTED,
+    INPUTS,
+    "report.html",
+    LABELS,
+    LABELS_FOLDER,
+)
+PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in ("examples", TRANSFORM_GRAPH))
+# In the temporary folder: what is to be moved, but for what stages have written; the list of all of it; and what it takes the place of.
+STAGED = "staged"
+_PATHS = "paths.json"
+_REPLACED = "replaced"
+_STAGES_WRITE = ("examples", TRANSFORM_GRAPH)
+
+
+def commit(
+    plan: Plan,
+    learned: Learned,
+    shards: Sequence[ShardInfo],
+    folder: str,
+    started: float,
+) -> None:
+    """Checks that nothing was lost, writes everything beside the shards, and then moves all of it into place, the manifest last.
+
+    A dataset that is there stays as it is until everything is written. One that is appended to stays readable throughout; another is
+    replaced, for which a local disk takes a rename or two for each of ``PARTS``. It can be repeated: what was written and moved is left alone.
+
+    Args:
+      plan: of the conversion.
+      learned: from the first read.
+      shards: all shards of the run, as they were written under ``folder/_temporary``.
+      folder: the dataset.
+      started: when the run started, in seconds since 1970.
+
+    Raises:
+      DataError: rows were lost, or the input or the dataset that is appended to changed during the run.
+    """
+    temporary = files.join(folder, TEMPORARY)
+    check_unchanged(plan)
+    check_written(learned.account, learned.shards.num_shards, shards)
+    paths = _staged(temporary)
+    if not paths:
+        if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
+            return  # by an earlier attempt of this step, which has cleaned up
+        paths = _write_staged(plan, learned, shards, folder, started)
+    if plan.append is None:
+        _replace(folder, temporary, paths)
+    else:
+        _add(folder, temporary, paths)
+    # The dataset is complete; the launcher tries once more, and says so if the folder stays.
+    with contextlib.suppress(DataError):
+        file_changes.delete(temporary)
+
+
+def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float) -> list[str]:
+    """Writes everything beside the shards to the temporary folder, and returns the paths of all files to move, in order."""
+    temporary = files.join(folder, TEMPORARY)
+    earlier = None if plan.append is None else _earlier(plan, folder)
+    written = write_files(plan, learned, shards, partial(_stage, temporary), FILE_NAME, started, earlier)
+    graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
+    moved = [*(shard.path for shard in shards), *(files.relative(file.path, temporary) for file in graph), *written]
+    paths = list(dict.fromkeys(moved))
+    # What a worker that was killed has left must not be moved with a folder.
+    own = {shard.path for shard in shards}
+    for listed in files.list_files(files.join(temporary, "examples", "**")):
+        if files.relative(listed.path, temporary) not in own:
+            file_changes.delete(listed.path)
+    with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
+        file.write(json.dumps(paths).encode())
+    return paths
+
+
+def _staged(temporary: str) -> list[str]:
+    """Returns the paths of files to move if an earlier attempt has written them all."""
+    path = files.join(temporary, STAGED, _PATHS)
+    return list(json.loads(files.read_bytes(path))) if files.exists(path) else []
+
+
+def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
+    """Removes an earlier dataset, its manifest first, and moves the new one into its place, its manifest last."""
+    if not files.exists(_stage(temporary, paths[-1])):
+        return  # an earlier attempt has moved all
+    file_changes.delete(files.join(folder, FILE_NAME))
+    file_changes.delete(files.join(folder, DESCRIPTION))
+    parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
+    if files.is_local(folder):
+        for part in PARTS:
+            if part not in parts or files.exists(_stage(temporary, part)):
+                _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
+        moved: Sequence[str] = tuple(parts)
+    else:
+        listed = {files.relative(file.path, temporary) for file in files.list_files(files.join(temporary, "**"))}
+        waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
+        if waiting <= listed:  # none was moved by an earlier attempt
+            for part in PARTS:
+                file_changes.delete(files.join(folder, part))
+        moved = paths[:-1]
+    for some in (moved, paths[-1:]):
+        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+
+
+def _set_aside(path: str, target: str) -> None:
+    """Moves an old file or folder away, which is quicker than to delete it."""
+    try:
+        file_changes.rename([(path, target)])
+    except DataError:  # such as a folder in a lower layer of a container's filesystem
+        file_changes.delete(path)
+
+
+def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
+    """Moves a generation into the dataset: its shards, what else is new, what takes the place of something, and the manifest."""
+    file_changes.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
+    for some in (paths[:-1], paths[-1:]):
+        file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
+
+
+def _earlier(plan: Plan, folder: str) -> Earlier:
+    """Returns the dataset that is appended to.
+
+    Raises:
+      DataError: it is not the one that the run was planned for.
+    """
+    manifest = read_manifest(folder)
+    if count_generations(manifest) != plan.generation - 1:
+        raise DataError(
+            f"{folder}: found {count_generations(manifest)} generations, expected {plan.generation - 1} as when the run began. Another "
+            "run has written to it; this one added nothing. Run again."
+        )
+    statistics = read_accumulators(folder)
+    return Earlier(manifest, statistics)
+
+
+def write_description(
+    plan: Plan, learned: Learned, folder: str, started: float, stops: bool = False, stays: bool = True
+) -> None:
+    """Writes what the first read taught, without any examples: schema, statistics, anomalies, report, description.json.
+
+    Args:
+      plan, learned, folder, started: as of ``commit``.
+      stops: whether anomalies that were not accepted fail the run.
+      stays: whether the folder stays, so that an error may name what is in it.
+
+    Raises:
+      DataError: there are such anomalies, and they are to fail the run.
+    """
+    write_files(plan, learned, (), partial(_under, folder), DESCRIPTION, started)
+    offenders, path = write_offenders(plan, learned.anomalies, learned.schema, folder, OFFENDERS)
+    if stops and has_errors(learned.anomalies):
+        outcome = "the data do not pass"
+        raise anomalies_error(learned.anomalies, plan.contract_path, outcome, offenders, path if stays else "")
+
+
+def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
+    """Whether these shards are a part of the dataset that is there."""
+    if not files.exists(files.join(folder, FILE_NAME)):
+        return False
+    splits = read_manifest(folder)["splits"].values()
+    found = {(shard["path"], shard["crc32c"]) for split in splits for shard in split["shards"]}
+    return found >= {(shard.path, f"{shard.crc32c:08x}") for shard in shards}
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Checks that no file was written to since the run was planned.
+
+    Raises:
+      DataError: names the first file that was.
+    """
+    planned = [(file.archive or file.path, file) for source in plan.sources.values() for file in source.files]
+    dates = file_checksums.modified_secs(dict.fromkeys(path for path, _ in planned))
+    for path, file in planned:
+        if dates[path] != file.modified_secs:
+            raise DataError(
+                f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
+            )
+
+
+def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]) -> None:
+    """Checks that every row of every split was written, once.
+
+    Raises:
+      DataError: the rows in the shards are not those of the account.
+    """
+    written = dict.fromkeys(account.rows, 0)
+    for shard in shards:
+        written[shard.split] += shard.rows
+    if (
+        written != dict(account.rows)
+        or len({shard.path for shard in shards}) != num_shards
+        or len(shards) != num_shards
+    ):
+        raise DataError(
+            f"{len(shards)} of {num_shards} shards hold {written} rows, expected {dict(account.rows)}. The runner lost or repeated "
+            "some; the dataset was not committed. Run again, with --direct_num_workers=1 if it was a local run, and report it."
+        )
+
+
+def _stage(temporary: str, path: str) -> str:
+    """Returns where a file, or a part, of a dataset waits to be moved: what stages write in their place, anything else beside it."""
+    names = path.split("/")
+    return files.join(temporary, *(() if names[0] in _STAGES_WRITE else (STAGED,)), *names)
+
+
+def _under(folder: str, path: str) -> str:
+    return files.join(folder, *path.split("/"))

@@ -1,0 +1,257 @@
+"""A conversion at a size: how many ranges, shards and blocks, how many bytes on the way, what a worker holds, what it costs, and which limits come first.
+
+Counts follow from the plan by the functions that decide them in a run; what depends on the rows comes from a preview of some of them, and costs from measured
+constants (``pipeline/costs.py``). docs/scale.md explains every line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.pipeline import costs
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.preview import Preview
+from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
+from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
+from beam_pipelines.transforms.join.plan import plain_bytes
+from beam_pipelines.transforms.sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
+from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
+from beam_pipelines.transforms.shuffle import pack_rows
+
+GIB = 1024 * MIB
+# What Dataflow takes: https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
+GRAPH_BYTES = 20 * MIB
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitScale:
+    """A split: its rows, its shards, and the partitions that a shard is written in."""
+
+    rows: float
+    shards: int
+    partitions: int
+
+
+class Limit(NamedTuple):
+    """Something that grows with the data until it is too much.
+
+    Attributes:
+      name: what it is when it is too much.
+      value: at this size.
+      most: up to where it does.
+      remedy: what to do about it.
+    """
+
+    name: str
+    value: float
+    most: float
+    remedy: str
+
+    def size_bytes(self, scale: Scale) -> float:
+        """Returns the size of the base source at which it is met, if it grows in step with it."""
+        return scale.size_bytes * self.most / self.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A conversion at a size.
+
+    Attributes:
+      size_bytes: of the base source.
+      ranges: of it.
+      largest_range_bytes: which one worker has to read alone.
+      pieces: that flow.
+      rows: read.
+      splits: by name.
+      kept_bytes: temporary, of the columns.
+      shuffle_bytes: of rows on their way to their shards.
+      exchanged_bytes: of rows on their way to others with the same key, for hash joins and groups.
+      blocks: in which they travel.
+      block_rows: rows of one.
+      shard_bytes: of all shards.
+      graph_bytes: of the job as it is submitted.
+      offsets_bytes: of the shard plan, which every worker process holds.
+      receipts_bytes: of all receipts, which one worker holds for a moment.
+      manifest_bytes: of ``dataset.json``.
+      broadcast_bytes: of the indexes of joined tables, which every worker process holds.
+      join_partition_bytes: of the base's rows in one partition of the coarsest hash join; 0: there is none.
+      worker_bytes: a worker process at its largest.
+      cpu_secs: step -> CPU seconds.
+    """
+
+    size_bytes: float
+    ranges: int
+    largest_range_bytes: float
+    pieces: float
+    rows: float
+    splits: Mapping[str, SplitScale]
+    kept_bytes: float
+    shuffle_bytes: float
+    exchanged_bytes: float
+    blocks: float
+    block_rows: float
+    shard_bytes: float
+    graph_bytes: float
+    offsets_bytes: float
+    receipts_bytes: float
+    manifest_bytes: float
+    broadcast_bytes: float
+    join_partition_bytes: float
+    worker_bytes: float
+    cpu_secs: Mapping[str, float]
+
+    @property
+    def shards(self) -> int:
+        """Shards of all splits."""
+        return sum(split.shards for split in self.splits.values())
+
+    @property
+    def side_input_bytes(self) -> float:
+        """Bytes of the largest side input: the receipts, or what was learned of them with the shard plan, in elements of 1 MiB at most."""
+        return max(self.receipts_bytes, self.offsets_bytes)
+
+    @property
+    def group_bytes(self) -> float:
+        """Bytes of a group of the shuffle, before lz4, where rows go through the engine: those of one partition of a shard."""
+        return self.shuffle_bytes / max(1, sum(split.shards * split.partitions for split in self.splits.values()))
+
+    @property
+    def temporary_bytes(self) -> float:
+        """Bytes of temporary files, without shards, when they are the most; on one machine, where kept pieces are removed as they are dealt."""
+        sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
+        # Samples are stored as they were read, and as they are encoded.
+        return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes) + 2 * min(sampled, MOST_SAMPLED_BYTES)
+
+
+def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
+    """Computes a conversion at a size.
+
+    Args:
+      plan: of the conversion.
+      preview: of it.
+      assumed_bytes: of the base source, instead of what it has: files of the same kind and size, or, where files are cut, of any. Other sources keep
+        theirs.
+    """
+    base = plan.base
+    size = float(base.size_bytes if assumed_bytes is None else assumed_bytes)
+    ranges, largest = _ranges(plan, size) if assumed_bytes is not None else (len(base.ranges), _largest(plan))
+    rows = size / preview.row_bytes
+    pieces = max(float(ranges), rows / preview.piece_rows)
+    written = rows * preview.written
+    splits = {name: _split(plan, preview, written * share) for name, share in preview.splits.items()}
+    blocks, block_rows = _blocks(plan, splits, pieces, written)
+    shards = sum(split.shards for split in splits.values())
+    offsets = pieces * len(splits) * costs.OFFSET_BYTES
+    broadcast = sum(1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast")
+    hashed = [step.partitions for step in plan.joins.steps if step.strategy == "hash"]
+    partition = size / min(hashed) if hashed else 0.0
+    range_rows = largest / preview.row_bytes
+    worker = (
+        costs.PROCESS_BYTES
+        + 3 * max(range_rows * preview.kept_bytes, largest)
+        + broadcast
+        + offsets
+        + 3 * min(PARTITION_BYTES, written * preview.framed_bytes)
+        + (2 * JOIN_PARTITION_BYTES if hashed else 0)
+    )
+    return Scale(
+        size_bytes=size,
+        ranges=ranges,
+        largest_range_bytes=largest,
+        pieces=pieces,
+        rows=rows,
+        splits=splits,
+        kept_bytes=written * preview.kept_bytes,
+        shuffle_bytes=written * preview.packed_bytes + blocks * preview.block_bytes,
+        exchanged_bytes=_exchanged(plan, rows * preview.kept_bytes),
+        blocks=blocks,
+        block_rows=block_rows,
+        shard_bytes=written * preview.shard_bytes,
+        graph_bytes=ranges * costs.GRAPH_BYTES_PER_RANGE,
+        offsets_bytes=offsets,
+        receipts_bytes=pieces * costs.RECEIPT_BYTES,
+        manifest_bytes=shards * costs.MANIFEST_BYTES_PER_SHARD,
+        broadcast_bytes=broadcast,
+        join_partition_bytes=partition,
+        worker_bytes=worker,
+        cpu_secs=_cpu(plan, preview, rows, written, blocks),
+    )
+
+
+def _ranges(plan: Plan, size: float) -> tuple[int, float]:
+    """Returns how many ranges a base source of another size is cut into, and the bytes of the largest."""
+    base = plan.base
+    file_bytes = base.size_bytes / len(base.files)
+    if base.ranges[0].members != (0, 0):
+        together = min(GATHERED_FILES, max(1, RANGE_BYTES // max(1, file_bytes)))
+        return max(1, math.ceil(size / file_bytes / together)), max(file_bytes, min(RANGE_BYTES, size))
+    if all(FORMATS[base.format].splittable(base.source, file.path) for file in base.files):
+        return max(1, round(size / RANGE_BYTES)), min(RANGE_BYTES, size)
+    return max(1, math.ceil(size / file_bytes)), _largest(plan)
+
+
+def _largest(plan: Plan) -> float:
+    return float(max(range_.end - range_.start for range_ in plan.base.ranges))
+
+
+def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
+    shards = count_shards(plan.recipe.output, rows * preview.shard_bytes)
+    return SplitScale(rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES)))
+
+
+def _blocks(plan: Plan, splits: Mapping[str, SplitScale], pieces: float, written: float) -> tuple[float, float]:
+    """Returns in how many blocks rows travel, and the rows of one: a piece has a block for each partition of a shard that it gives rows to."""
+    blocks = 0.0
+    for split in splits.values():
+        places = split.shards * split.partitions
+        packs = split.rows / pieces / pack_rows(round(split.rows), places, pieces)
+        blocks += pieces * min(packs, places) if plan.recipe.output.shuffle else max(pieces, float(places))
+    return max(1.0, blocks), written / max(1.0, blocks)
+
+
+def _exchanged(plan: Plan, read_bytes: float) -> float:
+    """Returns the bytes of hash joins, which send rows to their partition and back, and of grouping; the files stay to the end."""
+    hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
+    return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (read_bytes if plan.groups else 0.0)
+
+
+def _cpu(plan: Plan, preview: Preview, rows: float, written: float, blocks: float) -> dict[str, float]:
+    secs = {"read and statistics": rows * preview.columns * costs.READ_AND_STATISTICS}
+    for step in plan.joins.steps:
+        price = costs.JOIN_BROADCAST if step.strategy == "broadcast" else costs.JOIN_HASH
+        right = plain_bytes(step.source_plan) / preview.row_bytes
+        secs[f"join {step.join.source}"] = price * (rows + (right if step.strategy == "hash" else 0))
+    if plan.encode.chains:
+        secs["encode"] = written * sum(len(chain.steps) for chain in plan.encode.chains) * costs.ENCODE
+    secs["shuffle and write"] = written * preview.features * costs.SHUFFLE_AND_WRITE
+    secs["blocks"] = blocks * costs.BLOCK
+    return secs
+
+
+def limits(scale: Scale) -> list[Limit]:
+    """Returns what grows with the data, in the order in which it becomes too much; what does not grow, only if it is too much."""
+    parts = "or convert parts of the source into datasets of their own"
+    larger = "raise 'shard_size' in 'output'"
+    memory = f"take workers with more memory for each core, {parts}"
+    known = [
+        Limit(
+            f"the job graph, which names every range, passes {show_bytes(GRAPH_BYTES)}, which is Dataflow's limit",
+            scale.graph_bytes,
+            GRAPH_BYTES,
+            parts.removeprefix("or "),
+        ),
+        Limit("the shard plan takes 2 GiB of every worker process", scale.offsets_bytes, 2 * GIB, memory),
+        Limit("the receipts of all pieces take 8 GiB of one worker", scale.receipts_bytes, 8 * GIB, memory),
+        Limit("dataset.json passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
+        Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
+    ]
+    if scale.join_partition_bytes:
+        name = "a partition of a hash join gets 2 GiB of the base source, if its keys are even, and an engine hands it to one worker"
+        known.append(Limit(name, scale.join_partition_bytes, 2 * GIB, f"filter before the join elsewhere, {parts}"))
+    return sorted((limit for limit in known if limit.value > 0), key=lambda limit: limit.size_bytes(scale))

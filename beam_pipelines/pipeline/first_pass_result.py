@@ -1,0 +1,219 @@
+"""What the first read teaches: statistics, schema, anomalies, fitted encodings, and how many shards there will be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import SplitAnomalies, find_anomalies
+from beam_pipelines.analysis.report import ImageSample, choose_images
+from beam_pipelines.analysis.schema import infer_schema, read_schema, with_shapes
+from beam_pipelines.analysis.schema.sparse import add_sparse_features
+from beam_pipelines.analysis.schema.update import update_schema
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Piece, Receipt
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.memory import give_back_memory
+from beam_pipelines.core.schema_features import flattened, without_values
+from beam_pipelines.encodings.plan import load_fitted
+from beam_pipelines.encodings.schema import encoded_schema
+from beam_pipelines.encodings.serving.job import GraphJob
+from beam_pipelines.encodings.serving.process import build_in_subprocess
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.validate import check_run
+from beam_pipelines.tfrecord.records import missing_records
+from beam_pipelines.transforms.row_counts import Account, base_account, source_account
+from beam_pipelines.transforms.sample import estimate_row_bytes
+from beam_pipelines.transforms.shards import ShardPlan, plan_shards
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """The result of the first read.
+
+    Attributes:
+      account: what became of every row.
+      statistics, anomalies: by split.
+      schema: of the raw joined columns: the contract, widened by the anomalies that were accepted; or inferred.
+      encoded: of the written features, where the recipe encodes; else ``None``.
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
+      analyzed: as in ``Fitting``.
+      shards: where rows will go.
+      images: some of the images, if the rows are images.
+    """
+
+    account: Account
+    statistics: Mapping[str, TableStatistics]
+    anomalies: Mapping[str, SplitAnomalies]
+    schema: schema_pb2.Schema
+    encoded: schema_pb2.Schema | None
+    fitted: str
+    analyzed: str
+    shards: ShardPlan
+    images: tuple[ImageSample, ...] = ()
+
+
+class Fitting(NamedTuple):
+    """What came of fitting.
+
+    Attributes:
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
+      analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty where there is none.
+    """
+
+    fitted: str
+    analyzed: str
+
+
+def learn(
+    plan: Plan,
+    statistics: Mapping[str, TableStatistics],
+    receipts: Sequence[Receipt],
+    pictures: Sequence[Piece],
+    encoded: Sequence[Piece],
+    rights: Mapping[str, Sequence[Receipt]],
+    fitting: Fitting,
+) -> Learned:
+    """Draws the conclusions of the first read.
+
+    Args:
+      plan: of the conversion.
+      statistics: split -> statistics of the selected columns.
+      receipts: of the base source's pieces, in any order.
+      pictures: sampled rows before encoding, in any order; none where no column holds images.
+      encoded: sampled rows, in any order.
+      rights: right source -> receipts of its pieces, in order.
+      fitting: of the encodings.
+
+    Raises:
+      DataError: rows were lost, or too many rejected, or an encoding cannot take what the data turned out to be.
+    """
+    recipe = plan.recipe
+    names = recipe.split.names
+    base = base_account(plan.base, receipts, len(recipe.join), names, plan.partitions)
+    account = dataclasses.replace(
+        base,
+        sources={
+            name: base.sources.get(name) or source_account(plan.sources[name], rights[name]) for name in plan.sources
+        },
+    )
+    account.check(recipe)
+    contract = plan.contract
+    expected = _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
+    # The records have to parse by the dataset's schema, with what was accepted in them.
+    allowed = plan.gate.allowed
+    schema = update_schema(expected, list(statistics.values()), plan.gate.allows) if allowed else expected
+    shard_bytes, framed_bytes = _estimate(plan, account.rows, encoded)
+    give_back_memory()
+    return Learned(
+        account=account,
+        statistics=statistics,
+        anomalies=find_anomalies(statistics, expected, plan.gate),
+        schema=schema,
+        encoded=_encoded_schema(plan, schema, fitting),
+        fitted=fitting.fitted,
+        analyzed=fitting.analyzed,
+        shards=plan_shards(recipe.output, names, receipts, shard_bytes, framed_bytes),
+        images=_images(pictures, recipe.label),
+    )
+
+
+def graph_job(plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str) -> GraphJob:
+    """Returns what is needed to build the serving graph: of the schemas, and the folders of ``Fitting``."""
+    # The graph takes and gives the values of steps, as a tf.Example has them.
+    raw, encoded = flattened(raw), flattened(encoded)
+    return GraphJob.of(load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None)
+
+
+def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
+    """Builds the serving graph of what was learned into a folder; of encodings that were fitted before, copies it.
+
+    Raises:
+      DataError: it could not be built.
+    """
+    if learned.encoded is None:
+        return
+    if not plan.transform_graph:
+        job = graph_job(plan, learned.schema, learned.encoded, learned.fitted, learned.analyzed)
+        build_in_subprocess(job, folder)
+        return
+    for file in files.list_files(files.join(plan.transform_graph, "**")):
+        path = files.relative(file.path, plan.transform_graph)
+        files.write_bytes(files.join(folder, *path.split("/")), files.read_bytes(file.path))
+
+
+def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
+    """Returns what was learned if the data may be written.
+
+    Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder stays as it is.
+
+    Raises:
+      DataError: there are anomalies that were not accepted, or the label is missing somewhere.
+    """
+    check_run(plan, learned.anomalies, learned.schema, folder, "nothing was written")
+    _check_encoded(plan, learned)
+    label = plan.recipe.label
+    if label is not None and (nulls := _count_nulls(learned, label)):
+        raise DataError(
+            f"label '{label}': found {nulls:,} rows without one, expected none; nothing was written. Leave them out with "
+            f"'filter: {label} IS NOT NULL', or of the columns that it is derived from."
+        )
+    record = plan.recipe.output.record
+    if record is not None and (nulls := _count_nulls(learned, record)):
+        raise DataError(missing_records(record, nulls))
+    return learned
+
+
+def _check_encoded(plan: Plan, learned: Learned) -> None:
+    """Checks that what is appended parses by the schema of the dataset's features, which its serving graph gives.
+
+    Raises:
+      DataError: an anomaly was accepted that makes features of the new rows look otherwise.
+    """
+    if plan.append is None or plan.contract is None or learned.encoded is None or learned.analyzed:
+        return
+    before = _encoded_schema(plan, schema_pb2.Schema.FromString(plan.contract), Fitting(learned.fitted, ""))
+    if before is not None and without_values(before) != without_values(learned.encoded):
+        raise DataError(
+            "found accepted anomalies that change presence, shape or range of features, expected features as in the dataset that is "
+            "appended to, whose encodings stay; nothing was written. Convert everything anew with --overwrite."
+        )
+
+
+def _count_nulls(learned: Learned, column: str) -> int:
+    return sum(table.columns[column].missing for table in learned.statistics.values() if column in table.columns)
+
+
+def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
+    schema = with_shapes(infer_schema(statistics), plan.encode.columns)
+    add_sparse_features(schema, plan.sparse, statistics)
+    return schema
+
+
+def _encoded_schema(plan: Plan, schema: schema_pb2.Schema, fitting: Fitting) -> schema_pb2.Schema | None:
+    """Returns the schema of the written features where they differ from the columns."""
+    if fitting.analyzed:
+        return read_schema(files.join(fitting.analyzed, "transformed_metadata", "schema.pbtxt"))
+    encode = load_fitted(plan.encode, fitting.fitted)
+    return encoded_schema(schema, encode) if encode.changes else None
+
+
+def _images(samples: Sequence[Piece], label: str | None) -> tuple[ImageSample, ...]:
+    ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
+    return choose_images(((sample.split, sample.batch) for sample in ordered), label)
+
+
+def _estimate(
+    plan: Plan, rows: Mapping[str, int], samples: Sequence[Piece]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns for each split the bytes of its shards, and of its framed examples."""
+    shard_bytes, framed_bytes = {}, {}
+    for name, count in rows.items():
+        own = [sample for sample in samples if sample.split == name]
+        compressed, framed = estimate_row_bytes(own or samples, plan.recipe.output, plan.encode.lists)
+        shard_bytes[name], framed_bytes[name] = count * compressed, count * framed
+    return shard_bytes, framed_bytes

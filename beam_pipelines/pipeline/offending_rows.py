@@ -1,0 +1,217 @@
+"""Finds the rows behind anomalies: reads the source again, up to a bound, once something is known to be wrong.
+
+The statistics say how many values are wrong, not where. So this costs nothing while the data are right; once they are not, ranges
+are read, joined and selected again by the stages' own functions, with the number of each row beside its values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import SplitAnomalies
+from beam_pipelines.analysis.rules.offenders import can_blame_rows, offending_rows
+from beam_pipelines.analysis.rules.reason import Info, Reason
+from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.schema_features import domains_of, features_of, flattened
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.sources.bad_rows import clip
+from beam_pipelines.sources.plan import Range
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.transforms import read
+from beam_pipelines.transforms.join.index import JoinIndex, build_index
+from beam_pipelines.transforms.join.join import join_piece, load_index
+from beam_pipelines.transforms.join.plan import JoinStep
+from beam_pipelines.transforms.row_positions import RowPlaces
+from beam_pipelines.transforms.select import select_piece
+from beam_pipelines.transforms.split import split_piece
+
+# Rows that are listed for each anomaly, and bytes of sources that are read to find them: some seconds.
+ROWS_PER_ANOMALY = 10
+MAX_READ_BYTES = 1024 * MIB
+_SHOWN_VALUE = 100
+
+
+class Key(NamedTuple):
+    """One anomaly: in which split, of which feature, of which type."""
+
+    split: str
+    feature: str
+    type: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Offenders:
+    """Rows that are to blame.
+
+    Attributes:
+      rows: anomaly -> its first rows, in the order in which they were found; every anomaly that can blame rows has an entry.
+      read_bytes: bytes of the base source that were read.
+      is_complete: whether all there was to read was read, or enough rows found.
+    """
+
+    rows: Mapping[Key, tuple[Rejected, ...]]
+    read_bytes: int = 0
+    is_complete: bool = True
+
+    def to_json_lines(self) -> str:
+        """Returns one JSON object a line, for each anomaly's rows: the split, the anomaly's type, then as in ``rejected/``."""
+        lines = [
+            json.dumps({"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()}, ensure_ascii=False)
+            for key, rows in self.rows.items()
+            for row in rows
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def find_offenders(
+    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, max_bytes: int = MAX_READ_BYTES
+) -> Offenders:
+    """Finds rows that are to blame for anomalies that were not accepted.
+
+    Files are looked at in turn, from their beginnings, so that one bad file among many is found. It reads at least one range, and stops
+    when ``ROWS_PER_ANOMALY`` rows are found for each anomaly or ``max_bytes`` of the sources were read.
+
+    Args:
+      plan: of the conversion.
+      anomalies: by split.
+      schema: against which they were found.
+      max_bytes: of the base source, and of joined sources that are too large to keep.
+
+    Returns:
+      The rows; none of a recipe that groups rows, of which several would be to blame.
+    """
+    if plan.groups is not None:
+        return Offenders({})
+    reasons = {
+        Key(split, name, reason.type): reason
+        for split, found in anomalies.items()
+        for name, some in found.reasons.items()
+        for reason in some
+        if reason.severity == Info.ERROR and can_blame_rows(reason.type)
+    }
+    rows: dict[Key, list[Rejected]] = {key: [] for key in reasons}
+    reader = _Reader(plan)
+    is_complete = True
+    for range_ in sorted(plan.base.ranges, key=lambda range_: (range_.chunk, range_.number)):
+        if all(len(some) >= ROWS_PER_ANOMALY for some in rows.values()):
+            break
+        if reader.read_bytes and reader.read_bytes + range_.end - range_.start > max_bytes:
+            is_complete = False
+            break
+        wanted = {key: ROWS_PER_ANOMALY - len(some) for key, some in rows.items() if len(some) < ROWS_PER_ANOMALY}
+        for key, row in reader.offenders_of(range_, wanted, reasons, schema):
+            rows[key].append(row)
+    return Offenders({key: tuple(some) for key, some in rows.items()}, reader.read_bytes, is_complete)
+
+
+class _Hit(NamedTuple):
+    """A row that is to blame: its number in its range, and what is wrong with it."""
+
+    key: Key
+    row: int
+    reason: str
+
+
+class _Reader:
+    """Reads ranges up to the splits, one after the other, and keeps what further ranges need."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.read_bytes = 0
+        self._reject = plan.recipe.on_error.reject > 0
+        self._column = _free_name(plan)
+        number = pa.field(self._column, pa.int64())
+        self._plan = dataclasses.replace(
+            plan,
+            select=dataclasses.replace(plan.select, schema=plan.select.schema.append(number)),
+            split=dataclasses.replace(plan.split, schema=plan.split.schema.append(number)),
+        )
+        self.places = RowPlaces(plan.base)
+        self._indexes: dict[int, JoinIndex] = {}
+
+    def offenders_of(
+        self, range_: Range, wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+    ) -> list[tuple[Key, Rejected]]:
+        """Returns up to ``wanted`` rows of a range for each anomaly, in the range's order."""
+        states = self.places.states(range_)
+        base = self._plan.base
+        self.read_bytes += range_.end - range_.start
+        pieces = list(read.read_range(base, range_, states, self._reject))
+        hits = self._hits(pieces, wanted, reasons, schema)
+        numbers = sorted({hit.row for hit in hits})
+        places = dict(zip(numbers, self.places.find(range_.number, numbers), strict=True)) if numbers else {}
+        found = [(hit, places[hit.row]) for hit in hits]
+        return [
+            (hit.key, Rejected(base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text))
+            for hit, row in found
+        ]
+
+    def _hits(
+        self, pieces: list[Piece], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+    ) -> list[_Hit]:
+        features, domains = {feature.name: feature for feature in features_of(flattened(schema))}, domains_of(schema)
+        found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
+        for part in self._split(pieces):
+            for key, number in wanted.items():
+                if key.split == part.split and len(found[key]) < number:
+                    column, rows = part.batch.column(key.feature), part.batch.column(self._column).to_numpy()
+                    for place in np.flatnonzero(offending_rows(column, key.type, features[key.feature], domains)):
+                        value, row = column[int(place)].as_py(), int(rows[place])
+                        shown = "null" if value is None else clip(repr(value), _SHOWN_VALUE)
+                        expected = "a value" if value is None else reasons[key].expected
+                        hit = _Hit(key, row, f"found {shown}, expected {expected}")
+                        if all(other.row != row for other in found[key]):  # several matches of a join are one row
+                            found[key].append(hit)
+                        if len(found[key]) == number:
+                            break
+        return [hit for some in found.values() for hit in some]
+
+    def _split(self, pieces: list[Piece]) -> Iterator[Piece]:
+        """Yields the pieces of a range as they land in their splits, with the number of each row in the range."""
+        before = 0
+        for piece in pieces:
+            numbers = pa.array(np.arange(before, before + piece.batch.num_rows))
+            before += piece.batch.num_rows
+            schema = piece.batch.schema.append(pa.field(self._column, pa.int64()))
+            numbered = piece._replace(batch=pa.RecordBatch.from_arrays([*piece.batch.columns, numbers], schema=schema))
+            for step in self._plan.joins.steps:
+                numbered = join_piece(numbered, step, self._index(step, numbered))
+            for part in split_piece(self._plan.split, select_piece(numbered, self._plan.select)):
+                if isinstance(part, Piece):
+                    yield part
+
+    def _index(self, step: JoinStep, piece: Piece) -> JoinIndex:
+        """Returns an index of all rows of the right source that this piece, at least, can match."""
+        if step.strategy == "broadcast":
+            if step.number not in self._indexes:
+                self._indexes[step.number] = load_index(step, self._reject)
+            return self._indexes[step.number]
+        source = step.source_plan
+        keys = index_keys([piece.batch.column(name) for name in step.left_on])
+        self.read_bytes += source.size_bytes
+        scanned = [(range_.file.path, read.scan_range(source, range_)) for range_ in read.ranges_to_scan(source)]
+        states = {path: fold(some for other, some in scanned if other == path) for path, _ in scanned}
+        batches = []
+        for range_ in source.ranges:
+            for right in read.read_range(source, range_, states, self._reject):
+                found = find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
+                batches.append(right.batch.filter(pa.array(found)))
+        return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
+
+
+def _free_name(plan: Plan) -> str:
+    """Returns a name that no column has."""
+    names = (*plan.joins.schema.names, *plan.select.schema.names, *plan.recipe.derive)
+    taken = {name.lower() for name in names}  # DuckDB does not tell them apart
+    name = "row_number"
+    while name in taken:
+        name = f"_{name}"
+    return name

@@ -1,0 +1,202 @@
+"""The folder that a run writes to: what may be in it before, what is in it meanwhile, and what is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+
+from beam_pipelines.core import file_changes, files, signals
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.dataset.generations import REJECTED, count_generations
+from beam_pipelines.dataset.manifest import FILE_NAME, read_manifest
+from beam_pipelines.pipeline import run_lock
+from beam_pipelines.pipeline.commit import DESCRIPTION, PARTS, PARTS_OF_DESCRIPTION, TEMPORARY
+from beam_pipelines.pipeline.resume import clear
+from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
+
+# What runs make in their temporary folder. A folder of that name with anything else in it is somebody else's.
+_TEMPORARY_NAMES = re.compile(
+    r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
+)
+
+
+def left_behind(output: str) -> str:
+    """Returns the temporary folder of a conversion if it is still there, or an empty text."""
+    temporary = files.join(output, TEMPORARY)
+    return temporary if files.exists(temporary) else ""
+
+
+def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
+    """Checks that a generation of a dataset may be written to a folder, and that all that this would replace is ours.
+
+    Raises:
+      RecipeError: there is a dataset already, or not the one that is to be appended to, or something else.
+    """
+    if files.is_local(output) and files.is_file(output):
+        raise _strange(output, "a file")
+    temporary = files.join(output, TEMPORARY)
+    for name in files.names_in(temporary):
+        if not _TEMPORARY_NAMES.fullmatch(name):
+            raise _strange(output, files.join(temporary, name))
+    is_dataset = files.exists(files.join(output, FILE_NAME))
+    if generation > 1:
+        there = count_generations(read_manifest(output)) if is_dataset else 0
+        if there != generation - 1:
+            raise RecipeError(
+                f"{output}: found {there} generations, expected {generation - 1}: another run has written to it meanwhile. Run again."
+            )
+    elif is_dataset and not overwrite:
+        raise RecipeError(
+            f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
+            "set 'append: true' in the recipe."
+        )
+    elif not is_dataset:
+        _check_ours(output)
+
+
+def _strange(output: str, found: str) -> RecipeError:
+    return RecipeError(f"{output}: expected an empty or new folder, found {found}. Choose another --output.")
+
+
+def _check_ours(output: str) -> None:
+    """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left, or a description: a run replaces what is called as its own."""
+    names = [name for name in _filled(output) if not name.startswith(".")]
+    ours = {TEMPORARY}
+    if TEMPORARY in names:  # a run that was killed while it moved them may have left any
+        ours |= {*PARTS}
+    if DESCRIPTION in names:
+        ours |= {*PARTS_OF_DESCRIPTION, DESCRIPTION}
+    if files.names_in(files.join(output, REJECTED)) == [OFFENDERS_OF_STOPPED_RUN]:
+        ours.add(REJECTED)
+    for name in names:
+        if name not in ours:
+            raise _strange(output, _first_file(files.join(output, name)))
+
+
+def _first_file(path: str) -> str:
+    """Returns the path of a file in a folder or below; of a file its own."""
+    if files.is_local(path):
+        return next((os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path)
+    listed = files.list_files(files.join(path, "**"))
+    return listed[0].path if listed else path
+
+
+def _filled(folder: str) -> list[str]:
+    """Returns the names in a folder, without those of folders that hold no file: whoever has made a place for what comes, as TFX does, has not put anything there."""
+    return [name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))]
+
+
+def check_inputs(output: str, paths: Iterable[str]) -> None:
+    """Checks that a run does not read what it is about to replace, but for shards of the dataset that is there.
+
+    Args:
+      output: the dataset's folder.
+      paths: of the recipe and of its sources' files.
+
+    Raises:
+      RecipeError: it does.
+    """
+    folder = _real(files.absolute(output))
+    there = {*PARTS, TEMPORARY, DESCRIPTION, FILE_NAME}.intersection(files.names_in(output))
+    shards: set[str] | None = None
+    for path in paths if there else ():
+        found = files.join(_real(os.path.dirname(files.absolute(path))), files.name_of(path))
+        inner = files.relative(found, folder) if found.startswith(f"{folder.rstrip('/')}/") else ""
+        part = inner.split("/")[0]
+        if part not in there:
+            continue
+        shards = _shards(output) if shards is None else shards
+        if inner not in shards:
+            raise RecipeError(
+                f"{path}: lies in {files.join(output, part)}, which the run replaces. Move it, or choose another --output."
+            )
+
+
+@functools.cache
+def _real(folder: str) -> str:
+    """Returns an absolute path without links; there may be very many files in the folder."""
+    return os.path.realpath(folder) if files.is_local(folder) else folder
+
+
+def _shards(output: str) -> set[str]:
+    """Returns the paths of the shards of the dataset that is there, seen from it; none if there is none."""
+    if not files.exists(files.join(output, FILE_NAME)):
+        return set()
+    return {shard["path"] for split in read_manifest(output)["splits"].values() for shard in split["shards"]}
+
+
+def remove_orphans(output: str) -> None:
+    """Removes the parts of a dataset that a run which was killed, or failed, has left without a manifest; what says why a run stopped stays."""
+    names = set(_filled(output))
+    # On a storage without locks they may be those of another run, which is about to write the manifest.
+    if not files.is_local(output) or {FILE_NAME, DESCRIPTION} & names:
+        return
+    for part in names.intersection(PARTS) - {REJECTED}:
+        file_changes.delete(files.join(output, part))
+    for name in files.names_in(files.join(output, REJECTED)):
+        if name != OFFENDERS_OF_STOPPED_RUN:
+            file_changes.delete(files.join(output, REJECTED, name))
+
+
+def scratch_beside(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
+    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its workers need not travel."""
+    is_needed = is_local and not files.is_local(output)
+    return tempfile.TemporaryDirectory(prefix="beam-pipelines-") if is_needed else contextlib.nullcontext("")
+
+
+def _is_another(temporary: str, run: str) -> bool:
+    """Whether another run has begun in a temporary folder; one that cannot be looked at does not hide why the run failed."""
+    with contextlib.suppress(DataError, OSError):
+        return run_lock.mark_of(temporary) not in ("", run)
+    return False
+
+
+def _manifest(output: str) -> bytes:
+    """Returns the bytes of a dataset's manifest; none if there is no dataset."""
+    path = files.join(output, FILE_NAME)
+    return files.read_bytes(path) if files.exists(path) else b""
+
+
+def _note_commit(output: str, before: bytes) -> None:
+    """Takes note of a new manifest: whoever interrupts a run at its very end hears that it was too late."""
+    if _manifest(output) not in (b"", before):
+        signals.note_committed(output)
+
+
+@contextlib.contextmanager
+def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
+    """Gives the run's mark, and removes the temporary folder behind it.
+
+    A run that fails leaves what another one can resume; an interrupted one only if it was to resume itself. What cannot be removed does not hide
+    why the run failed.
+
+    Args:
+      output, temporary: the dataset, and its temporary folder.
+      waits: whether the job is done when the body is; one that goes on needs the folder, and removes it itself.
+      resume: whether the run itself resumes.
+    """
+    run, before = run_lock.leave_mark(temporary), _manifest(output)
+    try:
+        yield run
+    except BaseException as error:
+        is_interrupted, left = not isinstance(error, Exception) or signals.has_raised(), 0
+        if _is_another(temporary, run):
+            if is_interrupted:
+                raise
+            raise run_lock.other_run(output, temporary) from error
+        with signals.undisturbed(), contextlib.suppress(Exception):
+            remove_orphans(output)  # first: without the temporary folder they would be taken for somebody else's
+            left = clear(temporary, keeps=resume or not is_interrupted)
+            _note_commit(output, before)
+        if left and isinstance(error, DataError):
+            shards = "shard is" if left == 1 else "shards are"
+            raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
+        raise
+    if waits:
+        with signals.undisturbed(), contextlib.suppress(Exception):
+            _note_commit(output, before)
+            file_changes.delete(temporary)

@@ -1,0 +1,394 @@
+"""The plan of a whole conversion: every decision that can be made before a row is read, and every mistake found by then."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from beam_pipelines.analysis.anomalies.policy import NO_GATE, Gate
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
+from beam_pipelines.core import files
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
+from beam_pipelines.core.input_roots import OutsideRootError, only_below
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.encodings.labels import kept_names
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
+from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
+from beam_pipelines.recipe import dates
+from beam_pipelines.recipe.model import Recipe, Source
+from beam_pipelines.sources.exact_cast import rounded_decimals
+from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms.group_plan import (
+    GroupPlan,
+    check_contract,
+    list_columns,
+    plan_feature_lists,
+    plan_groups,
+)
+from beam_pipelines.transforms.join.plan import JoinPlan, plan_join
+from beam_pipelines.transforms.reject import Checks
+from beam_pipelines.transforms.select import SelectPlan, plan_select
+from beam_pipelines.transforms.split import SplitPlan, by_file, check_files, plan_split
+
+T = TypeVar("T")
+
+
+class Append(NamedTuple):
+    """What a run adds to a dataset that is there.
+
+    Attributes:
+      generation: number of the generation that it makes, from 2.
+      recipe: as it was written; the plan's own has types and schema of the dataset.
+    """
+
+    generation: int
+    recipe: Recipe
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan(PickledOnce):
+    """A conversion that is ready to run.
+
+    Attributes:
+      recipe: what was asked for.
+      sources: name -> plan, of the sources that are joined.
+      joins, select, split, encode: the stages' own plans.
+      statistics: weight and slices.
+      contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None`` to infer one.
+      groups: how rows become sequences, or ``None``: rows stay as they are.
+      gate: what is checked beside the schema, and what is accepted.
+      preprocessing: the recipe's own function behind the encodings, or ``None``.
+      transform_graph: folder with encodings that are fitted already, of another dataset or of that to append to; empty: they are fitted.
+      append: the dataset is there, and the run adds to it the rows of the base source's files, of which there may be none; ``None``: it
+        makes a dataset.
+    """
+
+    recipe: Recipe
+    sources: Mapping[str, SourcePlan]
+    joins: JoinPlan
+    select: SelectPlan
+    split: SplitPlan
+    encode: EncodePlan
+    statistics: StatisticsPlan
+    contract: bytes | None
+    preprocessing: Preprocessing | None = None
+    transform_graph: str = ""
+    gate: Gate = NO_GATE
+    groups: GroupPlan | None = None
+    append: Append | None = None
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation that the run makes, from 1."""
+        return 1 if self.append is None else self.append.generation
+
+    @property
+    def shard_name(self) -> str:
+        """What the names of the run's shards begin with, of which no two generations have the same."""
+        return self.recipe.name if self.append is None else f"{self.recipe.name}-g{self.append.generation}"
+
+    @property
+    def checks(self) -> Checks:
+        """What rows have to pass that may be rejected."""
+        return Checks(self.select, self.encode if self.groups is None else None)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions that rows are cut into to group them."""
+        return 0 if self.groups is None else self.groups.partitions
+
+    @property
+    def num_ranges(self) -> int:
+        """Ranges of pieces that are split: of the base source, and one for each partition."""
+        return len(self.base.ranges) + self.partitions
+
+    @property
+    def base(self) -> SourcePlan:
+        """The source whose rows become examples."""
+        return self.sources[self.recipe.base]
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Class names that sources know of ids that are written, as numbers or one-hot: feature -> names, by id."""
+        return {} if self.preprocessing else kept_names(_class_names(self.base, self.joins), self.encode)
+
+    @property
+    def sparse(self) -> tuple[SparseColumns, ...]:
+        """Sparse tensors of which all columns are among the selected ones, before encoding."""
+        found = list(self.base.sparse)
+        for step in self.joins.steps:
+            added = dict(step.added)
+            found += [
+                SparseColumns(
+                    step.join.prefix + sparse.name,
+                    tuple(added.get(name, "") for name in sparse.indices),
+                    added.get(sparse.value, ""),
+                    sparse.sizes,
+                )
+                for sparse in step.source_plan.sparse
+            ]
+        # Steps are no values of a sparse tensor.
+        names = set(self.encode.columns.names) - set(self.statistics.lists)
+        return tuple(sparse for sparse in found if set(sparse.columns) <= names)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all sources, as they lie on disk."""
+        return sum(source.size_bytes for source in self.sources.values())
+
+    @property
+    def contract_path(self) -> str | None:
+        """Where the contract lies, if there is one."""
+        return self.recipe.schema and files.resolve(self.recipe.schema, self.recipe.directory)
+
+    def describe(self) -> str:
+        """Returns the plan as a person wants to read it."""
+        return mask("\n".join(_describe(self)))
+
+
+def make_plan(recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()) -> Plan:
+    """Plans a conversion: lists the files, looks at their beginnings, checks every column that the recipe names.
+
+    Args:
+      recipe: what was asked for.
+      contract: serialized ``schema_pb2.Schema`` to take instead of the recipe's.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
+
+    Raises:
+      RecipeProblems: everything that is wrong with the recipe and can be known before reading.
+      DataError: a file cannot be read.
+    """
+    with only_below(input_roots):
+        return _make_plan(recipe, contract)
+
+
+def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
+    problems: list[Problem] = []
+
+    def attempt(step: Callable[[], T]) -> T | None:
+        try:
+            return step()
+        except RecipeProblems as error:
+            problems.extend(error.problems)
+            return None
+
+    contract = contract or attempt(lambda: read_contract(recipe))
+    used = {recipe.base, *(join.source for join in recipe.join)}
+    sources: dict[str, SourcePlan] = {}
+    attempt(partial(_check_date, recipe, used))
+    for name, source in recipe.sources.items():
+        planned = attempt(partial(_plan_source, source, recipe)) if name in used else None
+        if planned is not None:
+            sources[name] = planned
+    if len(sources) < len(used):
+        raise RecipeProblems(problems)
+    joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
+    select = attempt(lambda: plan_select(recipe, joins.schema)) if joins else None
+    groups = attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema)) if select else None
+    if select is None or (groups is None and recipe.sequence is not None and recipe.sequence.group_by):
+        raise RecipeProblems(problems)
+    rows = select.schema if groups is None else groups.schema
+    split = attempt(lambda: plan_split(recipe, rows))
+    # What is wrong with the split does not hide what is wrong with the encodings.
+    columns = rows if split is None else split.schema
+    sizes = {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()} if joins else {}
+    encode = attempt(lambda: plan_encode(recipe, columns, sizes))
+    encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
+    lists = list_columns(groups, encode) if encode else ()
+    if encode:
+        attempt(lambda: check_contract(contract, columns, lists))
+    if split:
+        attempt(partial(check_files, split, [file.path for file in sources[recipe.base].files]))
+    statistics = attempt(lambda: plan_statistics(recipe, columns, contract, lists))
+    preprocessing = attempt(lambda: plan_preprocessing(recipe, encode, contract)) if encode else None
+    if problems or not joins or not split or not encode or not statistics:
+        raise RecipeProblems(problems)
+    sources[recipe.base] = by_file(split, sources[recipe.base])
+    plan = Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing, groups=groups)
+    _check_sparse_names(plan)
+    _check_characters(plan)
+    _check_exact_floats(plan)
+    return plan
+
+
+def store_lists(plan: Plan, folder: str) -> Plan:
+    """Returns the plan with long lists of small files in a folder, from where workers read them."""
+    sources = {name: store_files(source, folder) for name, source in plan.sources.items()}
+    steps = tuple(dataclasses.replace(step, source_plan=sources[step.join.source]) for step in plan.joins.steps)
+    return dataclasses.replace(plan, sources=sources, joins=dataclasses.replace(plan.joins, steps=steps))
+
+
+def without_encodings(plan: Plan) -> Plan:
+    """Returns the plan of the same conversion with the columns as they are."""
+    columns = plan.encode.columns
+    encode = EncodePlan(columns, (), tuple(columns.names), lists=plan.statistics.lists)
+    return dataclasses.replace(plan, encode=encode, preprocessing=None)
+
+
+def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
+    """Returns joined column of ids -> class names, by id, as the sources know them."""
+    named = dict(base.labels)
+    for step in joins.steps:
+        known = step.source_plan.labels
+        named.update((result, known[name]) for name, result in step.added if name in known)
+    return named
+
+
+def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
+    """Plans a source, of the recipe's day."""
+    path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
+    try:
+        return plan_source(dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory)
+    except OutsideRootError as error:
+        raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
+
+
+def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
+    """Returns one of a source's patterns with the date in it, if it has a place for one."""
+    where = ("sources", source.name, "path")
+    try:
+        has_date = dates.has_date(pattern)
+    except ValueError as error:
+        raise RecipeProblems([Problem(where, str(error))]) from error
+    if has_date and date is None:
+        message = f"found a date in '{pattern}', expected the day on the command line, as in --date 2026-11-21."
+        raise RecipeProblems([Problem(where, message)])
+    return pattern if date is None else dates.fill_date(pattern, date)
+
+
+def _check_date(recipe: Recipe, used: Collection[str]) -> None:
+    """Raises ``RecipeProblems`` if there is a date that no path takes."""
+
+    def takes_date(pattern: str) -> bool:
+        try:
+            return dates.has_date(pattern)
+        except ValueError:
+            return True  # is wrong, and reported as such
+
+    patterns = [pattern for name in used for pattern in recipe.sources[name].path]
+    if recipe.date is not None and not any(map(takes_date, patterns)):
+        message = f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in clicks/{{date}}.jsonl."
+        raise RecipeProblems([Problem(("sources",), message)])
+
+
+def _check_sparse_names(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if a sparse feature has the name of a column, or of another one."""
+    taken = {*plan.encode.columns.names, *plan.encode.written}
+    for sparse in plan.sparse:
+        if sparse.name in taken:
+            message = f"found the sparse feature '{sparse.name}', of which name there is a column or feature, expected"
+            cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
+            raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])
+        taken.add(sparse.name)
+
+
+def _check_characters(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if a name has a NUL, at which Arrow's C interface, and so tfx-bsl and TFDV, cut it off."""
+    names = [*plan.encode.columns.names, *plan.encode.written, *(sparse.name for sparse in plan.sparse)]
+    problems = []
+    for name in dict.fromkeys(names):
+        if "\0" in name:
+            message = f"found the column or feature {name!r}, whose name has a NUL, expected none: readers of tf.Examples would cut it off there."
+            problems.append(Problem(("sources",), f"{message} Rename it in the data, or leave it out with 'drop'."))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def _check_exact_floats(plan: Plan) -> None:
+    """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are read."""
+    if plan.recipe.output.floats != "exact":
+        return
+    read = [(plan.base, [(name, name) for name in plan.base.read_schema.names])]
+    read += [(step.source_plan, list(step.added)) for step in plan.joins.steps]
+    selected = set(plan.encode.columns.names)
+    problems = []
+    for source, added in read:
+        rounded = rounded_decimals(source)
+        for name in [name for name, result in added if name in rounded and result in selected]:
+            message = (
+                f"found column '{name}' of source '{source.source.name}', decimals that are read as the nearest float64, with 'exact'. "
+                f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: {{{name}: float64}}', or drop it."
+            )
+            problems.append(Problem(("output", "floats"), message))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def read_contract(recipe: Recipe) -> bytes | None:
+    """Returns the recipe's schema, serialized; ``None`` if it has none.
+
+    Raises:
+      RecipeProblems: it cannot be read.
+    """
+    if recipe.schema is None:
+        return None
+    try:
+        return bytes(read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString())
+    except DataError as error:
+        raise RecipeProblems([Problem(("schema",), str(error))]) from error
+
+
+def _describe_records(plan: Plan) -> Iterator[str]:
+    if plan.recipe.output.record is not None:
+        yield f"raw records\n  the values of {plan.recipe.output.record}"
+        return
+    if plan.groups:
+        ordered = f", ordered by {', '.join(plan.groups.order_by)}" if plan.groups.order_by else ""
+        yield f"sequences\n  of the rows with the same {', '.join(plan.groups.by)}{ordered}"
+    made = {chain.name: chain for chain in plan.encode.chains}
+    yield "features written"
+    for name, feature in plan.encode.features().items():
+        chain = made.get(name)
+        steps = f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}" if chain else ""
+        kind = (
+            f"feature list of {type_name(feature.value_type)}" if name in plan.encode.lists else type_name(feature.type)
+        )
+        yield f"  {name}: {kind}{steps}"
+    for sparse in plan.sparse:
+        if set(sparse.columns) <= set(plan.encode.written) - set(made):
+            sizes = " × ".join("learned from the data" if size is None else f"{size:,}" for size in sparse.sizes)
+            yield f"  {sparse.name}: sparse, of {', '.join(sparse.columns)}; size {sizes}"
+
+
+def _describe(plan: Plan) -> list[str]:
+    recipe, output = plan.recipe, plan.recipe.output
+    of_day = f" of {recipe.date}, span {dates.span_of(recipe.date)}" if recipe.date else ""
+    added = f", generation {plan.generation}: new files only" if plan.append else ""
+    lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
+    for name, source in plan.sources.items():
+        lines.append(
+            f"  {name}: {source.format}, {len(source.files)} file(s), {source.size_bytes:,} bytes, "
+            f"{len(source.ranges)} range(s), {len(source.schema)} columns"
+        )
+        lines += [f"    {file.path} ({file.size_bytes:,} bytes)" for file in source.files[:5]]
+        if len(source.files) > 5:
+            lines.append(f"    … and {len(source.files) - 5} more")
+    if recipe.join:
+        lines.append("joins")
+    for step in plan.joins.steps:
+        join = step.join
+        on = ", ".join(left if left == right else f"{left} = {right}" for left, right in join.on)
+        lines.append(f"  {join.how} join with {join.source} on {on}: {step.strategy}")
+    if recipe.filter:
+        lines.append(f"filter\n  {recipe.filter}")
+    lines += _describe_records(plan)
+    if plan.encode.reads > 1:
+        lines.append(f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have fitted")
+    lines.append("splits")
+    for name in recipe.split.names:
+        share = recipe.split.fractions.get(name)
+        lines.append(f"  {name}" + (f": {share:.4g} of the rows" if share is not None else ""))
+    lines.append("shards")
+    count = f"{output.num_shards} a split" if output.num_shards else f"of about {output.shard_size:,} bytes"
+    multiple = f", a multiple of {output.shards_multiple_of}" if output.shards_multiple_of > 1 else ""
+    order = f"shuffled with seed {output.shuffle_seed}" if output.shuffle else "in source order"
+    lines.append(f"  {count}{multiple}, {output.compression}, {order}")
+    return lines

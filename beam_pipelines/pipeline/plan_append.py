@@ -1,0 +1,138 @@
+"""Plans to add a source's new files to a dataset: only they are read, and what the dataset has learned holds for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from beam_pipelines.analysis.anomalies.policy import Allowed, Gate
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.analysis.statistics.datasets import read_accumulators
+from beam_pipelines.analysis.statistics.view import proto_of
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.input_roots import only_below
+from beam_pipelines.dataset.generations import count_generations
+from beam_pipelines.dataset.layout import RAW_SCHEMA, TRANSFORM_GRAPH
+from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.pipeline.new_files import new_files
+from beam_pipelines.pipeline.plan import Append, Plan, make_plan, read_contract
+from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
+from beam_pipelines.recipe.model import Recipe, normalised
+from beam_pipelines.sources.planner import with_files
+from beam_pipelines.transforms.split import by_file
+
+# What says how a run reads, checks and packs rows, but not what the rows are.
+_NOT_OF_ROWS = ("on_error", "limits", "schema")
+_NOT_OF_RECORDS = ("shard_size", "num_shards", "shards_multiple_of", "level", "shuffle", "shuffle_seed")
+# In an inferred schema, the values of a text are those that happened to be there.
+_ALLOWED_OF_INFERRED = (Allowed(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),)
+
+
+def appends(recipe: Recipe, output: str) -> bool:
+    """Whether a run into a folder that does not overwrite adds to a dataset: the recipe says so, and there is one."""
+    return recipe.append and files.exists(files.join(output, FILE_NAME))
+
+
+def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -> Plan:
+    """Plans to convert the files that the ``from`` source has gained, into new shards of a dataset; of none, if there are none.
+
+    Types of columns, encodings and schema are the dataset's, and nothing is inferred or fitted again. Its statistics are the baseline of
+    the schema's drift comparators. In a schema that was inferred, texts that did not occur are recorded and added to their domain, as one
+    conversion of all files would have it.
+
+    Args:
+      recipe: of the dataset; what does not shape its rows may be other than it was.
+      dataset: its folder.
+      input_roots: as of ``make_plan``.
+
+    Raises:
+      RecipeProblems: the recipe is another than the dataset's.
+      RecipeError: the new files have other columns.
+      DataError: there is no dataset, or its files have changed since.
+    """
+    manifest = read_manifest(dataset)
+    if not count_generations(manifest):
+        raise DataError(
+            f"{files.join(dataset, FILE_NAME)}: found no generations, expected a dataset of a version that can be appended to. Convert "
+            "again with --overwrite."
+        )
+    with only_below(input_roots):
+        recipe_contract = read_contract(recipe)
+    _check_recipe(recipe, recipe_contract, manifest, dataset)
+    schema_path = files.absolute(files.join(dataset, *RAW_SCHEMA.split("/")))
+    contract: bytes = read_schema(schema_path).SerializeToString()
+    sources = {name: as_in_dataset(source, manifest["sources"].get(name)) for name, source in recipe.sources.items()}
+    of_dataset = dataclasses.replace(recipe, sources=sources, schema=None)
+    plan = make_plan(of_dataset, None if recipe.schema is None else contract, input_roots)
+    check_columns(dataset, manifest["columns"], plan.encode.columns)
+    added = new_files(dataset, manifest, plan.base, recipe.directory)
+    base = dataclasses.replace(plan.base, files=(), ranges=())
+    if added:
+        base = by_file(plan.split, with_files(plan.base, added))
+    graph = files.join(dataset, TRANSFORM_GRAPH)
+    before = read_accumulators(dataset)
+    return dataclasses.replace(
+        plan,
+        recipe=dataclasses.replace(of_dataset, schema=schema_path),
+        sources={**plan.sources, recipe.base: base},
+        contract=contract,
+        statistics=before.plan,
+        transform_graph=graph if files.list_files(files.join(graph, "**")) else "",
+        gate=Gate(
+            baseline={name: proto_of(table) for name, table in before.splits.items()},
+            baseline_path=dataset,
+            allowed=() if recipe.schema is not None else _ALLOWED_OF_INFERRED,
+        ),
+        append=Append(count_generations(manifest) + 1, recipe),
+    )
+
+
+def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, dataset: str) -> None:
+    """Checks that a recipe makes the rows that a dataset has.
+
+    Raises:
+      RecipeProblems: it does not; one for each of its parts that differs.
+    """
+    found, expected = _of_rows(normalised(recipe), recipe.base), _of_rows(manifest["recipe"], recipe.base)
+    cure = "Change it back, or convert everything anew with --overwrite."
+    problems = [
+        Problem((name,), f"found another '{name}' than the dataset in {dataset} was made by, with 'append'. {cure}")
+        for name in dict.fromkeys([*found, *expected])
+        if found.get(name) != expected.get(name)
+    ]
+    fingerprint = contract and f"sha256:{hashlib.sha256(contract).hexdigest()}"
+    if fingerprint != manifest.get("contract"):
+        message = (
+            f"found another schema than the dataset in {dataset} was made by, with 'append', where the dataset's own holds, "
+            f"{RAW_SCHEMA}. Accept what is new with --allow_anomalies, or convert everything anew with --overwrite."
+        )
+        problems.append(Problem(("schema",), message))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
+    """Returns what of a normalised recipe says what the rows are, with the order of derived columns and encodings."""
+    kept = {key: value for key, value in recipe.items() if key not in _NOT_OF_ROWS}
+    kept["output"] = {key: value for key, value in recipe["output"].items() if key not in _NOT_OF_RECORDS}
+    # Files are compared by themselves, and the types of columns are the dataset's.
+    kept["sources"] = {
+        name: {key: value for key, value in source.items() if key != "infer" and (key, name) != ("path", base)}
+        for name, source in recipe["sources"].items()
+    }
+    kept["join"] = [{key: value for key, value in join.items() if key != "strategy"} for join in recipe["join"]]
+    for name in ("derive", "encode"):
+        kept[name] = list(recipe[name].items())
+    # As JSON has it.
+    return {key: _plain(value) for key, value in kept.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

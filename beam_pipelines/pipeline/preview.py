@@ -1,0 +1,189 @@
+"""A preview of a conversion: the first range of some files, converted in memory by the stages' own functions, to see what a row measures at every point."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.learning import Tally
+from beam_pipelines.encodings.plan import EncodePlan, with_fitted
+from beam_pipelines.encodings.store import FittedSteps
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.plan import Range, SourcePlan
+from beam_pipelines.sources.text.quotes import fold
+from beam_pipelines.transforms import read
+from beam_pipelines.transforms.encode import encode_batch
+from beam_pipelines.transforms.fit import add_sums, finish_read, learn_batch
+from beam_pipelines.transforms.group import group_batch
+from beam_pipelines.transforms.join.join import join_piece, load_index
+from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
+from beam_pipelines.transforms.reject import select_good
+from beam_pipelines.transforms.sample import estimate_row_bytes
+from beam_pipelines.transforms.select import select_piece
+from beam_pipelines.transforms.shuffle import pack_blocks
+from beam_pipelines.transforms.split import split_piece
+
+_FILES = 8
+_SAMPLED_ROWS = 50_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Preview:
+    """What the first range of some files says about all.
+
+    Attributes:
+      row_bytes: of a row of the base source as it lies on disk.
+      piece_rows: rows of a piece, which is what a range is read into.
+      written: rows written for one that is read.
+      splits: split -> share of the written rows.
+      columns: read of the base source.
+      features: written.
+      kept_bytes: of a row of columns, as it is kept until it is written.
+      packed_bytes: of a row of features on its way to its shard.
+      block_bytes: of a block of one row, which is mostly the block.
+      framed_bytes, shard_bytes: of a record, before and after compression.
+      guessed: what these figures leave out, and why.
+    """
+
+    row_bytes: float
+    piece_rows: float
+    written: float
+    splits: Mapping[str, float]
+    columns: int
+    features: int
+    kept_bytes: float
+    packed_bytes: float
+    block_bytes: float
+    framed_bytes: float
+    shard_bytes: float
+    guessed: tuple[str, ...]
+
+
+def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
+    """Converts the first range of some files in memory.
+
+    Args:
+      plan: of the conversion.
+      most_files: how many.
+
+    Raises:
+      DataError: they cannot be read or converted, or hold no rows.
+    """
+    firsts = [range_ for range_ in plan.base.ranges if range_.chunk == 0]
+    chosen = firsts[:: -(-len(firsts) // most_files)]
+    read_pieces = [piece for range_ in chosen for piece in _read(plan.base, range_)]
+    rows = sum(piece.batch.num_rows for piece in read_pieces)
+    if not rows:
+        raise DataError(f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by.")
+    guessed: list[str] = []
+    pieces = [_select(plan, piece, guessed) for piece in _joined(plan, read_pieces, guessed)]
+    split = [part for piece in pieces for part in split_piece(plan.split, piece) if isinstance(part, Piece)]
+    written = sum(piece.batch.num_rows for piece in split)
+    if not written:
+        raise DataError(
+            f"{chosen[0].file.path}: found no rows left of its beginning after 'filter', expected some to plan by."
+        )
+    encoded = _encode(plan, _sampled(split), guessed)
+    shard_bytes, framed_bytes = estimate_row_bytes(encoded, plan.recipe.output, plan.encode.lists)
+    sampled = sum(piece.batch.num_rows for piece in encoded)
+    return Preview(
+        row_bytes=sum(range_.end - range_.start for range_ in chosen) / rows,
+        piece_rows=rows / len(read_pieces),
+        written=written / rows,
+        splits=_shares(plan, split, written, is_whole=len(chosen) == len(plan.base.ranges)),
+        columns=len(plan.base.schema),
+        features=len(encoded[0].batch.schema),
+        kept_bytes=sum(piece.batch.nbytes for piece in split) / written,
+        packed_bytes=sum(_packed_bytes(piece.batch) for piece in encoded) / sampled,
+        block_bytes=float(_packed_bytes(encoded[0].batch.slice(0, 1))),
+        framed_bytes=framed_bytes,
+        shard_bytes=shard_bytes,
+        guessed=tuple(dict.fromkeys(guessed)),
+    )
+
+
+def _read(source: SourcePlan, range_: Range) -> list[Piece]:
+    states: dict[str, bytes] = {}
+    if FORMATS[source.format].quoting(source.source) is not None:
+        states[range_.file.path] = fold([read.scan_range(source, range_)])
+    return list(read.number_rows(read.read_range(source, range_, states, reject=True)))
+
+
+def _joined(plan: Plan, pieces: Sequence[Piece], guessed: list[str]) -> list[Piece]:
+    """Joins by index, whatever the strategy; of right sources too large for that, the columns are null."""
+    joined = list(pieces)
+    for step in plan.joins.steps:
+        if step.size_bytes > BROADCAST_LIMIT_BYTES:
+            guessed.append(f"the columns of '{step.join.source}' count as null: it is too large to be read for a plan")
+            joined = [piece._replace(batch=_with_nulls(piece.batch, step)) for piece in joined]
+        else:
+            index = load_index(step, reject=True)
+            joined = [join_piece(piece, step, index) for piece in joined]
+    return joined
+
+
+def _with_nulls(batch: pa.RecordBatch, step: JoinStep) -> pa.RecordBatch:
+    schema = step.schema
+    arrays = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _select(plan: Plan, piece: Piece, guessed: list[str]) -> Piece:
+    piece = select_good(piece, plan.checks)[0] if plan.recipe.on_error.reject else select_piece(piece, plan.select)
+    if plan.groups is None:
+        return piece
+    guessed.append("rows are grouped within a piece only, so that sequences look shorter than they will be")
+    return piece._replace(batch=group_batch(piece.batch, plan.groups))
+
+
+def _shares(plan: Plan, split: Sequence[Piece], written: int, is_whole: bool) -> dict[str, float]:
+    declared = plan.recipe.split
+    if not is_whole and declared.time_column is None and not declared.files:
+        return dict(declared.fractions)
+    rows = dict.fromkeys(plan.split.names, 0)
+    for piece in split:
+        rows[piece.split] += piece.batch.num_rows
+    return {name: count / written for name, count in rows.items()}
+
+
+def _sampled(pieces: Sequence[Piece]) -> list[Piece]:
+    share = _SAMPLED_ROWS / sum(piece.batch.num_rows for piece in pieces)
+    if share >= 1:
+        return list(pieces)
+    return [piece._replace(batch=piece.batch.slice(0, max(1, int(piece.batch.num_rows * share)))) for piece in pieces]
+
+
+def _encode(plan: Plan, pieces: Sequence[Piece], guessed: list[str]) -> list[Piece]:
+    """Encodes pieces by encodings that are fitted on these very pieces."""
+    if plan.preprocessing is not None:
+        guessed.append("what 'preprocessing_fn' adds or leaves out is not counted")
+    encode = _fitted(plan.encode, pieces)
+    return [piece._replace(batch=encode_batch(encode, piece.batch, piece.path)) for piece in pieces]
+
+
+def _fitted(encode: EncodePlan, pieces: Sequence[Piece]) -> EncodePlan:
+    to_fit_on = [piece.batch for piece in pieces if piece.split in encode.fit.splits] or [pieces[0].batch.slice(0, 0)]
+    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [pieces[0].batch.slice(0, 0)]
+    fitted: FittedSteps = {}
+    for number in range(encode.reads):
+        learned = learn_batch(encode, number, batch, "the preview", (0, 0))
+        for (chain, step), value in learned.items():
+            if isinstance(value, pa.RecordBatch):
+                tally = cast("Tally", encode.chains[chain].steps[step].declared.learns)
+                learned[chain, step] = tally.select(add_sums([value]))
+        fitted = {**fitted, **finish_read(encode, number, learned)}
+        encode = with_fitted(encode, fitted)
+    return encode
+
+
+def _packed_bytes(batch: pa.RecordBatch) -> int:
+    return sum(map(len, pack_blocks({0: batch}, 1)))

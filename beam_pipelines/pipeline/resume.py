@@ -1,0 +1,102 @@
+"""Finished shards of a run that broke off, for the next one of the same kind.
+
+A shard's bytes follow from the recipe, its inputs and this package's version. So a shard that was written and read back is noted beside
+the shards, under a key of these; a run that finds notes with its own key, and the files as noted, need not write these shards again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import numpy as np
+
+from beam_pipelines.core import file_changes, file_checksums, files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.version import __version__
+from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.recipe.model import recipe_hash
+from beam_pipelines.transforms.write import ShardInfo
+
+# In the temporary folder: the notes, and what they are about.
+FINISHED = "finished"
+KEPT = (FINISHED, "examples")
+
+
+def key_of(plan: Plan, learned: Learned) -> str:
+    """Returns what two runs have in common if they write the same shards: 64 hexadecimal digits.
+
+    Of every file that was read it takes path, size, date and fingerprint; a file that is only touched counts as changed.
+    """
+    own = plan.preprocessing.source if plan.preprocessing else ""
+    parts = [__version__, recipe_hash(plan.recipe), str(plan.recipe.date), own, str(learned.encoded)]
+    parts += [str(plan.generation)]
+    parts += [file_checksums.folder_fingerprint(folder) for folder in (learned.fitted, learned.analyzed) if folder]
+    for name, source in sorted(plan.sources.items()):
+        prints = learned.account.sources[name].fingerprints
+        parts += [f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files]
+        parts += [f"{name} {path} {prints[path]}" for path in sorted(prints)]
+    digest = hashlib.sha256("\n".join(parts).encode())
+    for split in learned.shards.splits.values():
+        digest.update(f"{split.name} {split.rows} {split.num_shards} {split.partitions_per_shard}\n".encode())
+        digest.update(np.fromiter(split.offsets.values(), np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def note_finished(shard: ShardInfo, key: str, temporary: str) -> ShardInfo:
+    """Notes that a shard was written and read back, and returns it."""
+    path = files.join(temporary, FINISHED, f"{files.name_of(shard.path)}.{shard.split}.json")
+    with files.replace(path) as file:
+        file.write(json.dumps({"key": key, **shard._asdict()}).encode())
+    return shard
+
+
+def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
+    """Yields the shards that were noted under a key, in the order of their paths."""
+    shards = []
+    for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
+        try:
+            note = json.loads(files.read_bytes(listed.path))
+            shard, found = ShardInfo(**{name: note[name] for name in ShardInfo._fields}), note["key"]
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # not complete: an object store may keep what a killed process has sent
+            continue
+        if found == key:
+            shards.append(shard)
+    yield from sorted(shards, key=lambda shard: shard.path)
+
+
+def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
+    """Yields a shard if its file is as it was noted: it is read, as when it was written."""
+    path = files.join(temporary, *shard.path.split("/"))
+    try:
+        is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (shard.bytes, shard.crc32c)
+    except (OSError, DataError):
+        is_whole = False
+    if is_whole:
+        yield shard
+
+
+def clear(temporary: str, keeps: bool) -> int:
+    """Deletes what runs have left in a temporary folder.
+
+    Args:
+      temporary: the folder.
+      keeps: whether finished shards stay, and their notes.
+
+    Returns:
+      How many notes stay.
+    """
+    notes = files.list_files(files.join(temporary, FINISHED, "*.json")) if keeps else []
+    if not notes:
+        file_changes.delete(temporary)
+        return 0
+    for name in files.names_in(temporary):
+        if name not in KEPT:
+            file_changes.delete(files.join(temporary, name))
+    return len(notes)

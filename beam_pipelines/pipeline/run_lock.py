@@ -1,0 +1,109 @@
+"""One run at a time writes to an output.
+
+Where the output is a folder of this machine, a run locks it, and the next one is told so at once. The lock is the operating system's: it
+goes with the process, however that ends, and leaves nothing behind. An object store has no locks. There, a run leaves its mark, the one that begins
+last goes on, and the earlier one finds at its end, or when its files are gone, that the mark is not its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import platform
+import uuid
+from collections.abc import Iterator
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, RecipeError
+
+try:
+    import fcntl
+except ImportError:  # not a Unix
+    fcntl = None  # type: ignore[assignment]
+
+_MARK = "run.json"
+
+
+@contextlib.contextmanager
+def locked(output: str, temporary: str) -> Iterator[None]:
+    """Keeps other runs from an output while the body runs. A local folder is made if it is not there.
+
+    Args:
+      output: folder of the dataset.
+      temporary: folder in which its runs leave their marks.
+
+    Raises:
+      RecipeError: another run of this machine is writing to it.
+    """
+    if fcntl is None or not files.is_local(output):
+        yield
+        return
+    files.make_folder(output)
+    folder = os.open(output, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RecipeError(
+                f"{output}: {_run_of(temporary)} is writing to it. Wait for its end, or choose another --output."
+            ) from error
+        except OSError:  # some network filesystems have no locks: marks have to do
+            pass
+        yield
+    finally:
+        os.close(folder)
+
+
+def leave_mark(temporary: str) -> str:
+    """Says in the temporary folder of an output that a run has begun, and returns what the run is known by."""
+    mark = {
+        "run": uuid.uuid4().hex,
+        "process": os.getpid(),
+        "host": platform.node(),
+        "began": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
+    }
+    with files.replace(files.join(temporary, _MARK)) as file:
+        file.write(json.dumps(mark).encode())
+    return str(mark["run"])
+
+
+def mark_of(temporary: str) -> str:
+    """Returns what the run is known by that began last in a temporary folder; empty where there is none.
+
+    Raises:
+      DataError: there is one, and the storage does not let us read it.
+    """
+    return str(_read_mark(temporary).get("run", ""))
+
+
+def other_run(output: str, temporary: str) -> DataError:
+    """Returns the error of a run in whose place another one has begun."""
+    return DataError(
+        f"{output}: {_run_of(temporary)} has begun to write to it while this one did, which therefore wrote nothing. "
+        "Let one run at a time write to an output."
+    )
+
+
+def _read_mark(temporary: str) -> dict[str, object]:
+    path = files.join(temporary, _MARK)
+    try:
+        mark = json.loads(files.read_bytes(path)) if files.exists(path) else {}
+    except ValueError:
+        mark = {}
+    except (OSError, DataError):
+        if files.exists(path):  # not removed meanwhile
+            raise
+        mark = {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def _run_of(temporary: str) -> str:
+    try:
+        mark = _read_mark(temporary)
+    except (OSError, DataError):
+        mark = {}
+    if not mark:
+        return "another run"
+    return f"another run (process {mark.get('process')} on {mark.get('host')}, since {mark.get('began')})"

@@ -1,0 +1,96 @@
+"""Builds the serving graph beside the writing of a local run.
+
+A local runner takes one step of a job after the other, and building a graph takes seconds, most of them for loading TensorFlow. So the
+launcher starts the process that builds when the run starts. The step that has learned everything leaves a request in the temporary
+folder; a thread of the launcher finds it, has the graph built while shards are written, and leaves an answer, for which the commit
+waits. On a cluster, whose job outlives its launcher, the step builds the graph itself (``learn.build_graph``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, PipelineError
+from beam_pipelines.encodings.serving.process import GraphBuilder
+from beam_pipelines.pipeline.first_pass_result import Learned, graph_job
+from beam_pipelines.pipeline.plan import Plan
+
+_POLL_SECS = 0.05
+
+
+def request_graph(learned: Learned, folder: str) -> None:
+    """Leaves a request for the graph of what was learned in a temporary folder."""
+    if learned.encoded is None:
+        return
+    schemas = {"raw": learned.schema, "encoded": learned.encoded}
+    for name, schema in schemas.items():
+        files.write_bytes(files.join(folder, f"{name}.pb"), schema.SerializeToString())
+    request = {"fitted": learned.fitted, "analyzed": learned.analyzed}
+    with files.replace(files.join(folder, "request.json")) as file:
+        file.write(json.dumps(request).encode())
+
+
+def await_graph(folder: str) -> None:
+    """Waits until the request in a folder was answered; returns at once if there is none.
+
+    Raises:
+      DataError: the graph could not be built.
+    """
+    if not files.exists(files.join(folder, "request.json")):
+        return
+    answer = files.join(folder, "answer.json")
+    while not files.exists(answer):
+        time.sleep(_POLL_SECS)
+    error = json.loads(files.read_bytes(answer))["error"]
+    if error:
+        raise DataError(error)
+
+
+@contextlib.contextmanager
+def graph_beside(plan: Plan, folder: str, target: str) -> Iterator[None]:
+    """Answers a request in a folder, if there comes one, while the run inside goes on; then ends the process that builds.
+
+    Args:
+      plan: of the run.
+      folder: of requests.
+      target: where the graph is written.
+    """
+    stop = threading.Event()
+    with GraphBuilder(target) as builder:
+        thread = threading.Thread(target=_serve, args=(plan, folder, builder, stop), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            builder.stop()
+            thread.join()
+
+
+def _serve(plan: Plan, folder: str, builder: GraphBuilder, stop: threading.Event) -> None:
+    request = files.join(folder, "request.json")
+    while not files.exists(request):
+        if stop.wait(_POLL_SECS):
+            return
+    error = ""
+    try:
+        asked = json.loads(files.read_bytes(request))
+        raw, encoded = (
+            schema_pb2.Schema.FromString(files.read_bytes(files.join(folder, f"{name}.pb")))
+            for name in ("raw", "encoded")
+        )
+        builder.build(graph_job(plan, raw, encoded, asked["fitted"], asked["analyzed"]))
+    except PipelineError as failure:
+        error = str(failure)
+    except Exception as failure:  # noqa: BLE001 - the commit waits for an answer, whatever happens
+        error = f"the serving graph could not be built: {type(failure).__name__}: {failure}"
+    if not stop.is_set():
+        with files.replace(files.join(folder, "answer.json")) as file:
+            file.write(json.dumps({"error": error}).encode())

@@ -1,0 +1,148 @@
+"""The gate: data with anomalies that nobody accepted do not pass, and the error says what, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies
+from beam_pipelines.analysis.anomalies.policy import Gate
+from beam_pipelines.analysis.anomalies.table import CURES, kinds_of, place_in_schema, render_anomalies
+from beam_pipelines.analysis.rules.reason import Info
+from beam_pipelines.analysis.statistics.view import Statistics
+from beam_pipelines.core import file_changes, files
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.pipeline.offending_rows import ROWS_PER_ANOMALY, Key, Offenders, find_offenders
+from beam_pipelines.pipeline.plan import Plan
+
+RAW_SCHEMA = "schema/schema.pbtxt"
+# Under rejected/ of the output. No source is called so, and in a dataset there is neither.
+OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
+OFFENDERS = "_anomalies.jsonl"
+
+
+def has_schema(path: str) -> bool:
+    """Whether a path is a dataset or a description, which have a schema of their own."""
+    return files.exists(files.join(path, *RAW_SCHEMA.split("/")))
+
+
+def schema_of(path: str) -> str:
+    """Returns where a dataset's own schema lies, or its description's.
+
+    Raises:
+      RecipeError: there is none.
+    """
+    schema_path = files.join(path, *RAW_SCHEMA.split("/"))
+    if not files.exists(schema_path):
+        raise RecipeError(f"{path}: found no {RAW_SCHEMA} in it, expected a schema. Name one with --schema.")
+    return schema_path
+
+
+def check_statistics(
+    path: str, statistics: Mapping[str, Statistics], schema_path: str, schema: schema_pb2.Schema, gate: Gate
+) -> dict[str, SplitAnomalies]:
+    """Returns the anomalies of statistics that lie on disk, all of them accepted.
+
+    Args:
+      path: where the statistics are from, for the message.
+      statistics: by split.
+      schema_path, schema: what they have to fit.
+      gate: environment, baseline, and what is accepted.
+
+    Raises:
+      DataError: there are others.
+    """
+    anomalies = find_anomalies(statistics, schema, gate)
+    if has_errors(anomalies):
+        raise anomalies_error(anomalies, schema_path, f"{path} does not pass")
+    return anomalies
+
+
+def check_run(
+    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, folder: str, outcome: str
+) -> None:
+    """Stops a run whose data have anomalies, after it has listed the rows that are to blame in ``folder/rejected/``.
+
+    Args:
+      plan: of the run.
+      anomalies: that were found.
+      schema: against which they were found.
+      folder: the run's output. A dataset in it stays as it is.
+      outcome: what became of the run, for the message.
+
+    Raises:
+      DataError: there are anomalies that were not accepted.
+    """
+    if has_errors(anomalies):
+        offenders, path = write_offenders(plan, anomalies, schema, folder, OFFENDERS_OF_STOPPED_RUN)
+        raise anomalies_error(anomalies, plan.contract_path, outcome, offenders, path)
+
+
+def has_errors(anomalies: Mapping[str, SplitAnomalies]) -> bool:
+    """Whether any split has an anomaly that was not accepted."""
+    return any(found.has_errors for found in anomalies.values())
+
+
+def write_offenders(
+    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, folder: str, name: str
+) -> tuple[Offenders, str]:
+    """Finds the rows that are to blame and writes them to ``folder/rejected/``; without any, no file is left there.
+
+    Returns:
+      The rows, and the path of the file.
+    """
+    path = files.join(folder, "rejected", name)
+    file_changes.delete(path)
+    # Not the schema that was widened by what was accepted: features may share a domain.
+    expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    offenders = find_offenders(plan, anomalies, expected)
+    lines = offenders.to_json_lines()
+    if lines:
+        files.write_bytes(path, lines.encode())
+    return offenders, path
+
+
+def anomalies_error(
+    anomalies: Mapping[str, SplitAnomalies],
+    schema_path: str | None,
+    outcome: str,
+    offenders: Offenders | None = None,
+    offenders_path: str = "",
+) -> DataError:
+    """Returns the error that stops: a table of all anomalies that were not accepted, and where the rows are.
+
+    Args:
+      anomalies: by split; at least one is an ERROR.
+      schema_path: file of the schema; ``None`` if it was inferred.
+      outcome: what became of the run.
+      offenders: rows that are to blame, if they were looked for.
+      offenders_path: where they were written; empty if that does not stay.
+    """
+    rows = [row for row in describe(anomalies) if row.severity == "ERROR"]
+    offenders = offenders or Offenders({})
+    in_schema = place_in_schema(schema_path)
+
+    def where(row: Row) -> str:
+        found = offenders.rows.get(Key(row.split, row.feature, Info.Type.Value(row.type)), ())
+        if not found:
+            return in_schema(row)
+        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        return f"{files.name_of(found[0].file)}, {found[0].position}{others}"
+
+    count = f"{len(rows)} anomal{'y' if len(rows) == 1 else 'ies'}"
+    return DataError(
+        f"{count} against {schema_path or 'the inferred schema'}; {outcome}:\n{render_anomalies(rows, where)}\n"
+        f"{_rows_note(offenders, offenders_path)}{CURES} (here: {kinds_of(rows)})."
+    )
+
+
+def _rows_note(offenders: Offenders, path: str) -> str:
+    number = sum(len(rows) for rows in offenders.rows.values())
+    note = f"Rows that are to blame, the first ones for each anomaly, lie in {path}.\n" if number and path else ""
+    if number and not path:
+        note = f"Add --output to have up to {ROWS_PER_ANOMALY} rows of each listed.\n"
+    if not offenders.is_complete:
+        mib = offenders.read_bytes >> 20
+        note += f"The first {mib:,} MiB of the source were searched for such rows; there may be more behind.\n"
+    return note

@@ -1,0 +1,1 @@
+"""The recipe: its values, and its reader from YAML."""

@@ -1,0 +1,213 @@
+"""Reads YAML text into values that know their lines, so that every problem of a recipe can say where it is.
+
+Stricter and simpler than YAML 1.1: only ``true`` and ``false`` are booleans (YAML's ``on``, ``off``, ``yes`` and ``no`` stay
+text, since ``on`` is a key of ours and ``no`` a fine column name), ``1e-3`` is a number, dates stay text, a key that occurs
+twice is a problem, and no tag can build an object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import yaml
+
+from beam_pipelines.core.errors import Problem, RecipeError
+
+Path: TypeAlias = tuple[str | int, ...]
+
+# A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so that a few lines
+# of nested aliases cannot grow into gigabytes.
+MAX_VALUES = 100_000
+MAX_DEPTH = 32
+MAX_TEXT_BYTES = 4 << 20
+
+
+class Scalar(NamedTuple):
+    """A YAML scalar: its value (``None``, bool, int, float or str) and its text as it was written."""
+
+    value: bool | int | float | str | None
+    text: str
+
+
+Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lines:
+    """Where things are in a recipe.
+
+    Attributes:
+      origin: the recipe's path, as the user gave it.
+      line_for_path: path of keys and indexes -> line, from 1; empty for a recipe that no file was written for.
+    """
+
+    origin: str
+    line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
+
+    def line(self, path: Path) -> int | None:
+        """Returns the line of the longest known beginning of ``path``, or ``None`` if there are no lines."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.line_for_path:
+                return self.line_for_path[path[:length]]
+        return None
+
+
+def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
+    """Returns the error that lists all problems, ordered by line: ``recipe.yaml:17: join[0].how: found …``."""
+    located = [(lines.line(problem.path), problem) for problem in dict.fromkeys(problems)]
+    located.sort(key=lambda item: item[0] or 0)
+    texts = []
+    for line, problem in located:
+        origin = lines.origin if line is None else f"{lines.origin}:{line}"
+        texts.append(": ".join(part for part in (origin, show_path(problem.path), problem.message) if part))
+    return RecipeError("\n".join(texts))
+
+
+def show_path(path: Path) -> str:
+    """Returns a path as people write it: ``join[0].how``."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def plain(tree: Tree) -> Any:
+    """Returns the tree as Python's own dicts, lists and scalars."""
+    if isinstance(tree, dict):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [plain(item) for item in tree]
+    return tree.value
+
+
+def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
+    """Reads YAML.
+
+    Args:
+      text: the YAML text.
+      origin: the path that errors name.
+
+    Returns:
+      The values, their lines, and what is wrong with them: keys that occur twice or are no text, tags.
+
+    Raises:
+      RecipeError: not YAML, empty, or larger than any recipe.
+    """
+    if len(text) > MAX_TEXT_BYTES:
+        raise RecipeError(f"{origin}: found {len(text):,} characters, expected a recipe of at most {MAX_TEXT_BYTES:,}.")
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        raise RecipeError(f"{origin}{line}: not valid YAML: {what}.") from error
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{origin}: not valid YAML: {' '.join(str(error).split())}.") from error
+    except RecursionError as error:
+        raise RecipeError(f"{origin}: found values nested too deeply, expected at most {MAX_DEPTH} levels.") from error
+    if node is None:
+        raise RecipeError(f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'.")
+    walk = _Walk(origin)
+    tree = walk.tree(node, ())
+    return tree, Lines(origin, walk.line_for_path), walk.problems
+
+
+class _Loader(yaml.SafeLoader):
+    """Resolves plain scalars as YAML 1.2 does; everything else stays text."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own attribute; add_implicit_resolver fills it
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Reads one value, and those in it: no deeper than the limit, because PyYAML takes time that grows with the square of it."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH + 1:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(
+                None, None, f"found values nested too deeply, expected at most {MAX_DEPTH} levels", mark
+            )
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+_TAG = "tag:yaml.org,2002:"
+for _name, _pattern, _first in (
+    ("null", r"(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("bool", r"(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+    ("int", r"[-+]?[0-9]{1,40}$", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
+):
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(_pattern), _first)
+
+
+_VALUE_FOR_TAG: dict[str, Callable[[str], bool | int | float | str | None]] = {
+    _TAG + "null": lambda _: None,
+    _TAG + "bool": lambda text: text.lower() == "true",
+    _TAG + "int": int,
+    _TAG + "float": float,
+    _TAG + "str": str,
+}
+
+
+class _Walk:
+    """Turns YAML nodes into a tree; collects lines and problems on the way."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.line_for_path: dict[Path, int] = {(): 1}
+        self.problems: list[Problem] = []
+        self.values = 0
+
+    def tree(self, node: yaml.Node, path: Path) -> Tree:
+        self.values += 1
+        if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
+            raise RecipeError(
+                f"{self.origin}:{node.start_mark.line + 1}: found more than {MAX_VALUES:,} values or {MAX_DEPTH} levels, "
+                "aliases followed. No recipe needs that many."
+            )
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self.mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return self.sequence(node, path)
+        if isinstance(node, yaml.ScalarNode) and node.tag in _VALUE_FOR_TAG:
+            return self.scalar(node, path)
+        self.problems.append(
+            Problem(path, f"found the YAML tag '{node.tag}', expected a plain value. Leave out the tag.")
+        )
+        return Scalar(None, "")
+
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Tree]:
+        found: dict[str, Tree] = {}
+        for key_node, value in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(Problem(path, f"found a key on line {line} that is no text, expected a name."))
+                continue
+            key = key_node.value
+            place = (*path, key)
+            if key in found:
+                first = self.line_for_path[place]
+                self.problems.append(
+                    Problem(place, f"found this key on line {first} and again on line {line}, expected it once.")
+                )
+                continue
+            self.line_for_path[place] = line
+            found[key] = self.tree(value, place)
+        return found
+
+    def sequence(self, node: yaml.SequenceNode, path: Path) -> list[Tree]:
+        found = []
+        for index, item in enumerate(node.value):
+            place = (*path, index)
+            self.line_for_path[place] = item.start_mark.line + 1
+            found.append(self.tree(item, place))
+        return found
+
+    def scalar(self, node: yaml.ScalarNode, path: Path) -> Scalar:
+        try:
+            return Scalar(_VALUE_FOR_TAG[node.tag](node.value), node.value)
+        except ValueError:  # only an explicit tag gets here: !!int abc
+            self.problems.append(Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says."))
+            return Scalar(None, "")

@@ -1,0 +1,1 @@
+"""How a Beam job is run: options, worker processes, engines, progress."""

@@ -1,0 +1,170 @@
+"""Starts the job server of an engine for one run, and ends it with everything that it started.
+
+Beam starts job servers itself, but ends them in an exit handler, after the temporary folders of the command are gone: the handler then fails, and
+a JVM stays (Beam 2.77). So the command starts the server that Beam's own classes describe, and Beam takes it as one that runs already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    JobServerOptions,
+    PipelineOptions,
+    PortableOptions,
+    PrismRunnerOptions,
+    SparkRunnerOptions,
+)
+
+from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.signals import undisturbed
+from beam_pipelines.runners.engine_options import runner_of
+from beam_pipelines.runners.run import is_talkative, waits
+
+_START_SECS = 120
+_STOP_SECS = 5
+_POLL_SECS = 0.05
+_SHOWN_LINES = 20
+_MANUAL = "docs/runners.md says what each engine needs."
+
+
+@contextlib.contextmanager
+def started(options: PipelineOptions) -> Iterator[None]:
+    """Runs the job server that the options ask for while the body runs, and points ``job_endpoint`` at it.
+
+    Does nothing for runners without one, or if ``--job_endpoint`` names one that runs already.
+
+    Raises:
+      RecipeError: a program or file that the server needs is missing, or the job is not waited for.
+      DataError: the server has not started.
+    """
+    portable, command_of = options.view_as(PortableOptions), _COMMANDS.get(runner_of(options))
+    if command_of is None or portable.job_endpoint or _sends_jar(options):
+        yield
+        return
+    if not waits(options):
+        raise RecipeError(
+            "found --no_wait_until_finish without --job_endpoint, expected the job server of a cluster: one that this command starts ends with it."
+        )
+    with tempfile.TemporaryDirectory(prefix="beam-pipelines-engine-", ignore_cleanup_errors=True) as folder:
+        try:
+            command, endpoint = command_of(options, folder)
+        except Exception as error:  # of a missing file a ValueError, of a failed download a RuntimeError
+            raise RecipeError(f"--runner: the job server cannot be started: {error} {_MANUAL}") from error
+        log = Path(folder, "job-server.log")
+        process = _start(command, folder, log)
+        try:
+            _await(process, endpoint, log)
+            portable.job_endpoint = endpoint
+            yield
+        finally:
+            portable.job_endpoint = None
+            with undisturbed():
+                _stop(process)
+
+
+def _sends_jar(options: PipelineOptions) -> bool:
+    """Whether Beam sends the job as a jar to a cluster's own interface, without a job server."""
+    return bool(
+        options.view_as(FlinkRunnerOptions).flink_submit_uber_jar
+        or options.view_as(SparkRunnerOptions).spark_submit_uber_jar
+    )
+
+
+def _flink(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
+    from apache_beam.runners.portability.flink_runner import FlinkJarJobServer, FlinkRunner
+
+    flink = options.view_as(FlinkRunnerOptions)
+    flink.flink_master = FlinkRunner.add_http_scheme(flink.flink_master)
+    return _java(FlinkJarJobServer(_with_artifacts(options, folder)), folder)
+
+
+def _spark(options: PipelineOptions, folder: str) -> tuple[list[str], str]:
+    from apache_beam.runners.portability.spark_runner import SparkJarJobServer
+
+    return _java(SparkJarJobServer(_with_artifacts(options, folder)), folder)
+
+
+def _prism(options: PipelineOptions, _: str) -> tuple[list[str], str]:
+    from apache_beam.runners.portability.prism_runner import PrismJobServer
+
+    options.view_as(PrismRunnerOptions).prism_log_kind = "text"
+    command, endpoint = PrismJobServer(options).subprocess_cmd_and_endpoint()
+    return list(map(str, command)), endpoint
+
+
+_COMMANDS: dict[str, Callable[[PipelineOptions, str], tuple[list[str], str]]] = {
+    "flink": _flink,
+    "spark": _spark,
+    "prism": _prism,
+}
+
+
+def _with_artifacts(options: PipelineOptions, folder: str) -> PipelineOptions:
+    server = options.view_as(JobServerOptions)
+    server.artifacts_dir = server.artifacts_dir or os.path.join(folder, "artifacts")
+    return options
+
+
+def _java(server: object, folder: str) -> tuple[list[str], str]:
+    """Returns the command of a server in Java, whose temporary files go into a folder of ours."""
+    (launcher, *arguments), endpoint = server.subprocess_cmd_and_endpoint()  # type: ignore[attr-defined]
+    return [launcher, f"-Djava.io.tmpdir={folder}", *map(str, arguments)], endpoint
+
+
+def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as file:
+        try:
+            # A session of its own: Ctrl-C in a terminal does not end it before its job is cancelled.
+            return subprocess.Popen(  # noqa: S603 - the command that Beam has for the options
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=None if is_talkative() else file,
+                stderr=None if is_talkative() else subprocess.STDOUT,
+                env={**os.environ, "TMPDIR": folder},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RecipeError(
+                f"--runner: found no program {command[0]} ({error.strerror}), which starts the job server. Install it. {_MANUAL}"
+            ) from error
+
+
+def _await(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
+    """Waits until the server takes connections.
+
+    Raises:
+      DataError: it has ended, or takes too long; shows the end of its log.
+    """
+    host, _, port = endpoint.rpartition(":")
+    end = time.monotonic() + _START_SECS
+    while process.poll() is None and time.monotonic() < end:
+        with socket.socket() as connection:
+            if not connection.connect_ex((host, int(port))):
+                return
+        time.sleep(_POLL_SECS)
+    ended = (
+        f"ended with status {process.returncode}"
+        if process.returncode is not None
+        else f"has not answered in {_START_SECS} s"
+    )
+    lines = log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
+    raise DataError("\n".join([f"the job server {ended}; nothing was read. {_MANUAL}", *lines]))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a server and whatever it has started, first in peace."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECS)

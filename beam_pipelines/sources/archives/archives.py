@@ -1,0 +1,46 @@
+"""Archives of files, tar and zip: found by their names, read without writing anything, member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.archives import tar
+from beam_pipelines.sources.archives import zip as zip_module
+from beam_pipelines.sources.archives.members import Member
+from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX, compression_of
+
+
+def is_archive(path: str) -> bool:
+    """Whether a file's name says that it is an archive: zip, or tar, compressed or not."""
+    return _is_zip(path) or _is_tar(path)
+
+
+def _is_zip(path: str) -> bool:
+    return path.lower().endswith(".zip")
+
+
+def _is_tar(path: str) -> bool:
+    path = path.lower()
+    for suffix in COMPRESSION_FOR_SUFFIX:
+        path = path.removesuffix(suffix)
+    return path.endswith((".tar", ".tgz"))
+
+
+def read_members(source: Source, path: str) -> Iterator[Member]:
+    """Yields the files in an archive, in order. Folders are passed over.
+
+    Raises:
+      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name in it, or is beyond a limit.
+    """
+    if _is_zip(path):
+        return zip_module.read_zip(path, source.limits)
+    compression = "gzip" if path.lower().endswith(".tgz") and not source.compression else compression_of(source, path)
+    return tar.read_tar(path, compression, source.limits)
+
+
+def read_member(member: Member) -> bytes:
+    """Returns the content of a member. Raises DataError if the archive is damaged or cut off there."""
+    explained = (zip_module if _is_zip(member.archive) else tar).explained
+    with explained(member.archive):
+        return member.content.read()

@@ -1,0 +1,56 @@
+"""What an archive's files are to their readers: names that lead nowhere, and contents that are read from front to back."""
+
+from __future__ import annotations
+
+from typing import IO, NamedTuple
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits, exceeded
+
+
+class Member(NamedTuple):
+    """A plain file in an archive, which can be read until the next one is asked for.
+
+    Attributes:
+      path: the archive's, ``/``, and the name as it stands in there.
+      size_bytes: of its content.
+      content: the open file; ``archives.read_member`` reads it.
+      archive: path of the archive.
+    """
+
+    path: str
+    size_bytes: int
+    content: IO[bytes]
+    archive: str
+
+
+class Names:
+    """The names of an archive's files so far: each may come once, and there may not be too many.
+
+    Attributes:
+      archive: path of the archive.
+      limits: of the recipe.
+    """
+
+    def __init__(self, archive: str, limits: Limits) -> None:
+        self.archive = archive
+        self.limits = limits
+        self._names: set[str] = set()
+
+    def add(self, name: str) -> None:
+        """Notes a name.
+
+        Raises:
+          DataError: it was there before, or it is one too many.
+        """
+        if name in self._names:
+            raise self.refused(name, "a second file of that name")
+        self._names.add(name)
+        if len(self._names) > self.limits.archive_files:
+            raise DataError(f"{self.archive}: {exceeded(self.limits, 'archive_files', f'{len(self._names):,} files')}")
+
+    def refused(self, name: str, what: str) -> DataError:
+        """Returns the error for something that no archive of ours has."""
+        return DataError(
+            f"{self.archive}/{name}: found {what}, expected plain files of different names. Make the archive again."
+        )

@@ -1,0 +1,92 @@
+"""The files in a tar archive, read from front to back and never written to disk: their names are names, and lead nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import tarfile
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pyarrow as pa
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.sources.archives.members import Member, Names
+from beam_pipelines.sources.compression import decompressed
+
+# Extended headers and long names are read into memory as a whole; real ones have some hundred bytes.
+MAX_HEADER_BYTES = MIB
+_HEADER_TYPES = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
+
+def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
+    """Yields the files in an archive, in order. Folders are passed over.
+
+    Raises:
+      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name in it, or is beyond a limit.
+    """
+
+    class Info(_Info):
+        """One archive's headers: ``has_ended`` is kept by the class, because ``tarfile`` makes the instances."""
+
+    names = Names(path, limits)
+    with (
+        files.open_read(path) as file,
+        explained(path),
+        tarfile.open(
+            fileobj=cast("Any", decompressed(file, path, compression, limits)),
+            mode="r|",
+            tarinfo=Info,
+            bufsize=MIB,
+        ) as archive,
+    ):
+        for info in archive:
+            archive.members = []  # type: ignore[attr-defined] # tarfile keeps all headers, which nobody asks for again
+            if info.isdir():
+                continue
+            content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
+            if content is None:
+                raise names.refused(info.name, "a link or a device")
+            names.add(info.name)
+            yield Member(f"{path}/{info.name}", info.size, content, path)
+        if not Info.has_ended:
+            raise tarfile.ReadError("it has no end")
+
+
+class _Info(tarfile.TarInfo):
+    """A header, and whether the archive's end was seen; ``tarfile`` takes an archive without one for whole."""
+
+    has_ended = False
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> tarfile.TarInfo:  # type: ignore[override]
+        """Parses a header.
+
+        Raises:
+          tarfile.HeaderError: it is damaged, or claims to go on for longer than any.
+        """
+        if buf.count(0) == tarfile.BLOCKSIZE:
+            cls.has_ended = True
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _HEADER_TYPES and info.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {info.size:,} bytes")
+        return info
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turns what goes wrong in a damaged archive into an error that helps."""
+    try:
+        yield
+    except (tarfile.TarError, OSError, EOFError, pa.ArrowInvalid) as error:
+        raise DataError(
+            f"{path}: found a damaged archive, expected a whole tar file, compressed as its name says: {error}. "
+            "Get the file again."
+        ) from error

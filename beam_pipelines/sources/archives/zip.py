@@ -1,0 +1,89 @@
+"""The files in a zip archive, read one after the other and never written to disk.
+
+Source of the format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from lzma import LZMAError
+from typing import Any, BinaryIO
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
+from beam_pipelines.sources.archives.members import Member, Names
+
+# Of an entry in the list of files: 46 bytes, a name, and some that hold times and sizes.
+_ENTRY_BYTES = 256
+_IS_ENCRYPTED = 1
+_TOTAL, _LIST_BYTES = 4, 5  # in what zipfile knows of an archive's end
+
+
+def read_zip(path: str, limits: Limits) -> Iterator[Member]:
+    """Yields the files in an archive, in the order of its list. Folders are passed over.
+
+    Raises:
+      DataError: the archive is damaged, has a link, an encrypted file or two of one name in it, or is beyond a limit.
+    """
+    with files.open_read(path) as file, explained(path):
+        _check_list(file, path, limits)
+        with zipfile.ZipFile(file) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+            _check_ratio(file, path, limits, infos)
+            names = Names(path, limits)
+            for info in infos:
+                if info.flag_bits & _IS_ENCRYPTED or not _is_plain(info):
+                    raise names.refused(info.filename, "a link, a device or an encrypted file")
+                names.add(info.filename)
+                with archive.open(info) as content:
+                    yield Member(f"{path}/{info.filename}", info.file_size, content, path)
+
+
+def _is_plain(info: zipfile.ZipInfo) -> bool:
+    """Whether a member is a file; archives that were not made on Unix have no modes."""
+    mode = info.external_attr >> 16
+    return stat.S_IFMT(mode) in (0, stat.S_IFREG)
+
+
+def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
+    """Raises ``DataError`` if the list of files, which is read into memory as a whole, is that of too many."""
+    end: Any = zipfile._EndRecData(file)  # type: ignore[attr-defined] # noqa: SLF001 - no public way before all is read
+    if end is None:
+        raise zipfile.BadZipFile("it has no end")
+    if end[_TOTAL] > limits.archive_files or end[_LIST_BYTES] > limits.archive_files * _ENTRY_BYTES + (64 << 10):
+        found = f"a list of {end[_TOTAL]:,} files in {end[_LIST_BYTES]:,} bytes"
+        raise DataError(f"{path}: {exceeded(limits, 'archive_files', found)}")
+
+
+def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.ZipInfo]) -> None:
+    """Raises ``DataError`` if all members are too much for the archive's own bytes. What a member is beyond its size is not read."""
+    size = file.seek(0, 2)
+    total = sum(info.file_size for info in infos)
+    if exceeds_ratio(limits, size, total):
+        raise DataError(f"{path}: {ratio_exceeded(limits, size, total)}")
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turns what goes wrong in a damaged archive into an error that helps."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        LZMAError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        ValueError,
+        struct.error,
+    ) as error:
+        raise DataError(
+            f"{path}: found a damaged archive, expected a whole zip file: {error}. Get the file again."
+        ) from error

@@ -1,0 +1,62 @@
+"""Parses CSV records with the native kernel, where there is one and it is certain of what pyarrow.csv would make of them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from beam_pipelines.core import _native
+from beam_pipelines.sources.text.quotes import Dialect
+
+# How the kernel names the types that columns are checked as; times in other units are pyarrow.csv's.
+_KERNEL_TYPES = {
+    pa.int8(): "c",
+    pa.uint8(): "C",
+    pa.int16(): "s",
+    pa.uint16(): "S",
+    pa.int32(): "i",
+    pa.uint32(): "I",
+    pa.int64(): "l",
+    pa.uint64(): "L",
+    pa.float32(): "f",
+    pa.float64(): "g",
+    pa.bool_(): "b",
+    pa.string(): "u",
+    pa.binary(): "z",
+    pa.date32(): "tdD",
+    pa.time64("us"): "ttu",
+    pa.timestamp("us"): "tsu:",
+}
+
+
+def parse(
+    data: bytes,
+    names: tuple[str, ...],
+    read_schema: pa.Schema,
+    schema: pa.Schema,
+    dialect: Dialect,
+    nulls: tuple[str, ...],
+    line_bytes: int | None,
+) -> pa.RecordBatch | None:
+    """Parses records, or declines.
+
+    Args:
+      data: whole records, without a header.
+      names, read_schema, schema, dialect, nulls: see ``CsvParser``.
+      line_bytes: the most that a record may have; what comes near it is declined. ``None``: any number.
+
+    Returns:
+      What ``CsvParser.parse`` returns, or ``None`` where the kernel is not certain of it, or is not there.
+    """
+    kernel_types = [_kernel_type(field.type) for field in read_schema]
+    if not _native.KERNELS_AVAILABLE or not kernel_types or None in kernel_types:
+        return None
+    place_of = {name: place for place, name in enumerate(names)}
+    wanted = [(place_of[name], str(type_)) for name, type_ in zip(read_schema.names, kernel_types, strict=True)]
+    arrays = _native.parse_csv(data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, line_bytes)
+    return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _kernel_type(type_: pa.DataType) -> str | None:
+    if pa.types.is_timestamp(type_) and type_.unit == "us" and type_.tz is not None:
+        return "tsu:UTC"
+    return _KERNEL_TYPES.get(type_)

@@ -1,0 +1,1 @@
+"""Images: folders, CIFAR archives and IDX files."""

@@ -1,0 +1,219 @@
+"""Folders of image files: a file is a row, and the folder in which it lies is its class.
+
+Files are small and many, so that a range is a run of them (``plan.gather_ranges``), read and decoded one after the other. Decoding is the
+only work that has to go image by image.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import google_crc32c
+import pyarrow as pa
+
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.limits import Limits, exceeded
+from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.sources import inference, tables
+from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.images import pictures
+from beam_pipelines.sources.images.pictures import PictureError
+from beam_pipelines.sources.parquet.format import no_compression
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text.quotes import Dialect
+
+ENCODED, LABEL, CLASS, FILENAME = "image/encoded", "image/class/label", "image/class/text", "image/filename"
+FILE_SCHEMA = pa.schema(
+    [
+        (ENCODED, pa.binary()),
+        ("image/format", pa.string()),
+        ("image/height", pa.int64()),
+        ("image/width", pa.int64()),
+        ("image/channels", pa.int64()),
+        (LABEL, pa.int64()),
+        (CLASS, pa.string()),
+        (FILENAME, pa.string()),
+    ]
+)
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+_WILDCARD = re.compile(r"[*?[]")
+
+
+class Images:
+    """Image files, many to a range."""
+
+    suffixes = SUFFIXES
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        problems = [*tables.check_text_options(source, "image"), *no_compression(source, "Image")]
+        if source.types:
+            problems.append(problem(source, "types", "the columns of images have their types. Leave the option out."))
+        return problems
+
+    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+        """Whether a file can be cut into ranges."""
+        return False
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds the images and their classes; see ``Format``. No file is opened.
+
+        Raises:
+          RecipeProblems: there are no images, they are not all in class folders, or in others than the recipe names.
+        """
+        root = _common_folder([_root(path) for path in source.path])
+        folders = tuple(path for path in source.path if _is_folder(path))
+        images = tuple(file for file in files if _is_image(file.path, root, folders))
+        if not images:
+            message = f"found no image ({', '.join(SUFFIXES)}) in {', '.join(source.path)}."
+            raise RecipeProblems([problem(source, "path", message)])
+        classes = _classes(source, root, images, folders)
+        names = [name for name in FILE_SCHEMA.names if classes or name not in (LABEL, CLASS)]
+        selected = inference.selected(source, tuple(names))
+        read_schema = pa.schema([FILE_SCHEMA.field(name) for name in selected])
+        labels = {LABEL: classes} if classes else {}
+        return Contents(tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root)
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+        """Reads the files of one range; see ``Format``."""
+        ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
+        crc, size = 0, 0
+        rows: list[dict[str, Any]] = []
+        rejected: list[Rejected] = []
+        for file in plan.files[slice(*range_.members)]:
+            _check_size(file, plan.source.limits)
+            data = files.read_bytes(file.path)
+            crc = google_crc32c.extend(crc, data)
+            try:
+                data, look = _look_at(data, plan.source.image, plan.source.limits)
+            except PictureError as error:
+                bad = Rejected(plan.source.name, file.path, "", "", str(error), "")
+                if not reject:
+                    raise DataError(bad.describe()) from error
+                rejected.append(bad)
+                continue
+            filename = files.relative(file.path, plan.root)
+            class_ = _class_of(filename)
+            rows.append(dict(zip(FILE_SCHEMA.names, (data, *look, ids.get(class_), class_, filename), strict=True)))
+            size += len(data)
+            if size >= PIECE_BYTES or len(rows) == MAX_PIECE_ROWS:
+                yield Rows(_batch(plan, rows), tuple(rejected))
+                rows, rejected, size = [], [], 0
+        yield Rows(_batch(plan, rows), tuple(rejected), crc)
+
+
+def _check_size(file: FileInfo, limits: Limits) -> None:
+    """Raises ``DataError`` if a file is larger than a value may be, before it is read."""
+    if file.size_bytes > limits.cell_bytes:
+        raise DataError(f"{file.path}: {exceeded(limits, 'cell_bytes', f'an image file of {file.size_bytes:,} bytes')}")
+
+
+def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, pictures.Look]:
+    return pictures.convert(data, options, limits) if options.changes else (data, pictures.probe(data, limits))
+
+
+def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=plan.schema) if rows else empty_batch(plan.schema)
+
+
+def _is_folder(path: str) -> bool:
+    """Whether a path of the recipe means all images in a folder, not files that match a pattern."""
+    if files.is_local(path):
+        return os.path.isdir(path)
+    return not files.has_wildcard(path) and not path.lower().endswith(SUFFIXES)
+
+
+def _root(path: str) -> str:
+    """Returns the folder of a path of the recipe: itself, or the last one that a pattern names in full."""
+    if _is_folder(path):
+        return path.rstrip("/")
+    match = _WILDCARD.search(path)
+    return path[: match.start() if match else None].rpartition("/")[0]
+
+
+def _common_folder(folders: Sequence[str]) -> str:
+    """Returns the deepest folder that holds all of some folders."""
+    names = zip(*(folder.split("/") for folder in folders), strict=False)
+    return "/".join(name for name, *_ in itertools.takewhile(lambda level: len(set(level)) == 1, names))
+
+
+def _is_image(path: str, root: str, folders: Sequence[str]) -> bool:
+    """Whether a listed file is a row: what a pattern matches is, of a folder what has an image's suffix; hidden files never are."""
+    if "/." in f"/{files.relative(path, root)}":
+        return False
+    return path.lower().endswith(SUFFIXES) or not any(_lies_in(path, folder) for folder in folders)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _class_of(filename: str) -> str:
+    """Returns the name of the folder in which a file lies; empty if it lies in none."""
+    return filename.rpartition("/")[0].rpartition("/")[2]
+
+
+def _classes(source: Source, root: str, images: Sequence[FileInfo], folders: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of the class folders, by id; none if there are no folders, or the recipe does not ask for classes.
+
+    Raises:
+      RecipeProblems: see ``Images.infer``.
+    """
+    if source.columns and not {LABEL, CLASS} & set(source.columns):
+        return ()
+    first_of: dict[str, str] = {}
+    for file in images:
+        first_of.setdefault(_class_of(files.relative(file.path, root)), file.path)
+    if set(first_of) == {""} and not source.image.classes:
+        return ()
+    deep = next((file.path for file in images for folder in folders if _depth(file.path, folder) > 2), "")
+    problems = [
+        *(problem(source, "path", message) for message in _folder_problems(first_of, deep, folders)),
+        *_unknown_classes(source, first_of),
+    ]
+    if problems:
+        raise RecipeProblems(problems)
+    return source.image.classes or tuple(sorted(first_of))
+
+
+def _depth(path: str, folder: str) -> int:
+    """Returns how many names a path has below a folder; 0 if it does not lie there."""
+    return files.relative(path, folder).count("/") + 1 if _lies_in(path, folder) else 0
+
+
+def _folder_problems(first_of: Mapping[str, str], deep: str, folders: Sequence[str]) -> Iterator[str]:
+    """Yields what is wrong with the folders that should be classes.
+
+    Args:
+      first_of: class -> path of its first image.
+      deep: path of an image in a folder inside a class folder, or empty.
+      folders: those that the recipe names.
+    """
+    cure = f"Where folders are no classes, do not read them as such: 'columns: [{ENCODED}, {FILENAME}]'."
+    if "" in first_of:
+        yield f"found {first_of['']} outside of the class folders, expected every image in one. {cure}"
+    if deep:
+        yield (
+            f"found {deep} in a folder inside another, expected <class>/<file>. Where the inner folder is the class, write a "
+            f"pattern: '{folders[0]}/*/*/*'. {cure}"
+        )
+    for name in first_of:
+        if "\n" in name:
+            yield f"found a line end in the name of the folder {name!r}, which is a class. Rename it."
+
+
+def _unknown_classes(source: Source, first_of: Mapping[str, str]) -> Iterator[Problem]:
+    known = source.image.classes
+    for name in sorted(set(first_of) - {"", *known}) if known else ():
+        message = f"found {first_of[name]}, whose folder is none of the {len(known)} classes.{nearest(name, known)}"
+        yield Problem(("sources", source.name, "image", "classes"), message)

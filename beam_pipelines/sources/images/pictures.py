@@ -1,0 +1,173 @@
+"""One compressed image: what it is, whether it decodes, and what a recipe makes of it. Pillow does the work, one image at a time.
+
+Images come from anywhere, so that nothing in them is trusted: only the formats that we name are looked for, and the size that a header
+gives is compared with a limit before memory is spent on pixels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from beam_pipelines.core.limits import Limits, exceeded
+from beam_pipelines.recipe.model import ImageOptions
+from beam_pipelines.sources.images.png import encode_pngs
+
+# Pillow's name -> ours. A phone's JPEG with a second picture inside is MPO to Pillow, and a JPEG to everyone else.
+FORMAT_FOR_PILLOW = {"JPEG": "jpeg", "MPO": "jpeg", "PNG": "png", "BMP": "bmp", "GIF": "gif", "WEBP": "webp"}
+# Pillow's modes with a grey value for a pixel, and those with an alpha channel.
+_GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B")
+_ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
+_CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+_SMALLEST_SCALE = 8  # libjpeg decodes at an eighth of the size, which reads every byte and computes few pixels
+_ORIENTATION = 0x0112  # EXIF tag
+
+# Pillow's own limit is one for the whole process and knows no recipe; ours comes before decoding too (_opened).
+Image.MAX_IMAGE_PIXELS = None
+
+
+class PictureError(ValueError):
+    """Bytes that are no image, or none that may be decoded; says what was found and expected, and what to do."""
+
+
+class Look(NamedTuple):
+    """What an image is.
+
+    Attributes:
+      format: ``jpeg``, ``png``, ``bmp``, ``gif`` or ``webp``.
+      height, width: pixels, as they lie in the file: a camera's orientation tag is not applied. Of an animation, the first frame's.
+      channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; of a palette, those of its colors; of GIF and CMYK 3, as which they
+        are decoded. So does ``tf.io.decode_image``, except that it has no palettes in BMP.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+
+
+def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
+    """Returns what an image is, after decoding all of it (of an animation, the first frame).
+
+    A JPEG is decoded at an eighth of its size: a quarter of the time, and truncation shows all the same.
+
+    Raises:
+      PictureError: no image of a known format, one that does not decode, or one of more pixels than ``limits`` allow.
+    """
+    with _opened(data, limits) as image:
+        look = _look(image)
+        image.draft("L", (max(1, look.width // _SMALLEST_SCALE), max(1, look.height // _SMALLEST_SCALE)))
+        image.load()
+    return look
+
+
+def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tuple[bytes, Look]:  # noqa: B008 (it is frozen)
+    """Decodes an image, turns it upright, resizes and converts it, and encodes it again.
+
+    Returns:
+      The new image and what it is. An image that is already as the options ask keeps its bytes.
+
+    Raises:
+      PictureError: as of ``probe``.
+    """
+    with _opened(data, limits) as image:
+        look = _look(image)
+        format_ = options.format or ("jpeg" if look.format == "jpeg" else "png")
+        mode = _target_mode(look, format_, options.mode)
+        size = options.resize or (look.height, look.width)
+        is_upright = image.getexif().get(_ORIENTATION, 1) == 1
+        if (format_, *size, _CHANNELS[mode]) == look and is_upright and image.mode in _CHANNELS:
+            return data, probe(data, limits)
+        if options.resize:
+            # At least twice the size in both directions, so that what is left to do is smooth.
+            image.draft(None, (2 * max(size), 2 * max(size)))
+        picture = _in_mode(ImageOps.exif_transpose(image), mode)
+        if options.resize:
+            picture = picture.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        encoded = _encode(picture, format_, options.quality)
+        return encoded, Look(format_, picture.height, picture.width, _CHANNELS[mode])
+
+
+@contextlib.contextmanager
+def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
+    """Opens an image, of which only the header is read, and turns whatever goes wrong inside into ``PictureError``."""
+    try:
+        width, height = _webp_size(data) or (0, 0)
+        _check_pixels(width, height, limits)
+        with Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "BMP", "GIF", "WEBP")) as image:
+            _check_pixels(image.width, image.height, limits)
+            if image.format != "PNG":
+                yield image
+                return
+            image.verify()  # checksums, and the end, which decoding does without; it spends the image
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            yield image
+    except PictureError:
+        raise
+    except UnidentifiedImageError as error:
+        raise PictureError(
+            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image. Mend the file, or leave it out."
+        ) from error
+    except Exception as error:  # Pillow raises whatever its decoders and the bytes make of each other
+        words = str(error).rstrip(".") or type(error).__name__
+        raise PictureError(
+            f"found an image that does not decode ({words}), expected a whole one. Get the file again, or leave it out."
+        ) from error
+
+
+def _check_pixels(width: int, height: int, limits: Limits) -> None:
+    if width * height > limits.image_pixels:
+        raise PictureError(exceeded(limits, "image_pixels", f"{width:,} × {height:,} pixels"))
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """Returns the width and height of an extended WebP file, for which Pillow would allocate memory as it opens it.
+
+    Source: https://developers.google.com/speed/webp/docs/riff_container, extended file format.
+    """
+    if data[:4] != b"RIFF" or data[8:16] != b"WEBPVP8X" or len(data) < 30:
+        return None
+    width, height = (struct.unpack("<I", data[start : start + 3] + b"\0")[0] + 1 for start in (24, 27))
+    return width, height
+
+
+def _beginning(data: bytes) -> str:
+    return f"bytes that begin with {data[:12]!r}" if data else "an empty file"
+
+
+def _look(image: Image.Image) -> Look:
+    has_alpha = image.mode in _ALPHA_MODES or (image.mode == "P" and "transparency" in image.info)
+    is_grey = image.mode in _GREY_MODES
+    channels = 3 if image.format == "GIF" else (1 if is_grey else 3) + has_alpha
+    return Look(FORMAT_FOR_PILLOW[str(image.format)], image.height, image.width, channels)
+
+
+def _target_mode(look: Look, format_: str, wanted: str | None) -> str:
+    """Returns Pillow's mode of the new image: L, LA, RGB or RGBA."""
+    if wanted:
+        return {"grey": "L", "rgb": "RGB"}[wanted]
+    has_alpha = look.channels in (2, 4) and format_ != "jpeg"
+    return ("L" if look.channels <= 2 else "RGB") + ("A" if has_alpha else "")
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    """Converts pixels; 16 bits become 8, of which the upper ones are kept, as TensorFlow does."""
+    if image.mode.startswith("I"):
+        image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _encode(picture: Image.Image, format_: str, quality: int) -> bytes:
+    if format_ == "png":
+        pixels = np.asarray(picture)
+        encoded: bytes = encode_pngs(pixels.reshape(1, *pixels.shape[:2], -1))[0].as_py()
+        return encoded
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=quality)
+    return stream.getvalue()

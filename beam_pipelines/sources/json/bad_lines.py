@@ -1,0 +1,281 @@
+"""Says what is wrong with bad lines of JSON, and remembers what pyarrow said of some, so as not to ask it of each of many.
+
+pyarrow's parser takes a tenth of a millisecond for a line alone, and a bad one has to be tried column by column. Where many lines are bad, a line
+is judged by what Python's parser makes of it: a line that is no JSON, no object, or has an unknown field is bad, and so is one with a kind of
+value in a column that pyarrow has refused there before. Whatever is not certain is asked as ever.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beam_pipelines.core import columns
+from beam_pipelines.sources import bad_rows, nested
+from beam_pipelines.sources.plan import SourcePlan
+
+# Lines of which more may be said than Python's values show: escapes (of half a character), numbers beyond a float64.
+_SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
+_UNPARSED = "couldn't parse:"
+_KIND_FOR_TYPE = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+_UNCERTAIN = object()
+_LARGEST = {pa.float32(): 3.4e38, pa.float64(): sys.float_info.max}
+_UNKNOWN = (
+    "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of the "
+    "source to look at every line first, or name the columns to read with 'columns'."
+)
+
+# The column, if one is to blame, and what is wrong.
+Explanation = tuple[str, str]
+
+
+class _Written(float):
+    """A number with a point, as it was written."""
+
+    written: str
+
+
+def _written(found: str) -> _Written:
+    value = _Written(found)
+    value.written = found
+    return value
+
+
+class BadLines:
+    """Explains bad lines of one source."""
+
+    def __init__(self, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]) -> None:
+        """Takes what reads lines, with a plan of all columns or of one, and raises one of ``bad_rows.ERRORS`` if one is bad."""
+        self._plan = plan
+        self._read_lines = read_lines
+        self._columns = [_Column(field, tuple(field.name.split(".")), _Values.of(field)) for field in plan.read_schema]
+        names = [field.name.split(".") for field in nested.flatten_fields(plan.file_schema)]
+        self._known_names = {".".join(keys[: place + 1]) for keys in names for place in range(len(keys))}
+        # (column, kind of JSON value) -> what the parser says of any such value; column -> what it says before a number.
+        self._refused: dict[tuple[str, str], Exception] = {}
+        self._unparsed: dict[str, str] = {}
+
+    def explain(self, line: bytes, error: Exception) -> Explanation:
+        """Returns what is wrong with a line, given what the parser says of it alone."""
+        value, wrong = _parsed(line)
+        if wrong is not None:
+            return "", wrong
+        if "specified twice" in str(error):
+            return "", f"{plain(error)}, expected every field once. Mend the line."
+        return self._explain_fields(line, value) or ("", f"{plain(error)}. Mend the line.")
+
+    def _explain_fields(self, line: bytes, value: dict[str, Any]) -> Explanation | None:
+        """Returns the first column that cannot be read alone, or the first field that is not known."""
+        for field in self._plan.read_schema:
+            try:
+                self._read_lines(line, _only(self._plan, field.name))
+            except bad_rows.ERRORS as wrong:
+                self._remember(value, field.name, wrong)
+                return field.name, _explain_value(value, field, wrong)
+        return self._unknown_field(value)
+
+    def _unknown_field(self, value: dict[str, Any]) -> Explanation | None:
+        for name in _field_names(value):
+            if name not in self._known_names:
+                return name, _UNKNOWN
+        return None
+
+    def _remember(self, value: dict[str, Any], name: str, error: Exception) -> None:
+        found = _found(value, name.split("."))
+        if not _kind(found):
+            return
+        if str(error).startswith(f"JSON parse error: Column(/{name.replace('.', '/')}) changed from "):
+            self._refused[name, _kind(found)] = error
+        before, unparsed, written = str(error).partition(_UNPARSED)
+        if unparsed and _kind(found) == "number" and written == _as_written(found):
+            self._unparsed[name] = before + unparsed
+
+    def judge(self, line: bytes) -> Explanation | None:
+        """Returns what ``explain`` would of a line that is certainly bad; ``None`` of one that is not."""
+        try:
+            value, wrong = _parsed(line, parse_float=_written, object_pairs_hook=_plain_object)
+        except (_UncertainError, RecursionError):
+            return None
+        if wrong is not None:
+            return None if "integer string conversion" in wrong else ("", wrong)
+        if _SPECIAL.search(line):
+            return None
+        for column in self._columns:
+            found = _found(value, column.keys)
+            if column.values.take(found):
+                continue
+            error = self._refusal(found, column)
+            return None if error is None else (column.field.name, _explain_value(value, column.field, error))
+        return None if self._plan.source.columns else self._unknown_field(value)
+
+    def _refusal(self, found: Any, column: _Column) -> Exception | None:
+        """Returns what the parser says of a value, if that is certain."""
+        name = column.field.name
+        if (name, _kind(found)) in self._refused:
+            return self._refused[name, _kind(found)]
+        if name in self._unparsed and column.values.lack(found):
+            return ValueError(self._unparsed[name] + _as_written(found))
+        if column.values.are_lists and isinstance(found, list) and None in found:
+            others = [item for item in found if item is not None]
+            return ValueError("a null inside a list") if column.values.take(others) else None
+        return None
+
+
+class _Values(NamedTuple):
+    """The values of JSON that certainly are good in a column.
+
+    Attributes:
+      types: that Python makes of them.
+      lowest, largest: of numbers.
+      are_lists: whether they are lists of such values.
+    """
+
+    types: tuple[type, ...]
+    lowest: float | None = None
+    largest: float | None = None
+    are_lists: bool = False
+
+    @classmethod
+    def of(cls, field: pa.Field) -> _Values:
+        """Returns the values of a column; none of one with a type of which pyarrow has more to say."""
+        types, type_ = pa.types, field.type
+        if types.is_list(type_) and columns.shape_of(field) is None:
+            return (
+                cls.of(type_.value_field)._replace(are_lists=True) if not types.is_list(type_.value_type) else cls(())
+            )
+        if types.is_integer(type_) and type_ != pa.uint64():
+            return cls((int,), *bad_rows.integer_range(type_))
+        if type_ in _LARGEST:
+            return cls((int, _Written), -_LARGEST[type_], _LARGEST[type_])
+        return cls((str,)) if types.is_string(type_) else cls((bool,)) if types.is_boolean(type_) else cls(())
+
+    def take(self, found: Any) -> bool:
+        """Whether a value is one of them, or null, which lists may not hold."""
+        if found is None:
+            return True
+        if self.are_lists:
+            return (
+                isinstance(found, list) and None not in found and all(map(self._replace(are_lists=False).take, found))
+            )
+        return type(found) in self.types and (self.lowest is None or self.lowest <= found <= self.largest)
+
+    def lack(self, found: Any) -> bool:
+        """Whether a number is none of these integers."""
+        is_number = isinstance(found, _Written) or type(found) is int
+        return self.types == (int,) and not self.are_lists and is_number and not self.take(found)
+
+
+class _Column(NamedTuple):
+    """A column: the keys that lead to it, and its values."""
+
+    field: pa.Field
+    keys: tuple[str, ...]
+    values: _Values
+
+
+class _UncertainError(Exception):
+    """An object of which Python's values do not show all."""
+
+
+def _plain_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object without a field that is there twice, or that is named like a nested one."""
+    found = dict(pairs)
+    if len(found) < len(pairs) or any("." in name for name in found):
+        raise _UncertainError
+    return found
+
+
+def _parsed(line: bytes, **options: Any) -> tuple[dict[str, Any], str | None]:
+    """Returns the object that a line is, or else what is wrong with it."""
+    try:
+        value = json.loads(line.decode(), **options)
+    except UnicodeDecodeError:
+        return {}, "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the file to UTF-8."
+    except ValueError as wrong:
+        return {}, f"found text that is not JSON ({wrong}), expected one object a line. Mend the line."
+    if not isinstance(value, dict):
+        return {}, f"found {bad_rows.clip(repr(value), 100)}, expected an object with named fields. Mend the line."
+    return value, None
+
+
+def _found(value: Any, keys: Sequence[str]) -> Any:
+    """Returns what a parsed line holds in a flat column, ``None`` if nothing; ``_UNCERTAIN`` within lists, or something else than an object."""
+    for key in keys:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return _UNCERTAIN
+        value = value.get(key)
+    return value
+
+
+def _kind(found: Any) -> str:
+    return "number" if isinstance(found, _Written) else _KIND_FOR_TYPE.get(type(found), "")
+
+
+def _as_written(found: float) -> str:
+    return found.written if isinstance(found, _Written) else str(found)
+
+
+def plain(error: Exception) -> str:
+    """Returns the parser's own words, without its row number, which counts from another place."""
+    words = re.sub(r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(". ")
+    return re.sub(r"Column\(/?(.*?)\)", lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'", words)
+
+
+def values_of(value: Any, name: str) -> Iterator[Any]:
+    """Yields what a parsed line holds in a flat column."""
+    if isinstance(value, list):
+        for item in value:
+            yield from values_of(item, name)
+    elif name == "":
+        yield value
+    elif value is None:
+        yield None
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if name == key or name.startswith(f"{key}."):
+                yield from values_of(item, name[len(key) + 1 :])
+
+
+def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
+    found = list(values_of(value, field.name))
+    if None in found and nested.is_list(field.type):
+        return "found a null inside a list, expected values only. Leave the column out with 'columns'."
+    if not found:
+        return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
+    cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
+    if not pa.types.is_string(field.type) and isinstance(found[0], str):
+        cure = f"Mend the line, or declare 'types: {{{field.name}: text}}'."
+    return bad_rows.wrong_value(found[0] if len(found) == 1 else found, field.type, cure)
+
+
+def _only(plan: SourcePlan, name: str) -> SourcePlan:
+    """Returns the plan for one column, whatever else is there."""
+    keep = pa.schema(nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None))
+    return dataclasses.replace(
+        plan,
+        source=dataclasses.replace(plan.source, columns=(name,)),
+        file_schema=keep,
+        read_schema=pa.schema([plan.read_schema.field(name)]),
+        schema=pa.schema([plan.schema.field(name)]),
+    )
+
+
+def _field_names(value: Any, prefix: str = "") -> Iterator[str]:
+    """Yields the names of the flat columns of a parsed line."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            name = f"{prefix}{key}"
+            items = item if isinstance(item, list) else [item]
+            nested_items = [entry for entry in items if isinstance(entry, dict)]
+            if not nested_items:
+                yield name
+            for entry in nested_items:
+                yield from _field_names(entry, f"{name}.")

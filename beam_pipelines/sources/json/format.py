@@ -1,0 +1,368 @@
+"""JSON Lines: one object a line, nested ones made flat (``nested.py``)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.columns import TENSOR, Shape, only_chunk
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
+from beam_pipelines.sources.json.depth import check_depth
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.quotes import Dialect, Positions, record_spans
+
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
+# It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else what a row is would depend on where a file is cut.
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+# What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and crashes if it is the first that it infers from.
+_NULL_LINES = (re.compile(rb"\A[ \t\r\n]*n"), re.compile(rb"\n[ \t\r]*n"), re.compile(rb"\r[ \t]*n"))
+# Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
+_MAX_RUNS = 1_000
+# Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so many at a time.
+_FEW, _MANY, _JUDGED = 100, 20, 2_000
+_NO_QUOTES = np.empty(0, np.int64)
+_OPENS, _CLOSES = b"{}"
+_IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+
+# A bad line: where it begins, the line, its column and what is wrong.
+Found = tuple[int, bytes, tuple[str, str]]
+
+
+class JsonLines:
+    """Text with one JSON object a line; absent fields are null."""
+
+    suffixes = (".jsonl", ".ndjson", ".json")
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return [*tables.check_text_options(source, "JSON Lines"), *no_zlib(source)]
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return compression_of(source, path) == "none"
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002 (JSON strings hold no line ends)
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        schema, rows, wrong = pa.schema([]), 0, None
+        seen: dict[str, Shape | None] = {}
+        for sampled in inference.sample_rounds(source, files):
+            for file, body in blocks.sample_bodies(source, sampled, blocks.LINES):
+                blocks.check_lines(source, file, body)
+                check_depth(source, file, body)
+                runs = _runs(body.data)
+                if runs is None:
+                    raise _contradiction(source, file, body)
+                for run in sorted(runs, key=lambda run: -run.num_rows):
+                    _check_numbers(source, file, body, run)
+                    schema = inference.merge_schemas(schema, run.schema, is_left_right=True)
+                    shapes.note_shapes(seen, run.combine_chunks().to_batches())
+                    rows += run.num_rows
+                if not runs and body.data.strip() and not wrong:
+                    wrong = _contradiction(source, file, body)
+            if rows:
+                break
+        if not rows:
+            raise wrong or DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
+        if not nested_types:
+            raise DataError(
+                f"{files[0].path}: found objects without fields, expected some. Check 'path' of the source."
+            )
+        # Lines that lost to others of another type have no say in the shape either.
+        seen = {name: seen[name] for name, type_ in nested_types.items() if name in seen and shapes.depth(type_) > 1}
+        contents = tables.contents_of(source, [(files[0], schema)], seen)
+        return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
+            *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+
+def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
+    """Returns the nested types that the parser is to take, of the columns to read."""
+    read_types = {field.name: field.type for field in read_schema}
+
+    def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
+        if name not in read_types or source.types.get(name) == TENSOR:
+            return found if name in read_types else None
+        type_ = _declared_type(read_types[name]) if name in source.types else read_types[name]
+        return _as_deep(found, shapes.leaf(type_)) if shapes.depth(found) > 1 else type_
+
+    return pa.schema(nested.map_leaves(schema, parsed))
+
+
+def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    """Returns lists of as many levels, of other values."""
+    return pa.list_(_as_deep(type_.value_type, leaf)) if nested.is_list(type_) else leaf
+
+
+def _declared_type(type_: pa.DataType) -> pa.DataType:
+    """Returns the type that the JSON parser has to take for a declared one; the rest is a cast."""
+    if nested.is_list(type_):
+        return pa.list_(_declared_type(type_.value_type))
+    if pa.types.is_date(type_) or pa.types.is_time(type_):
+        return pa.string()
+    return pa.float32() if pa.types.is_float16(type_) else type_
+
+
+def _runs(data: bytes) -> list[pa.Table] | None:
+    """Parses lines and infers nested types: one table if all agree, else runs of lines that do, in order.
+
+    Lines that are no objects are left out: they are reported when they are read. ``None`` if there are too many of them, or of runs.
+    """
+    with contextlib.suppress(*bad_rows.ERRORS):
+        return [_parse(data, None, "infer")]
+    starts, ends = _lines(data)
+    runs: list[pa.Table] = []
+    for number, found in enumerate(
+        bad_rows.sift(lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"), 0, len(starts))
+    ):
+        if number == _MAX_RUNS:
+            return None
+        if not isinstance(found, BadRow):
+            runs.append(found)
+    return runs
+
+
+def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.Table) -> None:
+    """Raises ``DataError`` if an integer beyond int64 became a float64."""
+    flat = {
+        name: array
+        for field, column in zip(table.schema, table.columns, strict=True)
+        for name, array in nested.flatten_array(field.name, column.combine_chunks())
+    }
+    for name, array in flat.items():
+        values = array
+        while nested.is_list(values.type):
+            values = pc.list_flatten(values)
+        if (
+            source.types.get(name, TENSOR) == TENSOR
+            and values.type == pa.float64()
+            and pc.any(pc.greater_equal(pc.abs(values), 2.0**63)).as_py()
+        ):
+            _check_integers(file, body, name)
+
+
+def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
+    """Returns the error for a sample that cannot be inferred from: the first line with which it goes wrong."""
+    starts, ends = _lines(body.data)
+    low, high = 0, len(starts)
+    error: Exception = ValueError("lines that do not agree")
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            _parse(body.data[: ends[middle - 1]], None, "infer")
+            low = middle
+        except bad_rows.ERRORS as earlier:
+            high, error = middle - 1, earlier
+    line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
+    found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
+    return DataError(
+        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON object like those before: "
+        f"{plain(error)}. Mend the line."
+    )
+
+
+def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
+    """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond int64."""
+    for line in body.data.splitlines():
+        try:
+            values = list(values_of(json.loads(line), name)) if line.strip() else []
+        except ValueError:  # a bad line, which is reported when it is read
+            continue
+        for value in values:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                raise DataError(
+                    f"{file.path}, column '{name}': found the integer {bad_rows.clip(str(value), 100)}, expected none beyond int64. "
+                    f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
+                )
+
+
+def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
+    """Parses lines in one block and one thread.
+
+    Raises:
+      pa.ArrowInvalid: a line that is not an object as the schema wants it, bytes that are not UTF-8, a line with two objects.
+    """
+    if not data.strip():
+        return pa.schema([]).empty_table()
+    if not blocks.is_utf8(data):  # the parser would take them as they are
+        raise pa.ArrowInvalid("bytes that are not UTF-8")
+    if data.startswith(blocks.BYTE_ORDER_MARK):  # the parser would skip one, wherever in a file these lines lie
+        raise pa.ArrowInvalid("a byte order mark within the file")
+    if any(pattern.search(data) for pattern in _NULL_LINES):
+        raise pa.ArrowInvalid("null in the place of an object")
+    table = pa_json.read_json(
+        pa.BufferReader(data),
+        read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pa_json.ParseOptions(
+            explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=unexpected
+        ),
+    )
+    try:
+        table.validate()
+    except pa.ArrowInvalid as error:  # pyarrow forgets the fields of a null among objects if all are null
+        raise pa.ArrowInvalid("a null inside a list") from error
+    if table.num_rows != _count_lines(data) or not _are_whole(data, table.num_rows):
+        raise pa.ArrowInvalid("a line that is not exactly one object")
+    return table
+
+
+def _are_whole(data: bytes, lines: int) -> bool:
+    """Whether lines begin and end with a brace: then none of as many objects is broken over two of them, as nothing else stands between ``}`` and ``{`` within one."""
+    ends_well = data[-3:].rstrip(b"\r\n").endswith(b"}")
+    if data.startswith(b"{") and ends_well and data.count(b"}\n{") + data.count(b"}\r\n{") == lines - 1:
+        return True
+    starts, ends = _lines(data)
+    characters = np.frombuffer(data, np.uint8)
+    filled = np.flatnonzero(_IS_FILLED[characters])
+    first, last = filled[np.searchsorted(filled, starts)], filled[np.searchsorted(filled, ends) - 1]
+    return bool((characters[first] == _OPENS).all() and (characters[last] == _CLOSES).all())
+
+
+def _count_lines(data: bytes) -> int:
+    """Counts the lines that are not blank."""
+    if data[:1].isspace() or _BLANK_LINE.search(data) or _LONE_RETURN.search(data):
+        return len(_lines(data)[0])
+    return data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+def _lines(data: bytes) -> tuple[Positions, Positions]:
+    """Returns where the lines that are not blank begin and end."""
+    starts, ends = record_spans(data, _NO_QUOTES)
+    if not len(starts):
+        return starts, ends
+    filled = np.add.reduceat(_IS_FILLED[np.frombuffer(data, np.uint8)], starts, dtype=np.int64) > 0
+    return starts[filled], ends[filled]
+
+
+def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
+    unexpected = "ignore" if plan.source.columns else "error"
+    table = _parse(data, plan.file_schema, unexpected).combine_chunks()
+    if b"-NaN" in data:  # which pyarrow takes for NaN
+        _check_json(line for line in data.splitlines() if b"-NaN" in line)
+    if not table.num_rows:
+        table = plan.file_schema.empty_table()
+    batch = pa.RecordBatch.from_arrays([only_chunk(column) for column in table.columns], schema=table.schema)
+    converted = tables.convert(batch, plan)
+    for name, column in zip(plan.schema.names, converted.columns, strict=True):
+        values = column.flatten() if nested.is_list(column.type) else column
+        if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():  # JSON has no word for infinity
+            raise tables.ColumnError(name, "a number beyond the range of its type")
+    return converted
+
+
+def _check_json(lines: Iterable[bytes]) -> None:
+    """Raises ``pa.ArrowInvalid`` unless all lines are JSON to Python's parser."""
+    for line in lines:
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
+
+
+def _read_body(
+    plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    blocks.check_lines(plan.source, file, body)
+    try:
+        return _read_lines(body.data, plan), ()
+    except bad_rows.ERRORS:
+        # With the plan's types the parser goes no deeper than they do. What looks for the bad row does.
+        check_depth(plan.source, file, body)
+    lines = blocks.LineNumbers(plan.source, file, body)
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for found in _sift(body.data, plan):
+        if isinstance(found, pa.RecordBatch):
+            good.append(found)
+            continue
+        start, line, (column, reason) = found
+        shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
+        bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown)
+        if not reject:
+            raise DataError(bad.describe())
+        rejected.append(bad)
+    return combine(good, plan.schema), tuple(rejected)
+
+
+def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
+    """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad, each is judged before any is parsed."""
+    starts, ends = _lines(data)
+    bad_lines = BadLines(plan, _read_lines)
+    place, are_many = 0, False
+    while place < len(starts):
+        stop = min(place + _JUDGED, len(starts)) if are_many else len(starts)
+        try_lines = _judge if are_many else _try
+        rows = bad = 0  # since there were many bad ones last
+        for found in try_lines(data, starts[place:stop], ends[place:stop], plan, bad_lines):
+            yield found
+            lines = found.num_rows if isinstance(found, pa.RecordBatch) else 1
+            place += lines
+            rows += lines
+            bad += not isinstance(found, pa.RecordBatch)
+            if bad >= _MANY and not are_many:
+                if bad * _FEW > rows:
+                    break
+                rows = bad = 0
+        are_many = bad * _FEW > rows
+
+
+def _try(
+    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
+) -> Iterator[pa.RecordBatch | Found]:
+    """Parses neighbouring lines."""
+    for found in bad_rows.sift(
+        lambda start, end: _read_lines(data[starts[start] : ends[end - 1]], plan), 0, len(starts)
+    ):
+        if isinstance(found, BadRow):
+            start = int(starts[found.number])
+            line = data[start : ends[found.number]].strip()
+            yield start, line, bad_lines.explain(line, found.error)
+        else:
+            yield found
+
+
+def _judge(
+    data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
+) -> Iterator[pa.RecordBatch | Found]:
+    """Judges lines, and parses those that are not certainly bad."""
+    lines = [data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    verdicts = [bad_lines.judge(line) for line in lines]
+    found = [
+        (start, line, verdict)
+        for start, line, verdict in zip(starts.tolist(), lines, verdicts, strict=True)
+        if verdict is not None
+    ]
+    left = np.array([verdict is None for verdict in verdicts])
+    kept, lengths = starts[left], (ends - starts)[left]
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    for part in _try(blocks.joined(data, kept, ends[left]), edges[:-1], edges[1:], plan, bad_lines):
+        if isinstance(part, pa.RecordBatch):
+            yield part
+        else:
+            found.append((int(kept[np.searchsorted(edges, part[0])]), *part[1:]))
+    yield from sorted(found, key=itemgetter(0))

@@ -1,0 +1,1 @@
+"""libsvm, libfm and libffm text."""

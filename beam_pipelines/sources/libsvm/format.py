@@ -1,0 +1,166 @@
+"""libsvm, libfm and libffm text: sparse rows, read into lists of indices and of values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.sparse_columns import SparseColumns
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import bad_rows, inference, tables
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.csv.bad_cells import Flags
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.libsvm.explain import explain
+from beam_pipelines.sources.libsvm.lines import (
+    INTEGER,
+    LABEL,
+    NUMBER,
+    QID,
+    BadLinesError,
+    Layout,
+    parse_lines,
+    tokenise,
+)
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.quotes import Dialect, Positions
+
+
+@dataclasses.dataclass(frozen=True)
+class Libsvm:
+    """Text with one sparse row a line, ``label idx:val …``.
+
+    Attributes:
+      suffixes: see ``Format``.
+      base: the first index, unless the recipe says otherwise.
+      has_fields: whether a feature is ``field:idx:val``.
+    """
+
+    suffixes: tuple[str, ...]
+    base: int
+    has_fields: bool = False
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        problems = [*tables.check_text_options(source, "libsvm"), *no_zlib(source)]
+        if source.libsvm.fields is not None and not self.has_fields:
+            problems.append(problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only."))
+        known = {field.name: field.type for field in self._layout(source, pa.int64(), has_qid=True).schema}
+        for name, type_ in source.types.items():
+            if name in known and not _can_be(name, type_, known[name]):
+                expected = "an integer or a float type" if name == LABEL else columns.type_name(known[name])
+                message = f"column '{name}': found {type_}, expected {expected}. Declare that, or leave it out."
+                problems.append(problem(source, "types", message))
+        return problems
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges."""
+        return compression_of(source, path) == "none"
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002 (there are no quotes)
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds the label's type, and whether there are queries; see ``Format``."""
+        rows, has_fractions, has_qid = 0, False, QID in source.types
+        for sampled in inference.sample_rounds(source, files):
+            for file, body in blocks.sample_bodies(source, sampled, blocks.LINES):
+                blocks.check_lines(source, file, body)
+                tokens = tokenise(body.data)
+                labels, _ = tokens.texts(tokens.first)
+                rows += len(labels)
+                # What is no number at all is a bad row, and has no say.
+                is_fraction = pc.and_not(
+                    pc.match_substring_regex(labels, NUMBER), pc.match_substring_regex(labels, INTEGER)
+                )
+                has_fractions |= pc.any(is_fraction, min_count=0).as_py()
+                has_qid |= len(tokens.queries()) > 0
+            if rows:
+                break
+        if not rows:
+            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+        label = columns.parse_type(source.types[LABEL]) if LABEL in source.types else None
+        layout = self._layout(source, label or (pa.float64() if has_fractions else pa.int64()), has_qid)
+        names = tuple(layout.schema.names)
+        read_schema = pa.schema([layout.schema.field(name) for name in inference.selected(source, names)])
+        option = source.libsvm
+        sizes = (*([option.fields] if self.has_fields else []), option.size)
+        sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
+        return Contents(names, layout.schema, read_schema, sparse=(sparse,))
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        schema = plan.file_schema
+        layout = self._layout(plan.source, schema.field(LABEL).type, QID in schema.names)
+        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
+            *first, last = cut_rows(*_read_body(plan, layout, range_.file, body, reject))
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+    def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> Layout:
+        option = source.libsvm
+        base = self.base if option.base is None else option.base
+        label = pa.float32() if pa.types.is_float16(label) else label
+        return Layout(option.name, self.has_fields, has_qid, label, base, option.size, option.fields)
+
+
+def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
+    """Whether a column may be declared so; types that cannot be parsed are reported elsewhere."""
+    try:
+        type_ = columns.parse_type(declared)
+    except ValueError:
+        return True
+    return pa.types.is_integer(type_) or pa.types.is_floating(type_) if name == LABEL else bool(type_ == known)
+
+
+def _read_body(
+    plan: SourcePlan, layout: Layout, file: FileInfo, body: blocks.Body, reject: bool
+) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+    blocks.check_lines(plan.source, file, body)
+    names = plan.schema.names
+    try:
+        return parse_lines(body.data, layout).select(names), ()
+    except bad_rows.ERRORS:
+        pass
+    lines = blocks.LineNumbers(plan.source, file, body)
+    tokens = tokenise(body.data)
+    starts, ends = tokens.row_starts, tokens.row_ends
+    batches, bad = _sift(body.data, starts, ends, layout)
+    rejected: list[Rejected] = []
+    for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
+        line = body.data[start:end]
+        shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
+        row = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown)
+        if not reject:
+            raise DataError(row.describe())
+        rejected.append(row)
+    return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
+
+
+def _sift(data: bytes, starts: Positions, ends: Positions, layout: Layout) -> tuple[list[pa.RecordBatch], Flags]:
+    """Returns what was made of the good lines, and flags of the bad ones: those of one kind at a time."""
+    bad = np.zeros(len(starts), np.bool_)
+    ends = np.minimum(ends + 1, len(data))
+    while True:
+        left = np.flatnonzero(~bad)
+        lines = blocks.joined(data, starts[left], ends[left])
+        try:
+            return [parse_lines(lines, layout)], bad
+        except BadLinesError as error:
+            bad[left[error.rows]] = True
+        except bad_rows.ERRORS:
+            break
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum((ends - starts)[left])])
+    found = list(bad_rows.sift(lambda start, end: parse_lines(lines[edges[start] : edges[end]], layout), 0, len(left)))
+    bad[left[[row.number for row in found if isinstance(row, BadRow)]]] = True
+    return [batch for batch in found if isinstance(batch, pa.RecordBatch)], bad

@@ -1,0 +1,1 @@
+"""Byte ranges of text files and their records."""

@@ -1,0 +1,243 @@
+"""Text files cut into bodies of whole records: by ranges where the file can be cut, as a stream where it is compressed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.limits import MIB, Limits, exceeded
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.compression import ChecksummedFile, check_beginning, compression_of, decompressed_blocks
+from beam_pipelines.sources.format import PIECE_BYTES, QuoteStates
+from beam_pipelines.sources.inference import SAMPLE_BYTES
+from beam_pipelines.sources.plan import FileInfo, Range
+from beam_pipelines.sources.text import quotes
+from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MARKS = (BYTE_ORDER_MARK, *_UTF_16_MARKS)
+# Lines that end in a newline, whatever they hold.
+LINES = Dialect(NEWLINE, None)
+NO_QUOTES: Positions = np.empty(0, np.int64)
+
+
+class Body(NamedTuple):
+    """Some whole records.
+
+    Attributes:
+      offset: where they begin in the (decompressed) file, without the byte order mark.
+      data: the records.
+      begins_file: whether the file's first record is here.
+      crc32c: checksum of the range's own bytes on disk, on the last body of a range.
+    """
+
+    offset: int
+    data: bytes
+    begins_file: bool = False
+    crc32c: int | None = None
+
+
+def read_bodies(source: Source, range_: Range, states: QuoteStates, dialect: Dialect) -> Iterator[Body]:
+    """Yields the records of one range, at least one body, in order."""
+    path = range_.file.path
+    compression = compression_of(source, path)
+    with files.open_read(path) as file:
+        if compression == "none":
+            yield _cut_body(file, range_, states, dialect, source.limits)
+            return
+        checksummed = ChecksummedFile(file)
+        blocks = decompressed_blocks(checksummed, path, compression, PIECE_BYTES, source.limits)
+        yield from stream_bodies(blocks, path, dialect, source.limits)
+        yield Body(0, b"", crc32c=checksummed.crc32c())
+
+
+def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect: Dialect, limits: Limits) -> Body:
+    """Reads the records that begin in a range: its own bytes, less the end of a record, more the rest of another."""
+    path, size = range_.file.path, range_.file.size_bytes
+    states = quote_states.get(path)
+    if states is None:
+        if dialect.quote is not None and (range_.start, range_.end) != (0, size):
+            raise RuntimeError(f"{path}: range {range_.number} is read without the states of a scan for quotes")
+        states = bytes(range_.chunk + 2)  # OUTSIDE everywhere
+    begin = quotes.record_start(file, path, range_.start, size, states[range_.chunk], dialect, limits)
+    end = quotes.record_start(file, path, range_.end, size, states[range_.chunk + 1], dialect, limits)
+    if begin >= end:
+        return Body(begin, b"", crc32c=google_crc32c.value(read_exactly(file, path, range_.start, range_.end)))
+    # The checksum is of the range's own bytes, which the records need not begin and end with. To copy them costs more than to sum them.
+    before = read_exactly(file, path, range_.start, begin)
+    data = read_exactly(file, path, begin, end)
+    crc32c = google_crc32c.value(before)
+    for start, stop in itertools.pairwise((*range(0, range_.end - begin, MIB), range_.end - begin)):
+        crc32c = google_crc32c.extend(crc32c, data[start:stop])
+    return Body(*without_mark(begin, data, path), begins_file=range_.start == 0, crc32c=crc32c)
+
+
+def scan_range(range_: Range, dialect: Dialect) -> tuple[int, int, int]:
+    """Reads a range and returns its transition (``csv_ranges.transition``)."""
+    with files.open_read(range_.file.path) as file:
+        path, start = range_.file.path, range_.start
+        previous = read_exactly(file, path, start - 1, start)[0] if start else NEWLINE
+        data = read_exactly(file, path, start, range_.end)
+    return quotes.transition(without_mark(start, data, path)[1], previous, dialect)
+
+
+def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
+    """Reads bytes [start, end).
+
+    Raises:
+      DataError: the file has become shorter since it was listed.
+    """
+    with files.reading(path):
+        file.seek(start)
+        data = file.read(end - start)
+    if len(data) != end - start:
+        raise DataError(
+            f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was listed. "
+            "Do not change sources while they are read; run again."
+        )
+    return data
+
+
+def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect, limits: Limits) -> Iterator[Body]:
+    """Cuts a stream of blocks where records end; a record's beginning waits for the next block.
+
+    Raises:
+      DataError: a record is longer than the limit.
+    """
+    offset, waiting = without_mark(0, next(blocks, b""), path)
+    begins_file = True
+    for block in itertools.chain([b""], blocks):
+        waiting = waiting + block if block else waiting
+        end = quotes.last_newline(waiting, quotes.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect)) + 1
+        if end:
+            yield Body(offset, waiting[:end], begins_file)
+            begins_file = False
+            offset, waiting = offset + end, waiting[end:]
+        elif len(waiting) > limits.line_bytes:
+            raise DataError(f"{path}, after byte {offset:,} of the text: {quotes.endless_record(limits)}")
+    if waiting:
+        yield Body(offset, waiting, begins_file)
+
+
+def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
+    """Yields the records to infer types from: the beginnings of the sampled files or, with ``infer: full``, all of them."""
+    full = source.infer == "full"
+    size = PIECE_BYTES if full else SAMPLE_BYTES // len(sampled)
+    for file in sampled:
+        with files.open_read(file.path) as opened:
+            compression = compression_of(source, file.path)
+            if compression != "none":
+                check_beginning(file.path, compression, source.limits)
+            blocks = decompressed_blocks(opened, file.path, compression, size, source.limits)
+            first = next(blocks, b"")
+            bodies = stream_bodies(itertools.chain([first], blocks), file.path, dialect, source.limits)
+            # The first body of a file that goes on ends where a record does; what follows it may be a part of one.
+            cut = not full and len(first) == size
+            for body in itertools.islice(bodies, 1) if cut else bodies:
+                yield file, body
+
+
+def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
+    """Strips a UTF-8 byte order mark from the beginning of a file, and returns where the text begins and the text.
+
+    Raises:
+      DataError: the mark is UTF-16's.
+    """
+    if offset:
+        return offset, data
+    if data.startswith(_UTF_16_MARKS):
+        raise DataError(f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'.")
+    return (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :]) if data.startswith(BYTE_ORDER_MARK) else (0, data)
+
+
+class LineNumbers:
+    """Numbers of physical lines in one body, counted only when the first one is asked for."""
+
+    def __init__(self, source: Source, file: FileInfo, body: Body) -> None:
+        self._source = source
+        self._path = file.path
+        self._body = body
+        self._ends: Positions | None = None
+        self._before = 0
+
+    def line(self, position: int) -> int:
+        """Returns the line, from 1, of a position in the body."""
+        return int(self.lines(np.array([position]))[0])
+
+    def lines(self, positions: Positions) -> Positions:
+        """Returns the lines, from 1, of n positions in the body."""
+        if self._ends is None:
+            self._before = _count_lines(self._source, self._path, self._body.offset)
+            self._ends = _line_ends(self._body.data)
+        found: Positions = 1 + self._before + np.searchsorted(self._ends, positions)
+        return found
+
+
+def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions = NO_QUOTES) -> None:
+    """Checks that no record of a body is longer than the limit.
+
+    Args:
+      source, file, body: where the records are from.
+      toggles: the quotes in them that open or close.
+
+    Raises:
+      DataError: one is.
+    """
+    most = source.limits.line_bytes
+    long = quotes.long_record(body.data, toggles, most)
+    if long >= 0:
+        line = LineNumbers(source, file, body).line(long)
+        message = exceeded(source.limits, "line_bytes", f"a line of more than {most:,} bytes")
+        raise DataError(f"{file.path}, line {line}: {message}")
+
+
+def joined(data: bytes, starts: Positions, ends: Positions) -> bytes:
+    """Returns some records, one after the other."""
+    spans = map(slice, starts.tolist(), ends.tolist())
+    return b"".join(map(memoryview(data).__getitem__, spans))
+
+
+def _line_ends(data: bytes) -> Positions:
+    """Returns the last byte of every line end: newlines, and carriage returns without one."""
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == NEWLINE)
+    if b"\r" not in data:
+        return ends
+    returns = np.flatnonzero(text == RETURN)
+    followed = text[np.minimum(returns + 1, len(text) - 1)] == NEWLINE
+    return np.sort(np.concatenate([ends, returns[~followed]]))
+
+
+def _count_lines(source: Source, path: str, length: int) -> int:
+    """Counts the line ends in the first ``length`` bytes of a file's text."""
+    count, after_return = 0, False
+    with files.open_read(path) as file:
+        for block in decompressed_blocks(file, path, compression_of(source, path), 4 * MIB, source.limits):
+            if length <= 0:
+                break
+            part = block[:length]
+            length -= len(part)
+            count += part.count(b"\n") + part.count(b"\r") - part.count(b"\r\n")
+            count -= after_return and part[:1] == b"\n"
+            after_return = part.endswith(b"\r")
+    return count
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    whole = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
+    )
+    try:
+        whole.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,61 @@
+"""What the formats share whose files are TFRecord files, whatever the records are: compression, blocks, and the read of a file, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, cast
+
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
+from beam_pipelines.sources.format import Rows, empty_batch, problem
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.tfrecord.framing import compression_of, read_record_blocks
+from beam_pipelines.tfrecord.record_block import RecordBlock
+
+# Takes the records of a block, and the number of the first one in its file.
+BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
+
+
+def check_compression(source: Source) -> list[Problem]:
+    """Returns a problem if the recipe names a compression that TFRecord files do not have."""
+    if source.compression in (None, "gzip", "zlib", "none"):
+        return []
+    return [problem(source, "compression", "TFRecord files are compressed with gzip or zlib.")]
+
+
+def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
+    """Returns the first records that there are in files, empty if there are none."""
+    for file in paths:
+        with files.open_read(file.path) as opened:
+            for block in _blocks(source, file, opened):
+                if block:
+                    return block
+    return []
+
+
+def read_file(plan: SourcePlan, range_: Range, read_block: BlockReader) -> Iterator[Rows]:
+    """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the file's bytes.
+
+    Raises:
+      DataError: the file is damaged.
+    """
+    number = 0
+    with files.open_read(range_.file.path) as opened:
+        file = ChecksummedFile(opened)
+        for block in _blocks(plan.source, range_.file, cast("BinaryIO", file)):
+            yield from read_block(block, number)
+            number += len(block)
+        yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())
+
+
+def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[RecordBlock]:
+    compression = source.compression or compression_of(file.path)
+    compressed, decompressed = CountedFile(opened), 0
+    for block in read_record_blocks(cast("BinaryIO", compressed), file.path, compression, source.limits):
+        decompressed += block.framed_bytes
+        if compression != "none" and exceeds_ratio(source.limits, compressed.count, decompressed):
+            raise DataError(f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}")
+        yield block

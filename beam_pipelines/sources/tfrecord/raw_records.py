@@ -1,0 +1,70 @@
+"""TFRecord files whose records are taken as they are, whatever they hold: each is a row of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.columns import parse_type
+from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import bad_rows, payloads
+from beam_pipelines.sources.bad_rows import BadRow
+from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.text.quotes import Dialect
+from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
+from beam_pipelines.tfrecord.record_block import RecordBlock
+
+COLUMN = "record"
+
+
+class RawRecords:
+    """Payloads of TFRecord files; one range a file, because nothing in a file says where a record begins."""
+
+    suffixes = ()
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        problems = [*payloads.check(source, "TFRecord", "TFRecord file"), *check_compression(source)]
+        if source.schema is not None:
+            message = "raw records are not parsed. Leave the option out, or set 'format: tfrecord' for tf.Examples."
+            problems.append(problem(source, "schema", message))
+        return problems
+
+    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+        """Whether a file can be cut into ranges."""
+        return False
+
+    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+        """Returns the dialect if line ends may lie inside quotes."""
+        return None
+
+    def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
+        """Finds columns and types; see ``Format``."""
+        if not first_block(source, files):
+            raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
+        return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
+
+    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+        """Reads one range; see ``Format``."""
+        yield from read_file(plan, range_, lambda block, number: _read_block(block, plan, range_.file, number, reject))
+
+
+def _read_block(block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:
+    records = pa.array(list(block), pa.binary())
+    good: list[pa.RecordBatch] = []
+    rejected: list[Rejected] = []
+    for found in bad_rows.sift(lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)):
+        if isinstance(found, BadRow):
+            reason = "found bytes that are not UTF-8, expected text. Leave out 'types' of the source to read bytes."
+            shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
+            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", COLUMN, reason, shown)
+            if not reject:
+                raise DataError(bad.describe())
+            rejected.append(bad)
+        else:
+            good.append(found)
+    yield from cut_rows(combine(good, plan.schema), tuple(rejected))

@@ -1,0 +1,1 @@
+"""The TFRecord codec: framing, compression, tf.Example, tf.SequenceExample."""

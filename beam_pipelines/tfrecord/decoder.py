@@ -1,0 +1,123 @@
+"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, tf.SequenceExamples by ``sequence_wire``.
+
+Feature lists stand beside the other features. ``sequence_wire`` also decodes tf.Examples of which no schema is known: tfx-bsl would cut a name off at a NUL, which is a
+character like others in a tf.Example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+from beam_pipelines.core import _native
+from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.tfrecord.record_block import RecordBlock
+from beam_pipelines.tfrecord.sequence_decoder import Layout, decode_sequences, find_layout
+
+_FIELD_1, _FIELD_2 = 0x0A, 0x12
+_TYPES = {schema_pb2.BYTES: pa.large_binary(), schema_pb2.FLOAT: pa.float32(), schema_pb2.INT: pa.int64()}
+
+
+class ExampleDecoder:
+    """Decodes serialized tf.Examples by a schema: by the C++ kernel where nothing is odd in the records, else by tfx-bsl."""
+
+    def __init__(self, schema: schema_pb2.Schema) -> None:
+        self._schema = schema.SerializeToString()
+        self._decoder = ExamplesToRecordBatchDecoder(self._schema)
+        self._types = _types_of(schema)
+
+    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
+        """Returns columns of large lists: null where a feature is missing or has no kind.
+
+        Raises:
+          ValueError: a record is damaged or not by the schema, in the words of tfx-bsl.
+        """
+        if self._types is not None and _native.KERNELS_AVAILABLE:
+            is_block = isinstance(records, RecordBlock)
+            array = records.frames() if isinstance(records, RecordBlock) else pa.array(records, pa.large_binary())
+            batch = _native.parse_examples(array, self._types, framed=is_block)
+            if batch is not None:
+                return batch
+        try:
+            return self._decoder.DecodeBatch(list(records))
+        except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
+            # A decoder that failed keeps what it had decoded and adds it to the next batch.
+            self._decoder = ExamplesToRecordBatchDecoder(self._schema)
+            raise ValueError(str(error)) from error
+
+
+def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
+    """Returns what the kernel is to read, or ``None``: of two features of one name tfx-bsl makes one column, and types that no example has it refuses."""
+    types = {feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES}
+    return types if len(types) == len(schema.feature) else None
+
+
+class RecordDecoder:
+    """Decodes serialized records to a batch.
+
+    Attributes:
+      is_sequence: whether they are tf.SequenceExamples.
+    """
+
+    def __init__(self, schema: schema_pb2.Schema | None, is_sequence: bool) -> None:
+        """Prepares to decode by a schema, or by what is found in the records."""
+        self.is_sequence = is_sequence
+        self._layout = None if schema is None else layout_of(schema)
+        self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
+
+    def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
+        """Returns columns of lists, null where a feature is missing; of a feature list, lists of steps, which are lists or null.
+
+        Raises:
+          ValueError: the records are none, or not by the schema.
+        """
+        if self._examples is not None:
+            return self._examples.decode(records)
+        layout = self._layout or find_layout(records)
+        return sequence_batch(records, layout if self.is_sequence else layout._replace(lists={}))
+
+
+def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
+    """Returns which features, and feature lists, a schema has; of those with one of ``names``, if they are given."""
+    lists = feature_lists_of(schema)
+    context = features_of(schema)[: -len(lists) or None]
+    chosen = None if names is None else set(names)
+
+    def types(features: list[schema_pb2.Feature]) -> dict[str, pa.DataType]:
+        return {
+            feature.name: _TYPES.get(feature.type, pa.large_binary())
+            for feature in features
+            if chosen is None or feature.name in chosen
+        }
+
+    return Layout(types(context), types(lists))
+
+
+def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
+    """Returns tf.SequenceExamples as columns, feature lists behind the context; where both have a name, with ``##SEQUENCE##.`` before it.
+
+    Raises:
+      WireError: a record is damaged, or not as the layout says.
+    """
+    context, lists = decode_sequences(records, layout)
+    names = [name if name not in layout.context else f"{SEQUENCE}.{name}" for name in layout.lists]
+    return pa.RecordBatch.from_arrays([*context, *lists], [*layout.context, *names])
+
+
+def is_sequence_example(record: bytes) -> bool:
+    """Whether a record has a second field beside its features, as a tf.SequenceExample has and no tf.Example."""
+    if record[:1] == bytes([_FIELD_2]):
+        return True
+    if record[:1] != bytes([_FIELD_1]):
+        return False
+    length, shift, place = 0, 0, 1
+    while place < len(record):
+        byte = record[place]
+        length |= (byte & 127) << shift
+        shift, place = shift + 7, place + 1
+        if byte < 128:
+            break
+    return record[place + length : place + length + 1] == bytes([_FIELD_2])

@@ -1,0 +1,59 @@
+"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself; and its frame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.core import _native
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.tfrecord.example import serialize_batch
+from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.tfrecord.sequence_example import serialize_sequences
+
+
+def framed_records(
+    batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None, record: str | None, lists: Collection[str] = ()
+) -> pa.LargeBinaryArray:
+    """Returns one TFRecord record for each row.
+
+    Args:
+      batch, record, lists: as of ``records_of``.
+      rows: which rows, in this order; ``None``: all, as they come.
+    """
+    if record is None and _native.KERNELS_AVAILABLE:
+        return _native.serialize(batch, rows, lists)
+    return frame(records_of(batch if rows is None else take_rows(batch, rows), record, lists))
+
+
+def records_of(
+    batch: pa.RecordBatch, record: str | None, lists: Collection[str] = ()
+) -> pa.BinaryArray | pa.LargeBinaryArray:
+    """Returns the bytes of one record for each row, without nulls.
+
+    Args:
+      batch: features as columns.
+      record: the column whose values are the records, or ``None``.
+      lists: names of the features that are feature lists; if there are any, records are tf.SequenceExamples, else tf.Examples.
+
+    Raises:
+      DataError: a null where the value is to be the record.
+    """
+    if record is None:
+        return serialize_sequences(batch, lists) if lists else serialize_batch(batch)
+    values = batch.column(record)
+    if values.null_count:
+        raise DataError(missing_records(record, values.null_count))
+    return values.cast(pa.binary())
+
+
+def missing_records(record: str, nulls: int) -> str:
+    """Returns the message for rows without the value that is to be their record."""
+    return (
+        f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing was written. Leave them out "
+        f"with 'filter: {record} IS NOT NULL'."
+    )

@@ -1,0 +1,1 @@
+"""The PTransforms of a conversion, each beside its pure function."""

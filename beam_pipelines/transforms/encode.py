@@ -1,0 +1,258 @@
+"""Encoding: columns become features, the three types that a tf.Example can hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, is_learning, load_fitted
+
+# Characters of a value in a message.
+LONGEST_SHOWN = 200
+# Another stream of random numbers than that of samples and shuffles.
+_FOLD_SEED = 0x666F6C64  # "fold"
+
+Address = tuple[int, int]
+
+
+def encode_batch(
+    plan: EncodePlan, batch: pa.RecordBatch, where: str, fitted_on: Address | None = None
+) -> pa.RecordBatch:
+    """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or lists of them.
+
+    Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature list without one may hold nulls.
+
+    Args:
+      plan: of encodings that are all fitted.
+      batch: the selected columns.
+      where: begins an error's message: the file that the batch came from.
+      fitted_on: (range number, part) of the piece, if its rows are among those that encodings were fitted on; they are then
+        encoded out of fold.
+
+    Returns:
+      A batch of ``plan.written``, in that order.
+
+    Raises:
+      DataError: a value that its encoding, or float32, cannot hold.
+    """
+    features = {
+        name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'")
+        for name, convert in _conversions(plan).items()
+    }
+    for chain in plan.chains:
+        arrays = tuple(features[name] for name in chain.inputs)
+        features[chain.name] = run_chain(chain, arrays, where, fitted_on)
+    return pa.RecordBatch.from_arrays([features[name] for name in plan.written], list(plan.written))
+
+
+def _conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
+    """Returns for each column that is encoded or written what makes a feature of it."""
+    convert = to_feature if plan.floats == "round" else to_exact_feature
+    encoded = {name for chain in plan.chains for name in chain.inputs}
+    unchanged = set(plan.lists) - encoded
+    used = encoded.union(plan.written)
+    return {
+        name: partial(to_steps, convert) if name in unchanged else convert
+        for name in plan.columns.names
+        if name in used
+    }
+
+
+class UnencodableError(ValueError):
+    """A value that its encoding cannot take; the message says what was found.
+
+    Attributes:
+      feature: the feature, or column, that could not be made.
+    """
+
+    def __init__(self, feature: str, arrays: Sequence[pa.Array], error: Exception) -> None:
+        found = ", ".join(f"{_shown(array[0].as_py())} of type {type_name(array.type)}" for array in arrays)
+        super().__init__(f"found {found}, which cannot be encoded: {error}")
+        self.feature = feature
+
+
+def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
+    """Tries to encode a batch, as far as nothing has to be learned for it.
+
+    Raises:
+      UnencodableError: a value that cannot be encoded; of a batch of one row, the message shows it.
+    """
+    features = {name: _tried(name, convert, (batch.column(name),)) for name, convert in _conversions(plan).items()}
+    for chain in plan.chains:
+        arrays: tuple[pa.Array, ...] | None = None
+        if features.keys() >= set(chain.inputs):
+            arrays = tuple(features[name] for name in chain.inputs)
+        features.pop(chain.name, None)
+        for step in chain.steps:
+            if arrays is None or step.read or is_learning(step):
+                break
+            arrays = (_tried(chain.name, step.fitted.apply, arrays),)
+        else:
+            if arrays is not None:
+                features[chain.name] = arrays[0]
+
+
+def _tried(feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]) -> pa.Array:
+    try:
+        return convert(*arrays)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnencodableError(feature, arrays, error) from error
+
+
+def run_chain(chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
+    """Applies the steps of a chain, all of them fitted. Arguments and errors are those of ``encode_batch``."""
+    for step in chain.steps:
+        arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", fitted_on),)
+    return arrays[0]
+
+
+def apply_step(step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
+    """Applies one fitted step to the arrays of n rows."""
+    encoding = step.fitted
+    if encoding.folds and fitted_on is not None:
+        return encoding.apply_out_of_fold(arrays[0], row_folds(fitted_on, len(arrays[0]), encoding.folds))
+    return apply_to(encoding.apply, arrays, where)
+
+
+def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
+    """Returns the fold of each row of a piece, from 0: a hash of the row's identity, the same in every read."""
+    seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
+    hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
+    numbers: npt.NDArray[np.int64] = (hashes % np.uint64(folds)).astype(np.int64)
+    return numbers
+
+
+def to_feature(array: pa.Array) -> pa.Array:
+    """Converts one column to its feature type, as the table in ``core/columns.py`` says.
+
+    Raises:
+      pa.ArrowInvalid: a finite float64 is beyond the range of float32, or a list holds a null.
+    """
+    types = pa.types
+    if types.is_list(array.type):
+        if array.flatten().null_count:
+            raise pa.ArrowInvalid("a list that holds a null, which tf.Example cannot")
+        values = to_feature(array.values)
+        return pa.ListArray.from_buffers(
+            pa.list_(values.type), len(array), array.buffers()[:2], array.null_count, array.offset, [values]
+        )
+    if types.is_boolean(array.type):
+        return array.cast(pa.int64())
+    if types.is_date32(array.type):
+        return array.cast(pa.int32()).cast(pa.int64())
+    if types.is_time64(array.type) or types.is_timestamp(array.type):
+        return array.cast(pa.int64())
+    if types.is_float64(array.type):
+        narrow = pc.cast(array, pa.float32(), safe=False)
+        overflown = pc.and_(pc.is_inf(narrow), pc.is_finite(array))
+        if pc.any(overflown).as_py():
+            raise pa.ArrowInvalid("a number beyond the range of float32")
+        return narrow
+    return array
+
+
+def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Array:
+    """Converts a column of lists, which may hold nulls, to a feature list: each value by ``convert``."""
+    steps = array.flatten()
+    if not steps.null_count:
+        return convert(array)
+    ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, convert(steps), mask=array.is_null() if array.null_count else None)
+
+
+def to_exact_feature(array: pa.Array) -> pa.Array:
+    """Converts one column as ``to_feature`` does, and rounds nothing.
+
+    Raises:
+      pa.ArrowInvalid: as ``to_feature``, or a float64 has no equal float32.
+    """
+    feature = to_feature(array)
+    wide = array.flatten() if pa.types.is_list(array.type) else array
+    if pa.types.is_float64(wide.type):
+        narrow = feature.flatten() if pa.types.is_list(feature.type) else feature
+        same = pc.or_(pc.equal(narrow.cast(pa.float64()), wide), pc.is_nan(wide))
+        if not pc.all(same).as_py():
+            raise pa.ArrowInvalid("no float32 equals it, and 'output' says 'floats: exact'")
+    return feature
+
+
+def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str) -> pa.Array:
+    """Converts arrays of n rows; on failure names the values of the first row that cannot be converted.
+
+    Raises:
+      DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError.
+    """
+    try:
+        return convert(*arrays)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        values = _first_failure(convert, arrays)
+        found = ", ".join(
+            f"{_shown(value)} of type {type_name(array.type)}" for value, array in zip(values, arrays, strict=True)
+        )
+        raise DataError(
+            f"{where}: found {found}, which cannot be encoded: {error}. "
+            "Mend the value with 'derive', leave its row out with 'filter', or change 'encode'."
+        ) from error
+
+
+def _shown(value: object) -> str:
+    """Returns a value for a message; of a list that is a whole picture, the beginning."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+
+
+def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:
+    """Finds, by bisection, the values of the first row that ``convert`` refuses."""
+    low, high = 0, len(arrays[0])
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(*(array.slice(low, middle - low) for array in arrays))
+            low = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    return [array[low].as_py() if low < len(array) else None for array in arrays]
+
+
+@dataclasses.dataclass
+class EncodeFeatures(beam.PTransform):
+    """Encodes the columns of pieces as features.
+
+    Input and output: ``Piece`` elements, one for one.
+
+    Attributes:
+      plan: of the encodings.
+      fitted: folder of the fitted ones (``encodings.store``), complete when the first piece comes; empty where nothing is fitted.
+    """
+
+    plan: EncodePlan
+    fitted: str
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan, self.fitted))
+
+
+class _Encode(beam.DoFn):
+    """Encodes pieces; loads the fitted encodings with the first one."""
+
+    def __init__(self, plan: EncodePlan, fitted: str) -> None:
+        self._plan, self._folder = plan, fitted
+        self._loaded: EncodePlan | None = None
+
+    def process(self, piece: Piece) -> Iterator[Piece]:
+        if self._loaded is None:
+            self._loaded = load_fitted(self._plan, self._folder)
+        fitted_on = (piece.range_number, piece.part) if piece.split in self._loaded.fit.splits else None
+        yield piece._replace(batch=encode_batch(self._loaded, piece.batch, piece.path, fitted_on))

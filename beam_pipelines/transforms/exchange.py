@@ -1,0 +1,247 @@
+"""Moves payloads from the pieces that make them to the partitions that need them, in a fixed order.
+
+Two ways with one interface. Where all workers share a filesystem, payloads go through files and only their addresses through the
+runner. Where the output is on an object store, whose reads take tens of milliseconds each, payloads go through the engine's GroupByKey,
+in slices of at most 1 MiB (``core/messages.py``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_pipelines.core import files, messages
+from beam_pipelines.core.errors import DataError
+
+# Addresses that a sender holds, some hundred bytes each, before it sends them.
+_MOST_HELD = 50_000
+# Addresses in one element: at most 128 bytes each.
+_MOST_IN_ELEMENT = messages.MESSAGE_BYTES // 128
+
+
+class Parcel(NamedTuple):
+    """What one piece sends.
+
+    Attributes:
+      order: orders the parcels of a partition: ``(range_number, part, …)``.
+      payloads: partition (an integer, or a tuple) -> bytes, or several buffers to concatenate.
+    """
+
+    order: tuple[int, ...]
+    payloads: Mapping[Any, messages.Buffers]
+
+
+class Address(NamedTuple):
+    """Where a payload lies: ``length`` bytes at ``offset`` of a file."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class Delivery(NamedTuple):
+    """What one partition gets.
+
+    Attributes:
+      partition: its number, or tuple.
+      contents: payloads, or their addresses, in order.
+      orders: the parcels' orders, one for each content.
+    """
+
+    partition: Any
+    contents: tuple[bytes | Address, ...]
+    orders: tuple[tuple[int, ...], ...]
+
+    def payloads(self) -> Iterator[bytes]:
+        """Yields the payloads in order, one in memory at a time."""
+        for content in self.contents:
+            yield load_payload(content)
+
+
+def store_parcel(folder: str, parcel: Parcel) -> dict[Any, Address]:
+    """Writes the payloads of a parcel, one after the other, to a file of its own.
+
+    The name is new each time: an engine may run a bundle twice, with other elements in it, while consumers still read what the first
+    attempt wrote.
+    """
+    path = _path_of(folder, parcel.order, new_attempt())
+    addresses: dict[Any, Address] = {}
+    offset = 0
+    with files.replace(path) as file:
+        for partition, payload in parcel.payloads.items():
+            start = offset
+            for part in _parts(payload):
+                file.write(part)
+                offset += len(part)
+            addresses[partition] = Address(path, start, offset - start)
+    return addresses
+
+
+def new_attempt() -> str:
+    """Returns a name for an attempt to write something, which no other attempt has."""
+    return uuid.uuid4().hex[:12]
+
+
+def _path_of(folder: str, order: tuple[int, ...], attempt: str) -> str:
+    return files.join(folder, "_".join([*map(str, order), attempt]))
+
+
+def _parts(payload: messages.Buffers) -> Sequence[bytes | pa.Buffer]:
+    return [payload] if isinstance(payload, bytes) else payload
+
+
+def payload_size(content: bytes | Address) -> int:
+    """Returns the bytes of a payload."""
+    return len(content) if isinstance(content, bytes) else content.length
+
+
+def load_payload(content: bytes | Address, start: int = 0, end: int | None = None) -> bytes:
+    """Returns a payload, or its bytes from ``start`` until before ``end``, from its file where it has only an address."""
+    end = payload_size(content) if end is None else end
+    if isinstance(content, bytes):
+        return content[start:end]
+    with files.open_read(content.path) as file:
+        file.seek(content.offset + start)
+        payload = file.read(end - start)
+    if len(payload) != end - start:
+        raise DataError(
+            f"{content.path}: found {len(payload)} bytes at {content.offset + start}, expected {end - start}. "
+            "A temporary file was changed or removed during the run: run again."
+        )
+    return payload
+
+
+@dataclasses.dataclass
+class SendParcels(beam.PTransform):
+    """Sends payloads on their way to their partitions.
+
+    Input: ``Parcel`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Delivery`` of all elements of a partition. None is larger
+    than ``messages.MESSAGE_BYTES``.
+
+    Attributes:
+      folder: where payloads are stored, on storage that all workers share; ``None`` sends them through the engine.
+    """
+
+    folder: str | None
+
+    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        return parcels | "Store" >> beam.ParDo(_SendSlices() if self.folder is None else _Store(self.folder))
+
+
+@dataclasses.dataclass
+class Exchange(beam.PTransform):
+    """Groups payloads by partition.
+
+    Input: ``Parcel`` elements, in one PCollection or several. Output: one ``Delivery`` for each partition that was sent
+    anything, in no order; its payloads are ordered by their parcels' ``order``, whatever the runner.
+
+    Attributes:
+      folder: see ``SendParcels``.
+    """
+
+    folder: str | None
+
+    def expand(
+        self, parcels: beam.PCollection[Parcel] | Sequence[beam.PCollection[Parcel]]
+    ) -> beam.PCollection[Delivery]:
+        # Flattened only after they are sent: engines materialize what they flatten, and a parcel has no bound.
+        branches = [parcels] if isinstance(parcels, beam.PCollection) else parcels
+        sent = [branch | f"Send{number}" >> SendParcels(self.folder) for number, branch in enumerate(branches)]
+        return sent | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.Map(_deliver_group, self.folder)
+
+
+class Sent(NamedTuple):
+    """The part of a payload that crosses the runner.
+
+    Attributes:
+      order: of its parcel.
+      attempt: tells parcels of one order apart, and attempts to send the same one.
+      content: a slice of it; or the offset and length of its address.
+    """
+
+    order: tuple[int, ...]
+    attempt: str
+    content: messages.Slice | tuple[int, int]
+
+
+class _SendSlices(beam.DoFn):
+    """Sends the payloads of parcels. Output: ``(partition, [Sent])``, with one slice each."""
+
+    def process(self, parcel: Parcel) -> Iterator[tuple[Any, list[Sent]]]:
+        attempt = new_attempt()
+        for partition, payload in parcel.payloads.items():
+            for part in messages.cut(payload):
+                yield partition, [Sent(parcel.order, attempt, part)]
+
+
+class _Store(beam.DoFn):
+    """Stores the payloads of parcels and sends their addresses. Output: ``(partition, [Sent])``.
+
+    Addresses of many parcels are one element: each element costs Beam's local runner 200 bytes, several times over.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def start_bundle(self) -> None:
+        self._places: dict[Any, list[Sent]] = {}
+        self._held = 0
+
+    def process(self, parcel: Parcel) -> Iterator[tuple[Any, list[Sent]]]:
+        for partition, address in store_parcel(self._folder, parcel).items():
+            attempt = address.path.rpartition("_")[2]
+            places = self._places.setdefault(partition, [])
+            places.append(Sent(parcel.order, attempt, (address.offset, address.length)))
+            self._held += 1
+            if len(places) >= _MOST_IN_ELEMENT:
+                self._held -= len(places)
+                yield partition, self._places.pop(partition)
+        if self._held > _MOST_HELD:
+            yield from self._flush()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        for sent in self._flush():
+            yield GlobalWindows.windowed_value(sent)
+
+    def _flush(self) -> Iterator[tuple[Any, list[Sent]]]:
+        yield from self._places.items()
+        self._places, self._held = {}, 0
+
+
+def _deliver_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Delivery:
+    return deliver(*group, folder)
+
+
+def deliver(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Delivery:
+    """Returns what a partition gets.
+
+    Args:
+      partition: its number.
+      sent: everything that ``SendParcels`` gave for it, in any order.
+      folder: see ``SendParcels``.
+    """
+    ordered = sorted(itertools.chain.from_iterable(sent), key=lambda each: (each[0], each[1]))
+    contents: list[bytes | Address] = []
+    orders = []
+    for (order, attempt), own in itertools.groupby(ordered, key=lambda each: (each[0], each[1])):
+        if folder is None:
+            contents.append(messages.concatenate(messages.Slice(*content) for _, _, content in own))
+        else:
+            contents.extend(Address(_path_of(folder, order, attempt), *content) for _, _, content in own)
+        orders.append(order)
+    return Delivery(partition, tuple(contents), tuple(orders))
+
+
+def deliver_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Delivery]:
+    """Returns a delivery for each partition, in the order of the partitions, of all that ``SendParcels`` gave."""
+    by_partition: dict[Any, list[Sequence[Sent]]] = {}
+    for partition, some in sent:
+        by_partition.setdefault(partition, []).append(some)
+    return [deliver(partition, by_partition[partition], folder) for partition in sorted(by_partition)]

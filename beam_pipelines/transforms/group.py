@@ -1,0 +1,208 @@
+"""Grouping: the rows that share a key become one row, in which the other columns are lists in the order of the rows.
+
+Rows travel once, through an exchange, to the partition of their key's hash; a partition is grouped in memory. Its rows come from
+everywhere, so that they get addresses of their own: ranges after the base source's, one for each partition. The accounts of the
+pieces that were sent stay at their pieces' addresses, without rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import hashing
+from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.key_index import index_keys
+from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel
+from beam_pipelines.transforms.group_plan import GroupPlan
+from beam_pipelines.transforms.join.hash_join import Packed, cut_by_key, pack, send_account, unpack
+from beam_pipelines.transforms.join.index import table_batch
+
+# Of Arrow data; what a reader makes of a range is about as large.
+PIECE_BYTES = 16 << 20
+_SHOWN_CHARACTERS = 200
+
+Rows = npt.NDArray[np.int64]
+
+
+def send_rows(piece: Piece, plan: GroupPlan, first: int) -> Parcel:
+    """Sends the rows of a piece to the partitions of their keys, numbered from ``first``; they keep their order.
+
+    Raises:
+      DataError: a null in a column to group or to order by.
+    """
+    for key, names in (("group_by", plan.by), ("order_by", plan.order_by)):
+        for name in names:
+            _check_no_null(piece, name, key)
+    parts = cut_by_key(piece.batch, plan.by, plan.partitions)
+    return Parcel(
+        (1, piece.range_number, piece.part),
+        {first + partition: pack([Packed(batch, {})]) for partition, batch in parts.items()},
+    )
+
+
+def _check_no_null(piece: Piece, name: str, key: str) -> None:
+    column = piece.batch.column(name)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        shown = str(piece.batch.slice(row, 1).to_pylist()[0])[:_SHOWN_CHARACTERS]
+        raise DataError(
+            f"{piece.path}, column '{name}': found null in {column.null_count:,} rows of a piece, the first one {shown}, expected a "
+            f"value in every row, because the sequence's '{key}' names it. Leave such rows out with 'filter: {name} IS NOT NULL'."
+        )
+
+
+def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Parcel:
+    """Sends no rows to every partition, so that each has a delivery."""
+    empty = pack([Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
+    return Parcel((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
+
+
+def receive(delivery: Delivery, plan: GroupPlan, first: int) -> Iterator[Piece]:
+    """Yields the pieces of one range: without rows those of the base source's, with groups those of a partition."""
+    packed = (item for payload in delivery.payloads() for item in unpack(payload))
+    if delivery.partition < first:
+        for _, about in packed:
+            yield _account(delivery.partition, about, plan)
+        return
+    rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
+    groups = group_batch(rows, plan)
+    merged = rows.num_rows - groups.num_rows
+    size = math.ceil(groups.num_rows / max(1, math.ceil(groups.nbytes / PIECE_BYTES))) or 1
+    path = f"{plan.source}, grouped by {', '.join(plan.by)}"
+    for part, start in enumerate(range(0, max(1, groups.num_rows), size)):
+        counts = {"merged": 0 if part else merged}
+        yield Piece(delivery.partition, part, groups.slice(start, size), counts, path=path)
+
+
+def _account(range_number: int, about: Any, plan: GroupPlan) -> Piece:
+    empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
+    rejected = tuple(Rejected(*row) for row in about["rejected"])
+    return Piece(range_number, about["part"], empty, about["counts"], rejected, about["crc32c"], about["path"])
+
+
+def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
+    """Groups rows by key.
+
+    Args:
+      rows: without a null in a key; their order is the order of groups (by their first rows), and of rows that tie.
+      plan: of the grouping.
+
+    Returns:
+      A batch of ``plan.schema``, one row for each group, or for each ``max_length`` rows of one.
+
+    Raises:
+      DataError: a column of the context has several values in a group.
+    """
+    numbers = _group_numbers(rows, plan.by)
+    order = _order(rows, numbers, plan.order_by)
+    ordered, numbers = take_rows(rows, order), numbers[order]
+    starts = _starts(numbers)
+    for name in plan.context:
+        if name not in plan.by:
+            _check_one_value(name, ordered, starts, plan)
+    starts = _cut(starts, len(numbers), plan.max_length)
+    offsets = pa.array(np.append(starts, len(numbers)).astype(np.int32))
+    lists = set(plan.lists)
+    columns = [
+        pa.ListArray.from_arrays(offsets, ordered.column(field.name))
+        if field.name in lists
+        else ordered.column(field.name).take(pa.array(starts))
+        for field in plan.schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=plan.schema)
+
+
+def _group_numbers(rows: pa.RecordBatch, by: tuple[str, ...]) -> Rows:
+    """Returns the number of each row's group, in the order of the groups' first rows."""
+    index = index_keys([rows.column(name) for name in by])
+    groups = np.empty(rows.num_rows, np.int64)
+    firsts = index.rows[index.starts[:-1]]
+    ranks = np.empty(len(firsts), np.int64)
+    ranks[np.argsort(firsts)] = np.arange(len(firsts))
+    groups[index.rows] = np.repeat(ranks, np.diff(index.starts))
+    return groups
+
+
+def _order(rows: pa.RecordBatch, numbers: Rows, order_by: tuple[str, ...]) -> Rows:
+    """Returns the row numbers by group, then by the columns to order by, then as they came. NaN comes last."""
+    columns = [pa.array(numbers), *(rows.column(name) for name in order_by)]
+    names = [str(number) for number in range(len(columns))]
+    table = pa.Table.from_arrays(columns, names)
+    order: Rows = pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
+    return order
+
+
+def _starts(numbers: Rows) -> Rows:
+    """Returns the first row of each group, of rows that lie group by group."""
+    return np.flatnonzero(np.diff(numbers, prepend=-1))
+
+
+def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:
+    """Returns the first row of each sequence: of a group, and of what goes beyond ``max_length`` of it."""
+    if max_length is None or not len(starts):
+        return starts
+    places = np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
+    return np.flatnonzero(places % max_length == 0)
+
+
+def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: GroupPlan) -> None:
+    """Raises ``DataError`` if a group has several values of a column; null is a value of its own."""
+    column = ordered.column(name)
+    firsts = np.repeat(starts, np.diff(starts, append=len(column)))
+    hashes = hashing.hash_column(column)
+    wrong = np.flatnonzero(hashes != hashes[firsts])
+    if len(wrong):
+        row = int(wrong[0])
+        key = ", ".join(f"{by}={ordered.column(by)[row].as_py()!r}" for by in plan.by)
+        values = f"{column[int(firsts[row])].as_py()!r} and {column[row].as_py()!r}"
+        raise DataError(
+            f"source '{plan.source}', column '{name}': found {values} in the rows of {key}, expected one value, because the "
+            "sequence's 'context' names it. Leave it out there, and it becomes a feature list; or add it to 'group_by'."
+        )
+
+
+@dataclasses.dataclass
+class GroupRows(beam.PTransform):
+    """Groups the rows of pieces into sequences.
+
+    Input: ``Piece`` elements. Output: for each, a ``Piece`` with the same address and account, without rows; and for each
+    partition of keys, pieces with its groups, whose range numbers begin where those of the input end, and whose account has
+    ``merged``: how many rows are no longer rows. The same whatever the order of the input.
+
+    Attributes:
+      plan: what ``plan_groups`` returned.
+      schema: columns of the input.
+      num_ranges: number of the input's ranges.
+      folder: where rows wait, used by nobody else; ``None`` sends them through the engine.
+    """
+
+    plan: GroupPlan
+    schema: pa.Schema
+    num_ranges: int
+    folder: str | None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        plan, first = self.plan, self.num_ranges
+        rows = pieces | "SendRows" >> beam.Map(send_rows, plan, first)
+        accounts = pieces | "SendAccount" >> beam.Map(send_account)
+        opened = (
+            pieces.pipeline
+            | "Once" >> beam.Create([None])
+            | "OpenPartitions" >> beam.Map(lambda _: open_partitions(self.schema, first, plan.partitions))
+        )
+        return (
+            (rows, accounts, opened)
+            | "MeetInPartitions" >> Exchange(self.folder)
+            | "Receive" >> beam.FlatMap(receive, plan, first)
+        )

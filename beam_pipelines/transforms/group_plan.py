@@ -1,0 +1,156 @@
+"""Which rows become one sequence, and which features are feature lists: decided before anything is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.encodings.plan import EncodePlan
+from beam_pipelines.recipe.model import Recipe, Sequences
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.transforms.join.plan import plain_bytes
+
+# Plain bytes of the base source in one partition, which is grouped in memory.
+PARTITION_BYTES = 32 * MIB
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupPlan(PickledOnce):
+    """A grouping that is ready to be run.
+
+    Attributes:
+      source: the base source's name, for messages.
+      by: key columns.
+      order_by: columns that order the rows of a key.
+      context: columns with one value for all rows of a key, the key columns first.
+      lists: the other columns, which become lists.
+      max_length: rows of a sequence at most, or ``None``.
+      partitions: how many partitions the rows are cut into.
+      schema: the columns after it, in their order before it.
+    """
+
+    source: str
+    by: tuple[str, ...]
+    order_by: tuple[str, ...]
+    context: tuple[str, ...]
+    lists: tuple[str, ...]
+    max_length: int | None
+    partitions: int
+    schema: pa.Schema
+
+
+def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPlan | None:
+    """Plans the grouping of rows with the columns of ``schema``; ``None`` if the recipe groups nothing.
+
+    Raises:
+      RecipeProblems: columns that are not there, or of a type that cannot be grouped.
+    """
+    sequence = recipe.sequence
+    if sequence is None or not sequence.group_by:
+        return None
+    problems = list(_group_problems(recipe, sequence, schema))
+    if problems:
+        raise RecipeProblems(problems)
+    context = (*sequence.group_by, *(name for name in sequence.context if name not in sequence.group_by))
+    whole = set(context)
+    lists = tuple(name for name in schema.names if name not in whole)
+    fields = [field if field.name in whole else pa.field(field.name, pa.list_(field.type)) for field in schema]
+    partitions = max(1, math.ceil(plain_bytes(base) / PARTITION_BYTES))
+    return GroupPlan(
+        base.source.name,
+        sequence.group_by,
+        sequence.order_by,
+        context,
+        lists,
+        sequence.max_length,
+        partitions,
+        pa.schema(fields),
+    )
+
+
+def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> Iterator[Problem]:
+    known = set(schema.names)
+    for key in ("group_by", "order_by", "context"):
+        for name in getattr(sequence, key):
+            if name not in known:
+                yield Problem(("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}")
+    for field in schema:
+        if pa.types.is_list(field.type):
+            yield Problem(
+                ("sequence", "group_by"),
+                f"column '{field.name}' is {type_name(field.type)}, and a list of lists is no column. Leave it out with 'drop'.",
+            )
+    if recipe.split.files:
+        yield Problem(("sequence", "group_by"), "found a split by files, but a group may have rows of several files.")
+
+
+def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodePlan) -> EncodePlan:
+    """Returns the plan of the encodings with the names of the features that are feature lists; without any for tf.Examples.
+
+    Raises:
+      RecipeProblems: features that are not written or no lists, or a recipe that writes something else than features.
+    """
+    sequence = recipe.sequence
+    if sequence is None:
+        return encode
+    problems = [
+        Problem(("sequence",), f"found it with '{key}', which goes with tf.Examples only.")
+        for key, given in (("preprocessing_fn", recipe.preprocessing_fn), ("output.record", recipe.output.record))
+        if given
+    ]
+    written = encode.features()
+    for name in sequence.features:
+        if name not in written:
+            problems.append(Problem(("sequence", "features"), f"unknown feature '{name}'.{nearest(name, written)}"))
+        elif not written[name].is_list:
+            kind = type_name(written[name].type)
+            message = f"feature '{name}' is {kind}, expected a list. Make one in 'encode', or of several rows with 'group_by'."
+            problems.append(Problem(("sequence", "features"), message))
+    context = () if groups is None else groups.context
+    lists = sequence.features or tuple(
+        name for name, feature in written.items() if feature.is_list and name not in context
+    )
+    if not lists and not problems:
+        problems.append(Problem(("sequence",), "found no list among the features, expected at least one feature list."))
+    if problems:
+        raise RecipeProblems(problems)
+    return dataclasses.replace(encode, lists=lists)
+
+
+def list_columns(groups: GroupPlan | None, encode: EncodePlan) -> tuple[str, ...]:
+    """Returns the columns before encoding whose values are steps: those that grouping made, and those that stay feature lists."""
+    steps = {*(() if groups is None else groups.lists), *encode.lists}
+    return tuple(field.name for field in encode.columns if pa.types.is_list(field.type) and field.name in steps)
+
+
+def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str, ...]) -> None:
+    """Checks that the schema has its feature lists where the recipe makes them.
+
+    Raises:
+      RecipeProblems: it has not.
+    """
+    if contract is None:
+        return
+    schema = schema_pb2.Schema.FromString(contract)
+    nested = {feature.name for feature in feature_lists_of(schema)}
+    known = set(columns.names)
+    found = [feature.name for feature in features_of(schema) if feature.name in known]
+    problems = []
+    for name in found:
+        if name in lists and name not in nested:
+            message = f"feature '{name}' stands at the top, expected it in the struct_domain of '{SEQUENCE}': it is a feature list."
+            problems.append(Problem(("schema",), message))
+        if name in nested and name not in lists:
+            message = f"feature '{name}' stands in '{SEQUENCE}', expected it at the top: the recipe makes no feature list of it."
+            problems.append(Problem(("schema",), message))
+    if problems:
+        raise RecipeProblems(problems)

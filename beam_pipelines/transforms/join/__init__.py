@@ -1,0 +1,1 @@
+"""Joins: planning, broadcast index, hash join."""

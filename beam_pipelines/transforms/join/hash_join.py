@@ -1,0 +1,243 @@
+"""The hash-partitioned join: both sides cut by key into partitions, joined one by one, and sent back to where they came from.
+
+Rows with one key meet in one partition, as Arrow IPC payloads of an exchange; the right ones come first and are indexed,
+the left ones pass by. Where the right rows of a partition are too many, because many have one key, they are indexed some at a time. A second exchange takes the joined rows back to their range, where they are put into the order and
+the pieces they had: so the result is the broadcast join's, byte by byte. The pieces' accounts take the short way, straight
+into the second exchange. In memory are, at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows, and
+the joined rows of one range.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.core import hashing
+from beam_pipelines.core.chunks import Piece, Rejected, add_counts
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.key_index import all_valid
+from beam_pipelines.transforms.exchange import Delivery, Parcel, load_payload
+from beam_pipelines.transforms.join.index import (
+    JoinIndex,
+    build_index,
+    count_matches,
+    count_names,
+    join_batch,
+    summed_matches,
+    table_batch,
+)
+from beam_pipelines.transforms.join.plan import JoinStep
+
+# Another seed than that of indexes and splits.
+PARTITION_SEED = 0x6A6F696E  # "join"
+# Joined rows of a partition that wait for a file of their own.
+FLUSH_BYTES = 64 << 20
+# Plain bytes of right rows that are indexed at a time; a partition has 64 MiB of them, unless many have one key, or the estimate was wrong.
+RIGHT_BYTES = 256 << 20
+# Where parcels of a side stand in the order of a partition's.
+_SIDES = {"right": 0, "left": 1}
+# A row's place in its piece, as a first column that no source can have.
+_PLACE = pa.field("\0place", pa.int64(), nullable=False)
+_METADATA_KEY = b"beam_pipelines"
+
+
+# Of each left row of a batch, how many right ones it matches.
+Matches = npt.NDArray[np.int64]
+
+
+class Packed(NamedTuple):
+    """A batch in a payload, and what is said about it (JSON-ready)."""
+
+    batch: pa.RecordBatch
+    about: Mapping[str, Any]
+
+
+def pack(batches: Sequence[Packed]) -> bytes:
+    """Writes batches of one schema as an Arrow IPC stream, compressed with lz4."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batches[0].batch.schema, options=options) as writer:
+        for batch, about in batches:
+            writer.write_batch(batch, {_METADATA_KEY: json.dumps(about)})
+    return bytes(sink.getvalue())
+
+
+def unpack(payload: bytes) -> Iterator[Packed]:
+    """Yields what ``pack`` was given."""
+    with pa.ipc.open_stream(payload) as reader:
+        while True:
+            try:
+                batch, metadata = reader.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                return
+            yield Packed(batch, json.loads(metadata[_METADATA_KEY]))
+
+
+def cut_by_key(batch: pa.RecordBatch, on: Sequence[str], partitions: int) -> dict[int, pa.RecordBatch]:
+    """Cuts a batch into partitions by the hash of its key columns; rows keep their order; nulls hash as one value."""
+    hashes = hashing.hash_rows([batch.column(name) for name in on], PARTITION_SEED)
+    numbers = (hashes % np.uint64(partitions)).astype(np.int64)
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers, minlength=partitions)
+    grouped = take_rows(batch, order)
+    starts = np.cumsum(sizes) - sizes
+    return {partition: grouped.slice(int(starts[partition]), int(size)) for partition, size in enumerate(sizes) if size}
+
+
+def send_right(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
+    """Sends the right rows of a piece to their partitions; they sort before the left ones. Rows with a null in the key match nothing, and stay."""
+    keyed = np.flatnonzero(all_valid([piece.batch.column(name) for name in on]))
+    batch = piece.batch if len(keyed) == piece.batch.num_rows else take_rows(piece.batch, keyed)
+    parts = cut_by_key(batch, on, partitions)
+    return Parcel(
+        (_SIDES["right"], piece.range_number, piece.part),
+        {partition: pack([Packed(part, {})]) for partition, part in parts.items()},
+    )
+
+
+def send_left(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
+    """Sends the left rows of a piece to their partitions, each with its place in the piece."""
+    places = pa.array(np.arange(piece.batch.num_rows))
+    batch = pa.RecordBatch.from_arrays([places, *piece.batch.columns], schema=pa.schema([_PLACE, *piece.batch.schema]))
+    about = {"range": piece.range_number, "part": piece.part}
+    parts = cut_by_key(batch, on, partitions)
+    return Parcel(
+        (_SIDES["left"], piece.range_number, piece.part),
+        {partition: pack([Packed(part, about)]) for partition, part in parts.items()},
+    )
+
+
+def send_account(piece: Piece) -> Parcel:
+    """Sends the account of a piece to its range; accounts sort before rows."""
+    about = {
+        "part": piece.part,
+        "counts": dict(piece.counts),
+        "rejected": piece.rejected,
+        "crc32c": piece.crc32c,
+        "path": piece.path,
+    }
+    empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    return Parcel((0, piece.range_number, piece.part), {piece.range_number: pack([Packed(empty, about)])})
+
+
+def join_partition(
+    delivery: Delivery, step: JoinStep, flush_bytes: int = FLUSH_BYTES, right_bytes: int = RIGHT_BYTES
+) -> Iterator[Parcel]:
+    """Joins the rows of one partition.
+
+    Args:
+      delivery: of rows of both sides, the right ones first.
+      step: the join.
+      flush_bytes: of joined rows in a parcel.
+      right_bytes: of right rows that are indexed at a time. If there are more, as where many have one key, the left rows pass by once for
+        each index: with the same result, because a row's matches come in the order of the right ones.
+
+    Yields:
+      The joined rows for their ranges, in parcels of about ``flush_bytes``.
+    """
+    waiting: dict[int, list[Packed]] = {}
+    waiting_bytes = flushes = 0
+    for range_number, packed in _joined_rows(delivery, step, right_bytes):
+        waiting.setdefault(range_number, []).append(packed)
+        waiting_bytes += packed.batch.nbytes
+        if waiting_bytes > flush_bytes:
+            yield _joined_parcel(delivery.partition, flushes, waiting)
+            waiting, waiting_bytes, flushes = {}, 0, flushes + 1
+    if waiting:
+        yield _joined_parcel(delivery.partition, flushes, waiting)
+
+
+def _joined_rows(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[tuple[int, Packed]]:
+    """Yields joined rows and the ranges they belong to."""
+    how, number = step.join.how, step.number
+    matches: dict[tuple[int, int], Matches] = {}
+    for index, is_only in _indexes(delivery, step, right_bytes):
+        for batch, about in _rows_of(delivery, "left"):
+            if is_only:
+                joined, counts = join_batch(batch, index, step.left_on, how, number)
+                yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
+                continue
+            address = (about["range"], about["part"])
+            matches[address] = matches.get(address, 0) + count_matches(batch, index, step.left_on)
+            joined, _ = join_batch(batch, index, step.left_on, "inner")
+            if joined.num_rows:
+                yield about["range"], Packed(joined, {"part": about["part"], "counts": {}})
+    if not matches:
+        return
+    # What is left: rows without a match in any index, and the counts.
+    none = build_index(pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added)
+    for batch, about in _rows_of(delivery, "left"):
+        found = matches[about["range"], about["part"]]
+        counts = dict(zip(count_names(how, number), summed_matches(found), strict=True))
+        joined, _ = join_batch(batch.filter(pa.array(found == 0)), none, step.left_on, how)
+        yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
+
+
+def _indexes(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[tuple[JoinIndex, bool]]:
+    """Yields indexes of the right rows, in order, one in memory at a time; and whether it is the only one."""
+    right: list[pa.RecordBatch] = []
+    size, is_only = 0, True
+
+    def build() -> JoinIndex:
+        return build_index(pa.Table.from_batches(right, step.source_plan.schema), step.right_on, step.added)
+
+    for batch, _ in _rows_of(delivery, "right"):
+        if right and size + batch.nbytes > right_bytes:
+            is_only = False
+            yield build(), is_only
+            right, size = [], 0
+        right.append(batch)
+        size += batch.nbytes
+    yield build(), is_only
+
+
+def _rows_of(delivery: Delivery, side: str) -> Iterator[Packed]:
+    """Yields the rows of one side, which its parcels' orders tell from the other's."""
+    for content, order in zip(delivery.contents, delivery.orders, strict=True):
+        if order[0] == _SIDES[side]:
+            yield from unpack(load_payload(content))
+
+
+def _joined_parcel(partition: int, flush: int, waiting: Mapping[int, Sequence[Packed]]) -> Parcel:
+    return Parcel((1, partition, flush), {number: pack(batches) for number, batches in waiting.items()})
+
+
+def restore_range(delivery: Delivery, step: JoinStep) -> Iterator[Piece]:
+    """Puts the joined rows of one range back into their pieces.
+
+    Yields:
+      The range's pieces in order, accounts and all; one without rows as well.
+    """
+    accounts: dict[int, Mapping[str, Any]] = {}
+    joined: dict[int, list[Packed]] = {}
+    for packed in (packed for payload in delivery.payloads() for packed in unpack(payload)):
+        part = packed.about["part"]
+        if "path" in packed.about:
+            accounts[part] = packed.about
+        else:
+            joined.setdefault(part, []).append(packed)
+    for part in sorted(accounts):
+        yield _restore_piece(delivery.partition, accounts[part], joined.pop(part, []), step)
+
+
+def _restore_piece(range_number: int, account: Mapping[str, Any], joined: Sequence[Packed], step: JoinStep) -> Piece:
+    counts = add_counts(account["counts"], dict.fromkeys(count_names(step.join.how, step.number), 0))
+    for packed in joined:
+        counts = add_counts(counts, packed.about["counts"])
+    rejected = tuple(Rejected(*row) for row in account["rejected"])
+    batch = _in_order([packed.batch for packed in joined], step.schema)
+    return Piece(range_number, account["part"], batch, counts, rejected, account["crc32c"], account["path"])
+
+
+def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Returns the rows by their places, which are left out; rows of one place keep their order."""
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    batch = table_batch(pa.Table.from_batches(batches))
+    order = np.argsort(batch.column(0).to_numpy(), kind="stable")
+    return take_rows(batch, order).select(batch.schema.names[1:])

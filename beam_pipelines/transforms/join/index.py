@@ -1,0 +1,147 @@
+"""An index over key columns, and the join of one batch with an indexed table.
+
+Keys are compared as DuckDB compares them in a join: a null in any key column matches nothing, not even another null; NaN
+equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash and then compares the values themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.core.columns import take_rows
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.key_index import NO_KEY, KeyIndex, Rows, find_keys, index_keys
+from beam_pipelines.recipe.model import JoinHow
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinIndex:
+    """The right side of a join, ready to be probed.
+
+    Attributes:
+      keys: its key columns.
+      added: the columns that the join adds, under their names in the result; n rows.
+    """
+
+    keys: KeyIndex
+    added: pa.RecordBatch
+
+
+def table_batch(table: pa.Table) -> pa.RecordBatch:
+    """Returns the table as one batch."""
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
+
+
+def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, str]]) -> JoinIndex:
+    """Indexes the right side of a join.
+
+    Args:
+      table: the rows; their order is the order of several matches of one row.
+      on: the key columns.
+      added: (column of the table, its name in the result).
+    """
+    batch = table_batch(table)
+    fields = [table.schema.field(name).with_name(result) for name, result in added]
+    columns = pa.RecordBatch.from_arrays([batch.column(name) for name, _ in added], schema=pa.schema(fields))
+    return JoinIndex(index_keys([batch.column(name) for name in on]), columns)
+
+
+def count_names(how: JoinHow, number: int) -> tuple[str, str, str]:
+    """Returns the names under which join ``number`` counts left rows with and without match, and rows it adds."""
+    return f"matched/{number}", f"{'unmatched' if how == 'left' else 'dropped'}/{number}", f"added/{number}"
+
+
+def join_batch(
+    batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str], how: JoinHow, number: int = 0
+) -> tuple[pa.RecordBatch, dict[str, int]]:
+    """Joins a batch with the indexed table.
+
+    Args:
+      batch: the left side.
+      on: its key columns, of the same types as the index's, in their order.
+      how: ``left`` keeps rows without match, with nulls; ``inner`` drops them.
+      number: of the join in the recipe, for the names of the counts.
+
+    Returns:
+      The left columns and the added ones: rows in the batch's order, several matches of a row in the table's order;
+      and the counts of ``pieces.Piece`` for this join.
+    """
+    keys = find_keys(index.keys, [batch.column(name) for name in on])
+    matches = _matches(index.keys, keys)
+    left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
+    left = batch if left_rows is None else take_rows(batch, left_rows)
+    right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
+    joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=joined_schema(left.schema, right.schema))
+    return joined, dict(zip(count_names(how, number), summed_matches(matches), strict=True))
+
+
+def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) -> Rows:
+    """Returns int64[n]: for each row of the left side how many rows of the table it matches."""
+    return _matches(index.keys, find_keys(index.keys, [batch.column(name) for name in on]))
+
+
+def summed_matches(matches: Rows) -> tuple[int, int, int]:
+    """Returns how many of n rows have a match and how many have none, and how many matches there are beyond one a row."""
+    matched = int(np.count_nonzero(matches))
+    return matched, len(matches) - matched, int(matches.sum()) - matched
+
+
+def _matches(index: KeyIndex, keys: Rows) -> Rows:
+    matches: Rows = np.where(keys == NO_KEY, 0, np.diff(index.starts, append=0)[keys])
+    return matches
+
+
+def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:
+    """Returns the columns of the left side and then the added ones."""
+    return pa.schema([*left, *added])
+
+
+def _pair_rows(index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Rows]:
+    """Returns the left rows (``None``: each once, in order) and, next to each, the right row or -1."""
+    copies = np.maximum(matches, 1) if how == "left" else matches
+    firsts = np.where(matches > 0, index.starts[keys], 0)
+    left_rows = None
+    if np.any(copies != 1):
+        left_rows = np.repeat(np.arange(len(keys)), copies)
+        ends = np.cumsum(copies)
+        nth = np.arange(len(left_rows)) - np.repeat(ends - copies, copies)
+        firsts, matches = firsts[left_rows] + nth, matches[left_rows]
+    right_rows = np.full(len(firsts), -1, np.int64)
+    found = matches > 0
+    right_rows[found] = index.rows[firsts[found]]
+    return left_rows, right_rows
+
+
+def check_unique(
+    index: KeyIndex, table: Mapping[str, pa.Array] | pa.RecordBatch, key: Sequence[str], where: str
+) -> int:
+    """Checks that no key of the index has two rows.
+
+    Args:
+      index: over the columns ``key`` of ``table``.
+      table: to show the offending key.
+      key: the columns that were promised to be unique.
+      where: the source, for the message.
+
+    Returns:
+      The number of keys. Rows with a null in a key column match nothing, and so are not counted.
+
+    Raises:
+      DataError: shows the repeated key that comes first in the table, and how often it occurs.
+    """
+    counts = np.diff(index.starts)
+    repeated = np.flatnonzero(counts > 1)
+    if len(repeated):
+        worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
+        row = int(index.rows[index.starts[worst]])
+        shown = ", ".join(f"{name}={table[name][row].as_py()!r}" for name in key)
+        others = f" (and {len(repeated) - 1} more keys occur more than once)" if len(repeated) > 1 else ""
+        raise DataError(
+            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the source declares "
+            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several matches are meant."
+        )
+    return len(counts)

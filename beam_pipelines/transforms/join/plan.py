@@ -1,0 +1,189 @@
+"""Which joins are run, on what, and how: decided from the sources' columns and sizes before anything is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+import pyarrow as pa
+
+from beam_pipelines.core import columns
+from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.recipe.model import Join
+from beam_pipelines.sources.plan import SourcePlan
+
+# A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its plain bytes.
+BROADCAST_LIMIT_BYTES = 64 * MIB
+# Plain bytes of the right side in one partition, which is indexed in memory.
+PARTITION_BYTES = 64 * MIB
+# Flink concatenates the rows of a partition that are in one of its sort buffers, of some MiB, and the result has to fit into another one. With 2 partitions
+# a hash join of a million rows through its shuffle failed; with 16 it did not.
+LEAST_PARTITIONS = 16
+# Plain bytes of a compressed byte: gzip takes tables of numbers and short texts to about a quarter, Parquet likewise.
+PLAIN_BYTES_PER_COMPRESSED = 5
+Strategy = Literal["broadcast", "hash"]
+_COMPRESSED_FORMATS = ("parquet", "tfrecord")
+_COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinStep(PickledOnce):
+    """One join that is ready to be run.
+
+    Attributes:
+      number: in the recipe, from 0.
+      join: the recipe's join.
+      source_plan: of its right source.
+      strategy: what ``auto`` was decided to be.
+      size_bytes: estimate of the right source's plain bytes, which decided it.
+      partitions: of a hash-partitioned join; 0 of a broadcast one.
+      added: (column of the right source, name in the result).
+      schema: the columns after this join.
+    """
+
+    number: int
+    join: Join
+    source_plan: SourcePlan
+    strategy: Strategy
+    size_bytes: int
+    partitions: int
+    added: tuple[tuple[str, str], ...]
+    schema: pa.Schema
+
+    @property
+    def left_on(self) -> tuple[str, ...]:
+        """The key columns on the left."""
+        return tuple(left for left, _ in self.join.on)
+
+    @property
+    def right_on(self) -> tuple[str, ...]:
+        """The key columns of the right source."""
+        return tuple(right for _, right in self.join.on)
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinPlan:
+    """The chain of joins, and the columns after it."""
+
+    steps: tuple[JoinStep, ...]
+    schema: pa.Schema
+
+
+def plain_bytes(source_plan: SourcePlan) -> int:
+    """Estimates the bytes of a source's values, uncompressed, from the sizes of its files."""
+    return sum(file.size_bytes * _expansion(source_plan, file.path) for file in source_plan.files)
+
+
+def count_partitions(source_plan: SourcePlan, partition_bytes: int = PARTITION_BYTES) -> int:
+    """Returns how many partitions a source is cut into, so that one of them fits in memory; from its size alone."""
+    return max(1, math.ceil(plain_bytes(source_plan) / partition_bytes))
+
+
+def _expansion(source_plan: SourcePlan, path: str) -> int:
+    declared = source_plan.source.compression
+    compressed = path.lower().endswith(_COMPRESSED_SUFFIXES) if declared is None else declared != "none"
+    return PLAIN_BYTES_PER_COMPRESSED if compressed or source_plan.format in _COMPRESSED_FORMATS else 1
+
+
+def plan_join(
+    joins: tuple[Join, ...],
+    base: SourcePlan,
+    sources: Mapping[str, SourcePlan],
+    broadcast_limit_bytes: int = BROADCAST_LIMIT_BYTES,
+    partition_bytes: int = PARTITION_BYTES,
+) -> JoinPlan:
+    """Plans the chain of joins.
+
+    Args:
+      joins: the recipe's joins.
+      base: the source on the very left.
+      sources: plans of the right sources, by name.
+      broadcast_limit_bytes: larger right sources are hash partitioned, where the recipe leaves it open.
+      partition_bytes: bytes of the right source in one partition.
+
+    Raises:
+      RecipeProblems: columns that are not there, key types that differ, names that occur twice in the result.
+    """
+    problems: list[Problem] = []
+    schema = base.schema
+    origins = {name: (base.source.name, name) for name in schema.names}
+    steps = []
+    for number, join in enumerate(joins):
+        right = sources[join.source]
+        problems.extend(_key_problems(number, join, schema, right, origins))
+        keys = {right_name for _, right_name in join.on}
+        added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
+        known = set(schema.names)
+        problems.extend(_name_problems(number, join, known, added))
+        fields = [right.schema.field(name).with_name(result) for name, result in added if result not in known]
+        schema = pa.schema([*schema, *fields])
+        origins.update({result: (join.source, name) for name, result in added if result not in origins})
+        size_bytes = plain_bytes(right)
+        strategy = _strategy(join, size_bytes, broadcast_limit_bytes)
+        partitions = max(LEAST_PARTITIONS, count_partitions(right, partition_bytes)) if strategy == "hash" else 0
+        steps.append(JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema))
+    if problems:
+        raise RecipeProblems(problems)
+    return JoinPlan(tuple(steps), schema)
+
+
+def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strategy:
+    if join.strategy != "auto":
+        return join.strategy
+    return "broadcast" if size_bytes <= broadcast_limit_bytes else "hash"
+
+
+def _key_problems(
+    number: int, join: Join, schema: pa.Schema, right: SourcePlan, origins: Mapping[str, tuple[str, str]]
+) -> Iterator[Problem]:
+    """Yields what is wrong with the columns that are joined on."""
+    path = ("join", number, "on")
+    for left_name, right_name in join.on:
+        known = True
+        for name, side, names in (
+            (left_name, "so far", schema.names),
+            (right_name, f"of source '{join.source}'", right.schema.names),
+        ):
+            if name not in names:
+                known = False
+                yield Problem(path, f"found '{name}', expected one of the columns {side}.{nearest(name, names)}")
+        if known:
+            yield from _type_problems(path, schema.field(left_name), right.schema.field(right_name), join, origins)
+
+
+def _type_problems(
+    path: tuple[str | int, ...], left: pa.Field, right: pa.Field, join: Join, origins: Mapping[str, tuple[str, str]]
+) -> Iterator[Problem]:
+    if pa.types.is_list(left.type) or pa.types.is_list(right.type):
+        name = left.name if pa.types.is_list(left.type) else right.name
+        yield Problem(path, f"column '{name}' is a list, expected a scalar to join on")
+    elif left.type != right.type:
+        left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
+        left_source, left_column = origins[left.name]
+        source, column, target = join.source, right.name, left_type
+        if right_type in ("text", "bytes"):  # everything can be read as text, not the other way round
+            source, column, target = left_source, left_column, right_type
+        yield Problem(
+            path,
+            f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is {right_type}, expected the "
+            f"same type. Add 'types: {{{column}: {target}}}' to source '{source}'.",
+        )
+
+
+def _name_problems(
+    number: int, join: Join, known: Collection[str], added: tuple[tuple[str, str], ...]
+) -> Iterator[Problem]:
+    """Yields the names that would occur twice in the result."""
+    clashes = [result for _, result in added if result in known]
+    if clashes:
+        listed = ", ".join(f"'{name}'" for name in clashes)
+        example = f"{join.source}_" if not join.prefix else f"{join.source}_{join.prefix}"
+        yield Problem(
+            ("join", number),
+            f"source '{join.source}' adds {listed}, which the rows so far have already, expected new names. "
+            f"Set another prefix, such as 'prefix: {example}'.",
+        )

@@ -1,0 +1,65 @@
+"""Merges values along a fixed tree, so that the result depends on neither arrival order nor the number of workers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from beam_pipelines.core import files
+from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel, SendParcels, Sent
+
+FAN_IN = 16
+
+
+class Node(NamedTuple):
+    """A value and its place among its neighbours: the address of the first piece in it."""
+
+    order: tuple[int, ...]
+    value: Any
+
+
+@dataclasses.dataclass
+class MergeTree(beam.PTransform):
+    """Merges each 16 neighbours until a few are left.
+
+    Input: ``Parcel`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
+    that of ``SendParcels``, with at most 16 numbers for each group; ``deliver_all`` returns the values in order.
+
+    Attributes:
+      leaves: number of leaves; their numbers are below it.
+      merge: merges the values of a delivery, in order.
+      folder: see ``SendParcels``.
+    """
+
+    leaves: int
+    merge: Callable[[Delivery], bytes]
+    folder: str | None
+
+    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        width, level = self.leaves, 0
+        while width > FAN_IN:
+            folder = None if self.folder is None else files.join(self.folder, f"level{level}")
+            parcels = (
+                parcels
+                | f"ToParent{level}" >> beam.Map(_to_parents)
+                | f"Gather{level}" >> Exchange(folder)
+                | f"Merge{level}"
+                >> beam.Map(lambda own, merge: Parcel(own.orders[0], {own.partition: merge(own)}), self.merge)
+            )
+            width, level = -(-width // FAN_IN), level + 1
+        return parcels | "Send" >> SendParcels(self.folder)
+
+
+def _to_parents(parcel: Parcel) -> Parcel:
+    return parcel._replace(
+        payloads={(group, number // FAN_IN): payload for (group, number), payload in parcel.payloads.items()}
+    )
+
+
+def merge_in_order(nodes: Iterable[Node], merge: Callable[[Sequence[Any]], Any]) -> Node:
+    """Returns one node of at least one, merged in their order."""
+    ordered = sorted(nodes, key=lambda node: node.order)
+    return Node(ordered[0].order, merge([node.value for node in ordered]))

@@ -1,0 +1,189 @@
+"""The account of a run: what became of every row, counted on the way in and on the way out."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import fractions
+import itertools
+import math
+import struct
+from collections.abc import Mapping, Sequence
+
+import google_crc32c
+
+from beam_pipelines.core.chunks import Receipt, Rejected, add_counts
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.sources.plan import SourcePlan
+from beam_pipelines.transforms.rejected_rows import StoredRows, first_stored
+
+# Rejected rows of a source that its account shows, of which an error shows the first few.
+_KEPT_ROWS = 10
+_SHOWN_ROWS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceAccount:
+    """What was read of one source.
+
+    Attributes:
+      read: rows that were read and kept.
+      rejected: rows that were not.
+      fingerprints: file path -> fingerprint of what was read of it.
+      stored: files of the rejected rows.
+      rejected_rows: the first of them, in order of the source.
+    """
+
+    read: int
+    rejected: int
+    fingerprints: Mapping[str, str]
+    stored: StoredRows = ()
+    rejected_rows: tuple[Rejected, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinAccount:
+    """What one join did: left rows with and without a match, dropped ones, and rows added by a second match and more."""
+
+    matched: int
+    unmatched: int
+    dropped: int
+    added: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """What became of the rows of one read.
+
+    Attributes:
+      sources: name -> account.
+      joins: in the recipe's order.
+      filtered: rows that the filter left out.
+      rows: split -> rows in it.
+      merged: rows that became steps of another row's sequence.
+      undone: of the rows that joins added, those of rejected rows.
+    """
+
+    sources: Mapping[str, SourceAccount]
+    joins: tuple[JoinAccount, ...]
+    filtered: int
+    rows: Mapping[str, int]
+    merged: int = 0
+    undone: int = 0
+
+    @property
+    def added(self) -> int:
+        """Rows that joins added, to rows that were kept."""
+        return sum(join.added for join in self.joins) - self.undone
+
+    def check(self, recipe: Recipe) -> None:
+        """Checks that no row was lost or made up, and that no source has more bad rows than the recipe allows.
+
+        Raises:
+          DataError: the sum does not come out, or too many rows were rejected.
+        """
+        for name, source in self.sources.items():
+            _check_rejected(name, source, recipe.on_error.reject)
+        gained = self.sources[recipe.base].read + self.added
+        spent = sum(self.rows.values()) + self.filtered + self.merged + sum(join.dropped for join in self.joins)
+        if gained != spent:
+            raise DataError(
+                f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits {dict(self.rows)}, filtered "
+                f"{self.filtered}, merged {self.merged}, joins {self.joins}). Rows were lost or duplicated on the way, which the runner must "
+                "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a local run, and report it."
+            )
+
+
+def base_account(
+    plan: SourcePlan, receipts: Sequence[Receipt], joins: int, names: Sequence[str], partitions: int = 0
+) -> Account:
+    """Sums up the receipts of the base source's pieces.
+
+    Args:
+      plan: the base source.
+      receipts: one for each piece, in any order.
+      joins: number of joins in the recipe.
+      names: split names.
+      partitions: into which grouped rows were cut; their ranges follow those of the source.
+
+    Raises:
+      DataError: a range or a part of one has no receipt, or two.
+    """
+    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    _check_complete(plan, ordered, len(plan.ranges) + partitions)
+    counts: dict[str, int] = {}
+    rows = dict.fromkeys(names, 0)
+    for receipt in ordered:
+        counts = add_counts(counts, receipt.counts)
+        rows = add_counts(rows, receipt.rows)
+    join_accounts = tuple(
+        JoinAccount(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
+        for number in range(joins)
+    )
+    filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
+    return Account(
+        {plan.source.name: source_account(plan, ordered)},
+        join_accounts,
+        filtered,
+        rows,
+        merged,
+        counts.get("undone", 0),
+    )
+
+
+def source_account(plan: SourcePlan, receipts: Sequence[Receipt]) -> SourceAccount:
+    """Sums up the receipts of one source's pieces, in any order."""
+    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    read = sum(receipt.counts.get("read", 0) for receipt in ordered)
+    rejected = sum(receipt.counts.get("rejected", 0) for receipt in ordered)
+    stored = tuple(
+        tuple(receipt.rejected for receipt in of_range if receipt.rejected)
+        for _, of_range in itertools.groupby(ordered, lambda receipt: receipt.range_number)
+    )
+    stored = tuple(filter(None, stored))
+    shown = first_stored(stored, plan.places, _KEPT_ROWS) if stored else ()
+    return SourceAccount(read, rejected, fingerprints(ordered), stored, shown)
+
+
+def fingerprints(receipts: Sequence[Receipt]) -> dict[str, str]:
+    """Returns for each file the CRC-32C of the CRC-32Cs of its ranges: a fingerprint of its content, not of its date."""
+    found: dict[str, int] = {}
+    for receipt in receipts:
+        if receipt.crc32c is not None:
+            crc = found.get(receipt.path, 0)
+            found[receipt.path] = google_crc32c.extend(crc, struct.pack("<I", receipt.crc32c))
+    return {path: f"crc32c:{crc:08x}" for path, crc in found.items()}
+
+
+def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: int) -> None:
+    number, part = -1, 0
+    for receipt in ordered:
+        address = (receipt.range_number, receipt.part)
+        if address != (number + 1, 0) and (number < 0 or address != (number, part + 1)):
+            break
+        number, part = address
+    else:
+        if number == num_ranges - 1:
+            return
+    raise DataError(
+        f"source '{plan.source.name}': {len(ordered)} pieces of {num_ranges} ranges arrived, and they are not all of "
+        "them, each once. The runner lost or repeated some; nothing was written. Run again, and report it."
+    )
+
+
+def _check_rejected(name: str, source: SourceAccount, budget: float) -> None:
+    total = source.read + source.rejected
+    if source.rejected <= allowed_rows(budget, total):
+        return
+    shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
+    written = str(budget) if isinstance(budget, int) else f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"
+    raise DataError(
+        f"source '{name}': {source.rejected:,} of {total:,} rows are bad ({source.rejected / total:.2%}), more than "
+        f"'on_error: {{reject: {written}}}' allows. The first ones:{shown}"
+    )
+
+
+def allowed_rows(budget: float, total: int) -> int:
+    """Returns how many of ``total`` rows may be rejected: of a share exactly what its decimals say, rounded down."""
+    return budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)

@@ -1,0 +1,206 @@
+"""Selects rows and columns: ``filter``, ``derive``, ``drop`` and ``keep``.
+
+The filter sees the source's and the joined columns; a derived column sees these and the derived ones before it, on the rows
+that are left; ``drop`` and ``keep`` come last. Without filter and derive DuckDB is not touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core.chunks import Piece, add_counts
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.transforms.expressions import Expression, ExpressionError, evaluate, find_row, parse_expression
+
+_SHOWN_CHARACTERS, _MOST_SHOWN = 100, 1000
+
+
+class SelectError(ValueError):
+    """An expression that has no value for a row; the message says what was found.
+
+    Attributes:
+      expression: the first one that failed.
+      batch: the rows on which it did.
+    """
+
+    def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
+        super().__init__(found)
+        self.expression = expression
+        self.batch = batch
+
+
+@dataclasses.dataclass(frozen=True)
+class SelectPlan(PickledOnce):
+    """A selection that is ready to be run.
+
+    Attributes:
+      filter: the condition, if there is one.
+      derive: new columns, in order.
+      schema: the columns after it. Those that only decide the split are still there; ``split.SplitPlan.schema`` has the
+        columns after that.
+    """
+
+    filter: Expression | None
+    derive: tuple[Expression, ...]
+    schema: pa.Schema
+
+
+def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:
+    """Plans the selection from rows with the columns of ``schema``, by evaluating it on no rows.
+
+    Raises:
+      RecipeProblems: expressions that DuckDB or we refuse, columns that are not there or come twice.
+    """
+    problems: list[Problem] = []
+    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    condition = None
+    if recipe.filter is not None:
+        condition = _plan_filter(recipe.filter, empty, problems)
+    derive = []
+    for name, sql in recipe.derive.items():
+        expression, empty = _plan_derived(name, sql, empty, problems)
+        if expression is not None:
+            derive.append(expression)
+    broken = len(derive) < len(recipe.derive)
+    kept = _kept_columns(recipe, empty.schema, broken, problems)
+    if problems:
+        raise RecipeProblems(problems)
+    return SelectPlan(condition, tuple(derive), kept)
+
+
+def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Expression | None:
+    try:
+        expression = parse_expression("filter", sql, empty.schema.names)
+        found = evaluate(empty, expression).type
+    except ExpressionError as error:
+        problems.append(Problem(("filter",), f"'{_clipped(sql)}': {error}"))
+        return None
+    if not pa.types.is_boolean(found):
+        problems.append(Problem(("filter",), f"'{_clipped(sql)}': found a value of type {found}, expected a condition"))
+    return expression
+
+
+def _plan_derived(
+    name: str, sql: str, empty: pa.RecordBatch, problems: list[Problem]
+) -> tuple[Expression | None, pa.RecordBatch]:
+    """Returns the expression, and the empty batch with its column."""
+    path = ("derive", name)
+    clashes = [column for column in empty.schema.names if column.lower() == name.lower()]
+    if clashes:
+        message = (
+            f"found '{name}', but the rows have a column '{clashes[0]}'. Choose a new name, and 'drop' the old column."
+        )
+        problems.append(Problem(path, message))
+        return None, empty
+    try:
+        expression = parse_expression(name, sql, empty.schema.names)
+        array = evaluate(empty, expression)
+    except ExpressionError as error:
+        problems.append(Problem(path, f"'{_clipped(sql)}': {error}"))
+        return None, empty
+    return expression, _append(empty, name, array)
+
+
+def _clipped(sql: str) -> str:
+    return sql if len(sql) <= _MOST_SHOWN else f"{sql[:_MOST_SHOWN]}…"
+
+
+def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch:
+    schema = pa.schema([*batch.schema, pa.field(name, array.type)])
+    return pa.RecordBatch.from_arrays([*batch.columns, array], schema=schema)
+
+
+def _kept_columns(recipe: Recipe, schema: pa.Schema, broken: bool, problems: list[Problem]) -> pa.Schema:
+    """Returns the columns that are left; unknown ones are noted, unless they may be derived ones that are ``broken``."""
+    known, dropped, kept = set(schema.names), set(recipe.drop), set(recipe.keep)
+    for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
+        for index, name in enumerate(names):
+            if name not in known and not (broken and name in recipe.derive):
+                message = f"found column '{name}', which is not there.{nearest(name, schema.names)}"
+                problems.append(Problem((key, index), message))
+    left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
+    if not left and not problems:
+        problems.append(Problem(("drop" if recipe.drop else "keep",), "found no column left, expected at least one"))
+    split = recipe.split
+    deciding = split.by if split.time_column is None else (split.time_column,)
+    return pa.schema([field for field in schema if field.name in left or field.name in deciding])
+
+
+def select_batch(plan: SelectPlan, batch: pa.RecordBatch, path: str = "") -> tuple[pa.RecordBatch, int]:
+    """Filters, derives and drops.
+
+    Args:
+      plan: what ``plan_select`` returned.
+      batch: rows with the columns that it was planned for.
+      path: the file that the rows come from, for messages.
+
+    Returns:
+      The rows that are left, in order, with the columns ``plan.schema``; and the number of rows filtered out.
+
+    Raises:
+      DataError: an expression has no value for a row; the message shows both.
+    """
+    try:
+        return select_rows(plan, batch)
+    except SelectError as error:
+        expression = error.expression
+        row = find_row(error.batch, expression)
+        columns = [] if row is None else expression.columns
+        values = [f"{name}: {error.batch.column(name)[row].as_py()!r}" for name in columns]
+        where = "filter" if expression.name == "filter" else f"derived column '{expression.name}'"
+        raise DataError(
+            f"{path}, {where} ({expression.sql}): found {error} in the row "
+            f"{{{', '.join(value[:_SHOWN_CHARACTERS] for value in values)}}}, expected a value. Use TRY_CAST or TRY, which "
+            "give NULL instead, or filter such rows out."
+        ) from error
+
+
+def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """Does what ``select_batch`` does, which words the errors.
+
+    Raises:
+      SelectError: an expression has no value for a row.
+    """
+    left = batch
+    if plan.filter is not None:
+        mask = pc.fill_null(_evaluate(batch, plan.filter), False)
+        left = batch if pc.all(mask, min_count=0).as_py() else batch.filter(mask)
+    for expression in plan.derive:
+        left = _append(left, expression.name, _evaluate(left, expression))
+    return left.select(plan.schema.names), batch.num_rows - left.num_rows
+
+
+def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
+    try:
+        return evaluate(batch, expression)
+    except ExpressionError as error:
+        raise SelectError(str(error), expression, batch) from error
+
+
+@dataclasses.dataclass
+class SelectBatches(beam.PTransform):
+    """Selects rows and columns of pieces.
+
+    Input: ``Piece`` elements. Output: a ``Piece`` with the same address for each, if with no rows left; its rows in
+    order, and ``filtered`` in its account.
+
+    Attributes:
+      plan: what ``plan_select`` returned.
+    """
+
+    plan: SelectPlan
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+        return pieces | "Select" >> beam.Map(select_piece, self.plan)
+
+
+def select_piece(piece: Piece, plan: SelectPlan) -> Piece:
+    """Selects rows and columns of one piece; its account gets ``filtered``."""
+    batch, filtered = select_batch(plan, piece.batch, piece.path)
+    return piece._replace(batch=batch, counts=add_counts(piece.counts, {"filtered": filtered}))

@@ -1,0 +1,194 @@
+"""Which shards a dataset has, what they are called, and which rows go where: decided when everything is read, and before anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from apache_beam.utils.shared import Shared
+
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.recipe.model import Output
+from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
+
+# A shard is permuted and compressed in partitions of about this many bytes of framed examples, so that a writer's memory
+# depends on neither the shard's size nor how well it compresses.
+PARTITION_BYTES = 16 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitShards:
+    """The shards of one split.
+
+    Attributes:
+      name: the split.
+      rows: rows of the split.
+      num_shards: its shard files.
+      partitions_per_shard: parts into which each shard is cut while rows are exchanged.
+      first_shard: number of its first shard among all shards of the dataset.
+      offsets: (range_number, part) -> rows of the split in all pieces before that one.
+    """
+
+    name: str
+    rows: int
+    num_shards: int
+    partitions_per_shard: int
+    first_shard: int
+    offsets: Mapping[tuple[int, int], int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+    """The shards of all splits, in the recipe's order.
+
+    Attributes:
+      splits: name -> its shards.
+      finished: numbers, among all shards, of those that an earlier run has written.
+    """
+
+    splits: Mapping[str, SplitShards]
+    finished: frozenset[int] = frozenset()
+
+    def locate(self, number: int) -> tuple[SplitShards, int]:
+        """Returns the split of a shard and its number within the split, by its number among all shards."""
+        for split in self.splits.values():
+            if number < split.first_shard + split.num_shards:
+                return split, number - split.first_shard
+        raise IndexError(number)
+
+    def with_finished(self, shards: Iterable[tuple[str, str]]) -> ShardPlan:
+        """Returns the plan with some shards finished, given by split and path."""
+        numbers = (self.splits[split].first_shard + shard_number(path) for split, path in shards)
+        return dataclasses.replace(self, finished=frozenset(numbers))
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards of all splits."""
+        return sum(split.num_shards for split in self.splits.values())
+
+
+def plan_shards(
+    output: Output,
+    names: Sequence[str],
+    receipts: Sequence[Receipt],
+    shard_bytes: Mapping[str, float],
+    framed_bytes: Mapping[str, float],
+) -> ShardPlan:
+    """Plans the shards of every split.
+
+    Args:
+      output: the recipe's output.
+      names: split names in order.
+      receipts: one for each piece of the first read, in any order.
+      shard_bytes: split -> estimated bytes of all its shards, compressed.
+      framed_bytes: split -> estimated bytes of all its framed examples before compression.
+    """
+    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    splits: dict[str, SplitShards] = {}
+    first_shard = 0
+    for name in names:
+        offsets: dict[tuple[int, int], int] = {}
+        rows = 0
+        for receipt in ordered:
+            offsets[receipt.range_number, receipt.part] = rows
+            rows += receipt.rows.get(name, 0)
+        shards = count_shards(output, shard_bytes[name])
+        partitions = max(1, round(framed_bytes[name] / shards / PARTITION_BYTES))
+        splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
+        first_shard += shards
+    return ShardPlan(splits)
+
+
+_OFFSETS = pa.schema([("split", pa.int32()), ("range_number", pa.int64()), ("part", pa.int64()), ("rows", pa.int64())])
+_ABOUT = b"shards"
+
+
+def save_shard_plan(plan: ShardPlan, path: str) -> str:
+    """Writes a plan to an Arrow file, for all workers, and returns the path.
+
+    The plan has an entry for each piece: 170 bytes in memory, and no bound as a side input.
+    """
+    splits = list(plan.splits.values())
+    addresses = [np.array([*split.offsets], np.int64).reshape(-1, 2) for split in splits]
+    columns = [
+        np.repeat(np.arange(len(splits), dtype=np.int32), [len(split.offsets) for split in splits]),
+        *np.concatenate([*addresses, np.empty((0, 2), np.int64)]).T,
+        np.concatenate([np.fromiter(split.offsets.values(), np.int64) for split in splits]),
+    ]
+    about = {
+        "finished": sorted(plan.finished),
+        "splits": [
+            [split.name, split.rows, split.num_shards, split.partitions_per_shard, split.first_shard]
+            for split in splits
+        ],
+    }
+    schema = _OFFSETS.with_metadata({_ABOUT: json.dumps(about)})
+    with files.replace(path) as file, pa.ipc.new_stream(file, schema) as stream:
+        stream.write_batch(
+            pa.RecordBatch.from_arrays([pa.array(np.ascontiguousarray(each)) for each in columns], schema=schema)
+        )
+    return path
+
+
+def load_shard_plan(path: str) -> ShardPlan:
+    """Returns what ``save_shard_plan`` was given."""
+    with pa.ipc.open_stream(files.read_bytes(path)) as stream:
+        batch = stream.read_next_batch()
+    about = json.loads(batch.schema.metadata[_ABOUT])
+    number, range_number, part, rows = (column.to_numpy() for column in batch.columns)
+    splits = {}
+    for index, (name, split_rows, num_shards, partitions, first) in enumerate(about["splits"]):
+        own = slice(*np.searchsorted(number, [index, index + 1]))
+        addresses = zip(range_number[own].tolist(), part[own].tolist(), strict=True)
+        splits[name] = SplitShards(
+            name, split_rows, num_shards, partitions, first, dict(zip(addresses, rows[own].tolist(), strict=True))
+        )
+    return ShardPlan(splits, frozenset(about["finished"]))
+
+
+class LoadedShardPlan:
+    """A plan in a file, which a worker process loads when a step needs it, once for all of its threads.
+
+    Attributes:
+      path: of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._shared = Shared()
+        self._plan: ShardPlan | None = None  # held here: Shared itself keeps only the last object of a process
+
+    def get(self) -> ShardPlan:
+        """Returns the plan."""
+        if self._plan is None:
+            self._plan = self._shared.acquire(lambda: load_shard_plan(self.path))
+        return self._plan
+
+
+def count_shards(output: Output, split_bytes: float) -> int:
+    """Returns how many shards a split of that many compressed bytes gets.
+
+    Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for the estimate: hence one shard
+    up to 1.6 times the size, and three above 2.4 times.
+    """
+    if output.num_shards is not None:
+        count = output.num_shards
+    else:
+        ratio = split_bytes / output.shard_size
+        count = 1 if ratio < 1.6 else max(3 if ratio > 2.4 else 2, round(ratio))
+    multiple = output.shards_multiple_of
+    return -(-count // multiple) * multiple
+
+
+def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
+    """Returns a shard's path within the dataset: ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``."""
+    return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{SUFFIX_FOR_COMPRESSION[compression]}"
+
+
+def shard_number(path: str) -> int:
+    """Returns a shard's number within its split, by its path."""
+    return int(path.rpartition("-of-")[0].rpartition("-")[2])

@@ -1,0 +1,356 @@
+"""Which split each row lands in: by fraction of a stable hash, by time, or by source file.
+
+The same row, or the same value of the ``by`` columns, always lands in the same split: whatever the batch it comes in, the
+number of workers, or the other rows. A column may decide the split and still be dropped: it is left out after it did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fnmatch
+import fractions
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_pipelines.core import columns, hashing
+from beam_pipelines.core.chunks import Piece, Receipt
+from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.recipe.model import Output, Recipe, Split, TimeSplit
+from beam_pipelines.sources.plan import SourcePlan, gather_ranges
+from beam_pipelines.transforms.rejected_rows import store_rejected
+from beam_pipelines.transforms.shuffle import piece_order
+
+Assignment = npt.NDArray[np.uint8]
+Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
+
+# Another seed than that of joins, so that the rows of a join's partition do not all land in one split.
+SPLIT_SEED = 0x73706C6974  # "split"
+RECEIPTS = "receipts"
+MAX_SPLITS = 255
+_SHOWN_FILES = 10  # that no split takes; a source of images may have a million of them
+_EXAMPLE_FOR_KIND = {
+    "date32[day]": "a date such as 2013-11-01",
+    "timestamp[us]": "a date or a time such as 2013-11-01T06:00:00",
+    "time64[us]": "a time such as 06:00:00",
+    "int64": "an integer",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitPlan(PickledOnce):
+    """Splits that are ready to be assigned. At most one of the three kinds is set; of a single split, none.
+
+    Attributes:
+      names: split names in the recipe's order; an assignment is an index into them.
+      by: columns that are hashed.
+      thresholds: one for each split but the last, ascending: hashes below the first are the first split's.
+      time_column, bounds: for each split its first value and the first value after it, both of the column's type.
+      patterns: for each split the pattern of its files' paths.
+      schema: the columns that rows have in their splits.
+    """
+
+    names: tuple[str, ...]
+    schema: pa.Schema
+    by: tuple[str, ...] = ()
+    thresholds: tuple[int, ...] = ()
+    time_column: str | None = None
+    bounds: tuple[Bounds, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+
+def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
+    """Plans the recipe's split of rows that have the columns of ``schema``, as ``select.SelectPlan.schema`` gives them.
+
+    Raises:
+      RecipeProblems: unknown columns, a column that cannot be split by, bounds that cannot be read, splits that overlap.
+    """
+    split = recipe.split
+    problems: list[Problem] = []
+    if len(split.names) > MAX_SPLITS:
+        problems.append(Problem(("split",), f"found {len(split.names)} splits, expected at most {MAX_SPLITS}"))
+    plan = SplitPlan(split.names, _schema_after_split(recipe, schema))
+    if split.time_column is not None:
+        plan = _plan_times(split, schema, plan, problems)
+    elif split.files:
+        plan = dataclasses.replace(plan, patterns=tuple(split.files.values()))
+    else:
+        plan = _plan_fractions(split, schema, plan, problems)
+    if problems:
+        raise RecipeProblems(problems)
+    return plan
+
+
+def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
+    """Leaves out the columns that were kept only because they decide the split."""
+    dropped, kept = set(recipe.drop), set(recipe.keep)
+    return pa.schema([field for field in schema if field.name not in dropped and (not kept or field.name in kept)])
+
+
+def _plan_fractions(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]) -> SplitPlan:
+    known = set(schema.names)
+    for index, name in enumerate(split.by):
+        if name not in known:
+            problems.append(Problem(("split", "by", index), _unknown_column(name, schema)))
+    if len(split.names) == 1:
+        return plan
+    thresholds = fraction_thresholds(tuple(split.fractions.values()))
+    return dataclasses.replace(plan, by=split.by or tuple(plan.schema.names), thresholds=thresholds)
+
+
+def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
+    """Returns the hash, 0 to 2**64, at which each split but the last ends, computed exactly from the shares' decimals."""
+    decimals = [fractions.Fraction(repr(share)) for share in shares]
+    whole = sum(decimals, fractions.Fraction())
+    return tuple(int(end * 2**64 / whole) for end in itertools.accumulate(decimals[:-1]))
+
+
+def _unknown_column(name: str, schema: pa.Schema) -> str:
+    return f"found column '{name}', which is not there, expected one of the columns.{nearest(name, schema.names)}"
+
+
+def _plan_times(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]) -> SplitPlan:
+    column = split.time_column or ""
+    if column not in schema.names:
+        problems.append(Problem(("split", "column"), _unknown_column(column, schema)))
+        return plan
+    kind = schema.field(column).type
+    parse = _parser_of_bounds(kind)
+    if parse is None:
+        message = f"column '{column}' is {columns.type_name(kind)}, expected a date, timestamp, time or number"
+        problems.append(Problem(("split", "column"), message))
+        return plan
+    bounds = tuple(_parse_interval(interval, kind, parse, problems) for interval in split.times)
+    if not problems:
+        problems.extend(_overlaps(split.times, bounds))
+    return dataclasses.replace(plan, time_column=column, bounds=bounds)
+
+
+def _parse_timestamp(text: str) -> datetime.datetime:
+    """Parses an ISO 8601 date, or date and time; an offset from UTC is applied, without one it is UTC."""
+    moment = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+    return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+
+
+def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
+    if pa.types.is_timestamp(kind):
+        return _parse_timestamp
+    if pa.types.is_date(kind):
+        return datetime.date.fromisoformat
+    if pa.types.is_time(kind):
+        return datetime.time.fromisoformat
+    if pa.types.is_integer(kind):
+        return int
+    return float if pa.types.is_floating(kind) else None
+
+
+def _parse_interval(
+    interval: TimeSplit, kind: pa.DataType, parse: Callable[[str], Any], problems: list[Problem]
+) -> Bounds:
+    """Parses both bounds and notes what is wrong with them."""
+    found: list[pa.Scalar | None] = []
+    for key, text in (("after", interval.after), ("before", interval.before)):
+        try:
+            found.append(None if text is None else pa.scalar(parse(text), kind))
+        except (ValueError, OverflowError, pa.ArrowInvalid):
+            found.append(None)
+            expected = f"expected {_EXAMPLE_FOR_KIND.get(str(kind), 'a number')}, because the column is {kind}"
+            problems.append(Problem(("split", interval.name, key), f"found '{text}', {expected}"))
+    start, end = found
+    if start is not None and end is not None and not pc.less(start, end).as_py():
+        message = (
+            f"found after {interval.after} and before {interval.before}, which holds nothing: 'after' is the earlier"
+        )
+        problems.append(Problem(("split", interval.name), message))
+    return start, end
+
+
+def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[Problem]:
+    for (left, left_bounds), (right, right_bounds) in itertools.combinations(zip(times, bounds, strict=True), 2):
+        if not _ends_before(left_bounds, right_bounds) and not _ends_before(right_bounds, left_bounds):
+            message = f"splits '{left.name}' and '{right.name}' overlap, expected every value in one split at most"
+            yield Problem(("split", right.name), message)
+
+
+def _ends_before(left: Bounds, right: Bounds) -> bool:
+    return left[1] is not None and right[0] is not None and bool(pc.less_equal(left[1], right[0]).as_py())
+
+
+def assign_split(plan: SplitPlan, piece: Piece) -> Assignment:
+    """Assigns each row of a piece to a split.
+
+    Returns:
+      uint8[rows], indexes into ``plan.names``.
+
+    Raises:
+      DataError: a row whose time lies in no split or is null, or a file that matches no pattern or several.
+    """
+    if plan.patterns:
+        return np.full(piece.batch.num_rows, _split_of_file(plan, piece.path), np.uint8)
+    if plan.time_column is not None:
+        return _assign_times(plan, piece)
+    if not plan.thresholds:
+        return np.zeros(piece.batch.num_rows, np.uint8)
+    hashes = hashing.hash_rows([piece.batch.column(name) for name in plan.by], SPLIT_SEED)
+    # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end, does not fit in uint64.
+    starts = np.array([threshold for threshold in plan.thresholds if threshold < 1 << 64], np.uint64)
+    return np.searchsorted(starts, hashes, side="right").astype(np.uint8)
+
+
+def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
+    """Checks a split by files against the base source's files, before any is read.
+
+    Raises:
+      RecipeProblems: a file matches no pattern or several, or a pattern no file.
+    """
+    if not plan.patterns:
+        return
+    problems: list[Problem] = []
+    used = set()
+    for path in paths:
+        try:
+            used.add(_split_of_file(plan, path))
+        except DataError as error:
+            problems.append(Problem(("split",), str(error)))
+            if len(problems) == _SHOWN_FILES:
+                break
+    for index, name in enumerate(plan.names):
+        if index not in used and not problems:
+            pattern = plan.patterns[index]
+            problems.append(Problem(("split", name), f"found no file of the source that matches '{pattern}'."))
+    if problems:
+        raise RecipeProblems(problems)
+
+
+def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
+    """Returns a source whose ranges have files of one split only, if the split is by files: a piece goes by its first file's path.
+
+    Where small files are read together, those of a split come after one another.
+    """
+    if not plan.patterns or source.ranges[0].members == (0, 0):
+        return source
+    splits = [_split_of_file(plan, file.path) for file in source.files]
+    order = sorted(range(len(splits)), key=splits.__getitem__)
+    ordered = tuple(source.files[position] for position in order)
+    return dataclasses.replace(source, files=ordered, ranges=gather_ranges(ordered, sorted(splits)))
+
+
+def _split_of_file(plan: SplitPlan, path: str) -> int:
+    """Returns the split whose pattern matches a file's whole path or its last component."""
+    names = (path, path.replace("\\", "/").rsplit("/", 1)[-1])
+    found = [
+        index
+        for index, pattern in enumerate(plan.patterns)
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names)
+    ]
+    if len(found) == 1:
+        return found[0]
+    patterns = ", ".join(f"'{name}' ({pattern})" for name, pattern in zip(plan.names, plan.patterns, strict=True))
+    if not found:
+        raise DataError(
+            f"{path}: the file matches no split, expected one of {patterns}. Add a split for it, or leave the file out "
+            "of the source's 'path'."
+        )
+    matched = " and ".join(f"'{plan.names[index]}'" for index in found)
+    raise DataError(f"{path}: the file matches splits {matched}, expected only one of {patterns}. Narrow the patterns.")
+
+
+def _assign_times(plan: SplitPlan, piece: Piece) -> Assignment:
+    column = piece.batch.column(plan.time_column)
+    assignment = np.full(len(column), MAX_SPLITS, np.uint8)
+    for index, bounds in enumerate(plan.bounds):
+        assignment[_lies_between(column, *bounds)] = index
+    astray = np.flatnonzero(assignment == MAX_SPLITS)
+    if len(astray):
+        value = column[int(astray[0])].as_py()
+        found = "null" if value is None else f"'{value}'"
+        intervals = "; ".join(
+            f"{name}:{'' if start is None else f' from {start}'}{'' if end is None else f' until before {end}'}"
+            for name, (start, end) in zip(plan.names, plan.bounds, strict=True)
+        )
+        raise DataError(
+            f"{piece.path}, column '{plan.time_column}': found {found} in {len(astray)} of {len(column)} rows of a piece, "
+            f"expected a value in one of the splits ({intervals}). Widen a split, or leave such rows out with 'filter:'."
+        )
+    return assignment
+
+
+def _lies_between(column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None) -> npt.NDArray[np.bool_]:
+    """Returns bool[n]: start <= value < end; false for null and NaN."""
+    inside = column.is_valid()
+    if pa.types.is_floating(column.type):
+        inside = pc.and_not(inside, pc.is_nan(column))
+    if start is not None:
+        inside = pc.and_(inside, pc.greater_equal(column, start))
+    if end is not None:
+        inside = pc.and_(inside, pc.less(column, end))
+    result: npt.NDArray[np.bool_] = pc.fill_null(inside, False).to_numpy(zero_copy_only=False)
+    return result
+
+
+def split_piece(
+    plan: SplitPlan, piece: Piece, rejected: str = "", output: Output | None = None
+) -> Iterator[Piece | Receipt]:
+    """Yields the piece's receipt, then for each split that has rows of it a piece with these rows, unaccounted.
+
+    Args:
+      plan: what ``plan_split`` returned.
+      piece: with its account.
+      rejected: file of its rejected rows, for the receipt.
+      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
+    """
+    assignment = assign_split(plan, piece)
+    rows = np.bincount(assignment, minlength=len(plan.names)).tolist()
+    yield Receipt(
+        piece.range_number,
+        piece.part,
+        piece.counts,
+        {name: count for name, count in zip(plan.names, rows, strict=True) if count},
+        rejected,
+        piece.crc32c,
+        piece.path,
+    )
+    batch = piece.batch.select(plan.schema.names)
+    for index, (name, count) in enumerate(zip(plan.names, rows, strict=True)):
+        if count:
+            order = None if output is None else piece_order(output, name, piece[:2], count)
+            is_whole = count == batch.num_rows and order is None
+            picked = np.flatnonzero(assignment == index)
+            part = batch if is_whole else columns.take_rows(batch, picked if order is None else picked[order])
+            yield Piece(piece.range_number, piece.part, part, {}, path=piece.path, split=name)
+
+
+def _tag_receipts(piece: Piece, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
+    for result in split_piece(plan, piece, store_rejected(piece, folder), output):
+        yield beam.pvalue.TaggedOutput(RECEIPTS, result) if isinstance(result, Receipt) else result
+
+
+@dataclasses.dataclass
+class AssignSplit(beam.PTransform):
+    """Divides pieces into their splits.
+
+    Input: ``Piece`` elements. Output: the main one (``pieces``), one ``Piece`` for each split that has rows of a piece,
+    with its split's name, the rows in their order, and an empty account; and ``receipts``, one ``Receipt`` for each input
+    piece. Deterministic: a retry repeats the same elements.
+
+    Attributes:
+      plan: what ``plan_split`` returned.
+      rejected: folder for the pieces' rejected rows, used by nobody else; they have none if it is empty.
+      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
+    """
+
+    plan: SplitPlan
+    rejected: str = ""
+    output: Output | None = None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.pvalue.DoOutputsTuple:
+        assign = beam.FlatMap(_tag_receipts, self.plan, self.rejected, self.output)
+        return pieces | "Assign" >> assign.with_outputs(RECEIPTS, main="pieces")

@@ -1,0 +1,193 @@
+"""Computes statistics per split from pieces, whatever their order and the number of workers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindows
+
+from beam_pipelines.analysis.statistics.plan import StatisticsPlan
+from beam_pipelines.analysis.statistics.storage import column_names, from_bytes, to_bytes
+from beam_pipelines.analysis.statistics.table import TableStatistics
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.memory import give_back_memory
+from beam_pipelines.transforms.exchange import Address, Delivery, Parcel, Sent, deliver_all, load_payload
+from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
+
+# Of how many parts of the columns the statistics of several files are merged one after the other.
+_SHARES = 4
+# Names the statistics in an error.
+_MERGED = "statistics of a part of the source"
+
+
+@dataclasses.dataclass
+class AccumulateStatistics(beam.PTransform):
+    """Computes statistics of parts of each split; ``merge_splits`` merges them.
+
+    Statistics are computed per piece, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
+    result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
+
+    Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
+    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: see
+    ``SendParcels``; a retry gives the same statistics.
+
+    Attributes:
+      num_ranges: number of ranges of the plan; range numbers are below it.
+      plan: weight and slices.
+      folder: for the statistics of ranges, some MB each, of this step alone; ``None`` sends them through the engine.
+    """
+
+    num_ranges: int
+    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
+    folder: str | None = None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        """Wires the tree."""
+        return (
+            pieces
+            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # Parcel, (split, range number) -> statistics
+            | "MergeTree" >> MergeTree(self.num_ranges, _MergeStored(self.plan), self.folder)
+        )
+
+
+@dataclasses.dataclass
+class ComputeStatistics(beam.PTransform):
+    """Computes the statistics of each split.
+
+    Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
+    their order, those without rows included.
+
+    Attributes:
+      num_ranges, plan, folder: see ``AccumulateStatistics``.
+      splits: names of the splits.
+      schema: columns of the pieces.
+    """
+
+    num_ranges: int
+    splits: tuple[str, ...]
+    schema: pa.Schema
+    plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
+    folder: str | None = None
+
+    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[dict[str, TableStatistics]]:
+        """Merges in one place what the tree leaves."""
+        sent = pieces | "Accumulate" >> AccumulateStatistics(self.num_ranges, self.plan, self.folder)
+        # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
+        return (
+            pieces.pipeline
+            | "Once" >> beam.Create([None])
+            | "MergeSplits"
+            >> beam.Map(
+                lambda _, sent, *own: merge_splits(sent, *own),
+                beam.pvalue.AsList(sent),
+                self.splits,
+                self.schema,
+                self.plan,
+                self.folder,
+            )
+        )
+
+
+class _Accumulate(beam.DoFn):
+    """Adds up the pieces of a range while they follow each other, so that little crosses the runner."""
+
+    def __init__(self, plan: StatisticsPlan) -> None:
+        self._plan = plan
+
+    def start_bundle(self) -> None:
+        self._range_number = -1
+        self._trees: dict[str, Tree] = {}
+
+    def process(self, piece: Piece) -> Iterator[Parcel]:
+        if piece.range_number != self._range_number:
+            yield from self._flush()
+            self._range_number = piece.range_number
+        if piece.batch.num_rows:
+            part = Node((piece.range_number, piece.part), TableStatistics.of(piece.batch, self._plan))
+            self._trees.setdefault(piece.split, Tree()).add(part)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        for parcel in self._flush():
+            yield GlobalWindows.windowed_value(parcel)
+
+    def _flush(self) -> Iterator[Parcel]:
+        for split, tree in self._trees.items():
+            order, statistics = tree.merged()
+            yield Parcel(order, {(split, self._range_number): to_bytes(statistics, self._plan)})
+        self._trees = {}
+
+
+class Tree:
+    """Merges what is added in order, 16 at a time, and the results 16 at a time: errors add up with the levels only."""
+
+    def __init__(self) -> None:
+        self._levels: list[list[Node]] = []
+
+    def add(self, node: Node, level: int = 0) -> None:
+        """Adds a node to a level."""
+        if level == len(self._levels):
+            self._levels.append([])
+        nodes = self._levels[level]
+        nodes.append(node)
+        if len(nodes) == FAN_IN:
+            self._levels[level] = []
+            self.add(merge_in_order(nodes, TableStatistics.merged), level + 1)
+
+    def merged(self) -> Node:
+        """Returns the statistics of all nodes together; at least one."""
+        rest: list[Node] = []
+        for nodes in self._levels:
+            rest = [merge_in_order([*nodes, *rest], TableStatistics.merged)] if nodes else rest
+        return rest[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class _MergeStored:
+    """Merges the statistics of a delivery."""
+
+    plan: StatisticsPlan
+
+    def __call__(self, delivery: Delivery) -> bytes:
+        if len(delivery.contents) == 1:
+            return load_payload(delivery.contents[0])
+        merged = to_bytes(_merge(delivery.contents), self.plan)
+        give_back_memory()
+        return merged
+
+
+def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
+    """Returns the statistics of all together, a share of the columns at a time: decoded, all columns may take gigabytes."""
+    if len(contents) == 1:
+        return _decode(contents[0])
+    names = column_names(load_payload(contents[0]), _MERGED)
+    shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
+    parts = [TableStatistics.merged([_decode(each, share) for each in contents], len(names)) for share in shares]
+    return TableStatistics.joined(parts, names)
+
+
+def _decode(content: bytes | Address, names: Sequence[str] | None = None) -> TableStatistics:
+    return from_bytes(load_payload(content), _MERGED, names)[0]
+
+
+def merge_splits(
+    sent: Iterable[tuple[Any, Sequence[Sent]]],
+    splits: tuple[str, ...],
+    schema: pa.Schema,
+    plan: StatisticsPlan,
+    folder: str | None,
+) -> dict[str, TableStatistics]:
+    """Returns the statistics of each split, in the order of ``splits``, from all that ``AccumulateStatistics`` gave; ``folder`` is its."""
+    of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {split: [] for split in splits}
+    for (split, _), contents, orders in deliver_all(sent, folder):
+        of_split[split].extend(zip(orders, contents, strict=True))
+    give_back_memory()
+    return {
+        split: _merge([content for _, content in sorted(own, key=lambda each: each[0])])
+        if own
+        else TableStatistics.empty(schema, plan)
+        for split, own in of_split.items()
+    }

@@ -1,0 +1,252 @@
+"""Writing: a shard's rows are put in order, serialized, compressed and written as one file, which is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import apache_beam as beam
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from beam_pipelines.core import file_checksums, files
+from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.memory import give_back_memory
+from beam_pipelines.recipe.model import Output
+from beam_pipelines.tfrecord.compression import Part, Stream, compress_part
+from beam_pipelines.tfrecord.records import framed_records
+from beam_pipelines.transforms.exchange import Address, Delivery, load_payload, new_attempt, payload_size
+from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
+from beam_pipelines.transforms.shuffle import block_bounds, index_bytes, unpack_blocks, written_order
+
+T = TypeVar("T")
+
+# Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more would be more memory.
+_THREADS = 2
+
+
+class _Threads(threading.local):
+    """The threads of a worker, the same for all its shards: allocators keep what a thread has freed, and a new thread would not find it."""
+
+    def __init__(self) -> None:
+        self.executor = ThreadPoolExecutor(_THREADS)
+
+
+_threads = _Threads()
+
+
+class ShardInfo(NamedTuple):
+    """A shard that is written.
+
+    Attributes:
+      split: its split.
+      path: relative to the dataset.
+      rows: examples in it.
+      bytes: size of the file.
+      framed_bytes: bytes of its framed examples before compression.
+      crc32c: of the file.
+    """
+
+    split: str
+    path: str
+    rows: int
+    bytes: int
+    framed_bytes: int
+    crc32c: int
+
+
+def write_shard(
+    delivery: Delivery, plan: ShardPlan, name: str, output: Output, folder: str, lists: tuple[str, ...] = ()
+) -> ShardInfo:
+    """Writes one shard into ``folder`` and reads the file back.
+
+    The same delivery gives the same bytes, whatever file was there is replaced, and the file appears only when it is
+    complete: a retry does no harm.
+
+    Raises:
+      DataError: what was read back is not what was written.
+    """
+    split, _ = plan.locate(delivery.partition)
+    parts = _ahead(_partitions(delivery, split.partitions_per_shard, output, lists))
+    return _write_parts(parts, plan, delivery.partition, name, output, folder)
+
+
+def _write_parts(
+    parts: Iterable[tuple[int, Part]], plan: ShardPlan, shard: int, name: str, output: Output, folder: str
+) -> ShardInfo:
+    """Writes a shard of its parts, in order, each with its number of rows. Arguments and errors are those of ``write_shard``."""
+    give_back_memory()
+    split, number = plan.locate(shard)
+    path = shard_path(name, split.name, number, split.num_shards, output.compression)
+    stream = Stream(output.compression)
+    rows = 0
+    with files.replace(files.join(folder, *path.split("/"))) as file:
+        size, crc = _append(file, stream.start(), 0, 0)
+        for part_rows, part in parts:
+            rows += part_rows
+            stream.add(part)
+            size, crc = _append(file, part.data, size, crc)
+        size, crc = _append(file, stream.end(), size, crc)
+    _read_back(files.join(folder, *path.split("/")), size, crc)
+    give_back_memory()  # this may have been the last one, and the commit is yet to come
+    return ShardInfo(split.name, path, rows, size, stream.size, crc)
+
+
+class StoredPart(NamedTuple):
+    """A part of a shard, compressed, in a file of its own.
+
+    Attributes:
+      partition: of the shard.
+      rows: in it.
+      size, checksum: see ``Part``.
+      path: of the file.
+    """
+
+    partition: int
+    rows: int
+    size: int
+    checksum: int
+    path: str
+
+
+def store_part(delivery: Delivery, output: Output, folder: str, lists: tuple[str, ...] = ()) -> tuple[int, StoredPart]:
+    """Serializes and compresses one partition of a shard, and writes it to a file with a new name.
+
+    Returns:
+      The shard, and the part.
+    """
+    shard, partition = delivery.partition
+    blocks = [_Block(content, 0, payload_size(content)) for content in delivery.contents]
+    rows, part = _make_part(blocks, output, shard, partition, lists)
+    path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
+    with files.replace(path) as file:
+        file.write(part.data)
+    return shard, StoredPart(partition, rows, part.size, part.checksum, path)
+
+
+def assemble_shard(
+    group: tuple[int, Iterable[StoredPart]], plan: ShardPlan, name: str, output: Output, folder: str
+) -> ShardInfo:
+    """Writes one shard of its stored parts. The bytes are those of ``write_shard``, and so are arguments and errors."""
+    shard, stored = group
+    parts = ((own.rows, Part(files.read_bytes(own.path), own.size, own.checksum)) for own in sorted(stored))
+    return _write_parts(parts, plan, shard, name, output, folder)
+
+
+class _Block(NamedTuple):
+    """The rows that a partition gets of a piece: some bytes of the payload that the shard gets of it."""
+
+    content: bytes | Address
+    start: int
+    end: int
+
+
+def _partitions(
+    delivery: Delivery, partitions: int, output: Output, lists: tuple[str, ...]
+) -> Iterator[Callable[[], tuple[int, Part]]]:
+    """Yields for each partition, in order, what makes its number of rows and the part of the stream that they become."""
+    bounds = [(content, _block_bounds(content, partitions)) for content in delivery.contents if payload_size(content)]
+    for partition in range(partitions):
+        blocks = [_Block(content, int(found[partition]), int(found[partition + 1])) for content, found in bounds]
+        yield partial(_make_part, blocks, output, delivery.partition, partition, lists)
+
+
+def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
+    return block_bounds(load_payload(content, payload_size(content) - index_bytes(partitions)))
+
+
+def _make_part(
+    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+) -> tuple[int, Part]:
+    rows, data = _frame(blocks, output, shard, partition, lists)
+    return rows, compress_part(output.compression, output.level, data)
+
+
+def _frame(
+    blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
+) -> tuple[int, pa.Buffer]:
+    """Returns the number of rows of a partition, and their framed records; the rows are gone when these are compressed."""
+    batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
+    if batch is None:
+        return 0, pa.py_buffer(b"")
+    rows = written_order(output, shard, partition, batch.num_rows)
+    return batch.num_rows, data_of(framed_records(batch, rows, output.record, lists))
+
+
+def _ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of steps in order, computed by threads while earlier ones are used."""
+    waiting: list[Future[T]] = []
+    for step in steps:
+        waiting.append(_threads.executor.submit(step))
+        if len(waiting) > _THREADS:
+            yield waiting.pop(0).result()
+    for future in waiting:
+        yield future.result()
+
+
+def _append(file: BinaryIO, data: bytes | pa.Buffer, size: int, crc: int) -> tuple[int, int]:
+    file.write(data)
+    return size + len(data), google_crc32c.extend(crc, bytes(data))
+
+
+def _read_back(path: str, size: int, crc: int) -> None:
+    found_size, found_crc = file_checksums.size_and_crc32c(path)
+    if (found_size, found_crc) != (size, crc):
+        raise DataError(
+            f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} bytes with {crc:08x}. "
+            "The storage changed or lost what was written: check it, and run again."
+        )
+
+
+@dataclasses.dataclass
+class WriteShards(beam.PTransform):
+    """Writes one file for each shard.
+
+    Input: one ``Delivery`` for each shard, or for each partition of one, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
+
+    Attributes:
+      name: the dataset's name.
+      output: the recipe's output.
+      plan: path of the shard plan's file, complete when the first delivery comes.
+      folder: where shards are written.
+      lists: names of the features that are feature lists; empty: records are tf.Examples.
+      parts: where the parts of shards are stored, if each partition is delivered apart; else ``None``.
+    """
+
+    name: str
+    output: Output
+    plan: str
+    folder: str
+    lists: tuple[str, ...] = ()
+    parts: str | None = None
+
+    def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
+        if self.parts is not None:
+            return (
+                deliveries
+                | "StorePart" >> beam.Map(store_part, self.output, self.parts, self.lists)
+                | "PartsOfShard" >> beam.GroupByKey()
+                | "Assemble"
+                >> beam.Map(
+                    lambda group, plan, *own: assemble_shard(group, plan.get(), *own),
+                    LoadedShardPlan(self.plan),
+                    self.name,
+                    self.output,
+                    self.folder,
+                )
+            )
+        return deliveries | "Write" >> beam.Map(
+            lambda delivery, plan, *own: write_shard(delivery, plan.get(), *own),
+            LoadedShardPlan(self.plan),
+            self.name,
+            self.output,
+            self.folder,
+            self.lists,
+        )

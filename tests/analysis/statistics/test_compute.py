@@ -1,0 +1,79 @@
+"""The pipeline step: one result, whatever the order of pieces and the number of ranges."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that
+
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.transforms.statistics import ComputeStatistics
+
+SCHEMA = pa.schema([("x", pa.float64()), ("t", pa.string())])
+
+
+def pieces(num_ranges: int) -> list[Piece]:
+    generator = np.random.default_rng(num_ranges)
+    found = []
+    for number in range(num_ranges):
+        for part in range(2):
+            values = generator.normal(size=9) * 10.0 ** generator.integers(-9, 9)
+            batch = pa.record_batch(
+                [pa.array(values), pa.array(generator.integers(0, 4, 9).astype(str))], schema=SCHEMA
+            )
+            found += [
+                Piece(number, part, batch.slice(0, 6), {}, split="train"),
+                Piece(number, part, batch.slice(6), {}, split="eval"),
+            ]
+    return found
+
+
+def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
+    """What the statistics say, to the last bit."""
+    return {
+        split: (table.rows, table.columns["x"].values.moments, table.columns["t"].values.top(9))
+        for split, table in statistics.items()
+    }
+
+
+@pytest.mark.parametrize("folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")])
+@pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
+def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
+    """Any number of tree levels gives exactly what one merge over all pieces gives, shuffled pieces included."""
+    given = pieces(num_ranges)
+    expected = {
+        split: TableStatistics.merged([TableStatistics.of(piece.batch) for piece in given if piece.split == split])
+        for split in ("train", "eval")
+    }
+    expected["test"] = TableStatistics.empty(SCHEMA)
+    random.Random(1).shuffle(given)
+
+    def check(results: list[dict[str, TableStatistics]]) -> None:
+        assert len(results) == 1
+        assert list(results[0]) == ["train", "eval", "test"]
+        assert summary(results[0]) == summary(expected)
+
+    with TestPipeline("FnApiRunner") as pipeline:
+        found = (
+            pipeline
+            | beam.Create(given)
+            | ComputeStatistics(num_ranges, ("train", "eval", "test"), SCHEMA, folder=folder and str(tmp_path / folder))
+        )
+        assert_that(found, check)
+
+
+def test_no_pieces_give_empty_splits() -> None:
+    """Without a single piece there is still one result, with every split empty."""
+
+    def check(results: list[dict[str, TableStatistics]]) -> None:
+        assert [table.rows for table in results[0].values()] == [0, 0]
+
+    with TestPipeline("FnApiRunner") as pipeline:
+        assert_that(pipeline | beam.Create([]) | ComputeStatistics(1, ("train", "eval"), SCHEMA), check)

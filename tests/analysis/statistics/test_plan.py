@@ -1,0 +1,101 @@
+"""The recipe's ``statistics:`` and what planning makes of it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import Recipe
+
+SCHEMA = pa.schema(
+    [
+        ("w", pa.float64()),
+        ("n", pa.int64()),
+        ("t", pa.string()),
+        ("b", pa.binary()),
+        ("l", pa.list_(pa.int64())),
+        ("day", pa.date32()),
+    ]
+)
+
+
+def recipe_of(statistics: str) -> Recipe:
+    return parse_recipe(f"name: x\nsources: {{x: x.csv}}\nstatistics: {statistics}\n", "r.yaml")[0]
+
+
+def test_what_is_asked_for() -> None:
+    """Weight and slices come from the recipe, one column or a list; nothing is asked for by default."""
+    assert plan_statistics(recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None) == StatisticsPlan(
+        "w", ("t", "day")
+    )
+    assert plan_statistics(recipe_of("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
+    empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")[0]
+    assert plan_statistics(empty, SCHEMA, None) == StatisticsPlan()
+
+
+@pytest.mark.parametrize(
+    ("statistics", "path", "message"),
+    [
+        ("{weight: nn}", ("statistics", "weight"), "found 'nn', expected a column that is written. Did you mean 'n'?"),
+        ("{weight: t}", ("statistics", "weight"), "found column 't' of type text, expected a number column."),
+        ("{weight: l}", ("statistics", "weight"), "found column 'l' of type list<int64>, expected a number column."),
+        (
+            "{slice_by: w}",
+            ("statistics", "slice_by"),
+            "found column 'w' of type float64, expected a column of texts, integers, dates or times.",
+        ),
+        (
+            "{slice_by: [t, b]}",
+            ("statistics", "slice_by", 1),
+            "found column 'b' of type bytes, expected a column of texts, integers, dates or times.",
+        ),
+    ],
+)
+def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
+    """A column that is not there, or of a type that does not do, is a problem with its place in the recipe."""
+    with pytest.raises(RecipeProblems) as error:
+        plan_statistics(recipe_of(statistics), SCHEMA, None)
+    assert [tuple(problem) for problem in error.value.problems] == [(path, message)]
+
+
+def test_all_problems_at_once() -> None:
+    """Every column that does not do is reported, not the first one only."""
+    with pytest.raises(RecipeProblems) as error:
+        plan_statistics(recipe_of("{weight: t, slice_by: [w, b]}"), SCHEMA, None)
+    assert len(error.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    ("statistics", "message"),
+    [
+        ("{wieght: w}", "Did you mean 'weight'"),
+        ("{slice_by: []}", "expected at least one text"),
+        ("{slice_by: [t, t]}", "found 't' more than once"),
+        ("w", "expected a mapping such as"),
+    ],
+)
+def test_recipes_that_are_wrong(statistics: str, message: str) -> None:
+    """What is wrong with the section itself is found when the recipe is read."""
+    with pytest.raises(RecipeError, match=message):
+        recipe_of(statistics)
+
+
+def test_categorical_integers_come_from_the_contract() -> None:
+    """Integers, in lists too, whose domain says is_categorical; of other types, and other domains, none."""
+    schema = text_format.Parse(
+        """
+        feature { name: "n" type: INT int_domain { is_categorical: true } }
+        feature { name: "l" type: INT int_domain { is_categorical: true } }
+        feature { name: "t" type: INT int_domain { is_categorical: true } }
+        feature { name: "day" type: INT int_domain { min: 0 } }
+        feature { name: "gone" type: INT int_domain { is_categorical: true } }
+        """,
+        schema_pb2.Schema(),
+    )
+    plan = plan_statistics(recipe_of("{weight: w}"), SCHEMA, schema.SerializeToString())
+    assert plan.categorical == ("n", "l")

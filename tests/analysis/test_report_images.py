@@ -1,0 +1,106 @@
+"""Which images the report shows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from beam_pipelines.analysis.report import choose_images
+from beam_pipelines.analysis.report.images import show_images
+from beam_pipelines.pipeline.convert import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import bare_recipe
+from tests.support.report_examples import png
+
+JPEG = b"\xff\xd8\xff\xe0 not looked at any further"
+
+
+def batch(images: list[bytes | None], **others: list) -> pa.RecordBatch:
+    return pa.record_batch(
+        {"image/encoded": pa.array(images, pa.binary())} | {k: pa.array(v) for k, v in others.items()}
+    )
+
+
+def test_splits_and_labels_take_turns() -> None:
+    """Of many images, 24 are taken, of every label and split about as many, in the order of the rows."""
+    names = ["cat"] * 100 + ["dog", "ship"]
+    images = [png() + bytes([i]) for i in range(len(names))]
+    chosen = choose_images([("train", batch(images, label=names)), ("eval", batch(images[:2], label=names[:2]))])
+    assert len(chosen) == 24
+    assert [(image.split, image.label) for image in chosen[:5]] == [
+        ("train", "cat"), ("train", "dog"), ("train", "ship"), ("eval", "cat"), ("train", "cat")
+    ]  # fmt: skip
+    assert [image.data for image in chosen if image.split == "train" and image.label == "cat"] == images[:20]
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (png(), "image/png"),
+        (JPEG, "image/jpeg"),
+        (b"GIF89a", None),
+        (b"<svg onload=alert(1)>", None),
+        (b"", None),
+        (None, None),
+        (JPEG + bytes(1 << 16), None),
+    ],
+)
+def test_only_small_png_and_jpeg(data: bytes | None, media_type: str | None) -> None:
+    """Everything but PNG and JPEG of up to 64 KiB is left out."""
+    assert [image.media_type for image in choose_images([("train", batch([data]))])] == [media_type] * (
+        media_type is not None
+    )
+
+
+def test_all_images_together_are_bounded() -> None:
+    """Large images are fewer: 768 KiB in all."""
+    chosen = choose_images([("train", batch([JPEG + bytes(60_000)] * 30))])
+    assert len(chosen) == 13
+    assert sum(len(image.data) for image in chosen) <= 768 * 1024
+
+
+@pytest.mark.parametrize(
+    ("others", "label", "shown"),
+    [
+        ({"label": [3]}, None, "3"),
+        ({"label": [3], "image/class/text": ["cat"]}, None, "cat"),
+        ({"label": [3], "kind": ["tabby"]}, "kind", "tabby"),
+        ({"label": [3]}, "gone", "3"),
+        ({"other": [3]}, None, ""),
+        ({"label": pa.array([None], pa.int64())}, None, ""),
+    ],
+)
+def test_labels(others: dict, label: str | None, shown: str) -> None:
+    """The recipe's label names an image, else the column that usually does."""
+    assert [image.label for image in choose_images([("train", batch([png()], **others))], label)] == [shown]
+
+
+@pytest.mark.parametrize("column", [pa.array(["text"]), pa.array([1]), pa.array([[b"list"]])])
+def test_other_columns_of_that_name(column: pa.Array) -> None:
+    """A column of images that holds no bytes has no images; neither have rows without one."""
+    assert choose_images([("train", pa.record_batch({"image/encoded": column}))]) == ()
+    assert choose_images([("train", pa.record_batch({"x": column}))]) == ()
+
+
+def test_small_ones_are_enlarged_sharply() -> None:
+    """A picture of few pixels is drawn with sharp pixels, a photograph is not."""
+    tiny, large = (
+        show_images(choose_images([("train", batch([data]))]), {"train": 0}) for data in (png(), png(100, 1))
+    )
+    assert 'class="tiny"' in tiny
+    assert 'class="tiny"' not in large
+    assert show_images((), {}) == ""
+
+
+def test_images_of_a_parquet_file_reach_the_report(tmp_path) -> None:
+    """Converting a table with a column of encoded images shows them with their labels."""
+    images = [png() + bytes([number]) for number in range(5)]
+    table = pa.Table.from_batches([batch(images, label=["cat", "dog", "cat", "dog", "<ship>"])])
+    pq.write_table(table, tmp_path / "images.parquet")
+    plan = make_plan(bare_recipe(str(tmp_path / "images.parquet")))
+    convert(plan, str(tmp_path / "out"), quiet=True)
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert text.count('src="data:image/png;base64,') == 5
+    assert text.count("<bdi>cat</bdi></figcaption>") == 2
+    assert "<bdi>&lt;ship&gt;</bdi></figcaption>" in text

@@ -1,0 +1,230 @@
+"""Tests of the command line: what is ours and what is Beam's, exit status, and what people read when something is wrong."""
+
+from __future__ import annotations
+
+import io
+import logging
+import pathlib
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.cli import summary
+from beam_pipelines.cli.options import Flag, split_arguments
+from beam_pipelines.core.errors import DataError, Problem, RecipeError, RecipeProblems
+
+OWN = {
+    name: Flag(name, takes_value)
+    for name, takes_value in (("--output", True), ("--dry_run", False), ("--verbose", False))
+}
+SIZES = {"rows": 80, "bytes": 4000, "shards": [{"path": "a"}, {"path": "b"}]}
+MANIFEST = {
+    "splits": {"train": SIZES, "eval": {"rows": 20, "bytes": 1_000_000, "shards": [{"path": "c"}]}},
+    "sources": {"flights [1]": {"read": 1_000_000, "rejected": 3, "files": [{"bytes": 5}, {"bytes": 30_000_000}]}},
+    "joins": [{"source": "planes", "how": "left", "matched": 90, "unmatched": 10, "dropped": 0, "added": 0}],
+    "counts": {"read": 1_000_000, "rejected": 3, "added": 0, "dropped": 0, "filtered": 999_900, "written": 100},
+    "timings": {"total_secs": 12.34},
+    "record": "example",
+    "recipe": {"output": {"floats": "round"}},
+    "columns": {"a": "int64", "b": "float64", "c": "list<float64>", "d": "float32", "e": "float64", "f": "float64"},
+}
+
+
+@pytest.fixture(autouse=True)
+def logging_level() -> Iterator[None]:
+    """Puts the level of logging back, which a command line sets for its process."""
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
+@pytest.fixture
+def recipe(tmp_path: pathlib.Path) -> str:
+    """A recipe for two small tables."""
+    (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
+    path = tmp_path / "recipe.yaml"
+    path.write_text("name: a\nsources: {a: a.csv}\nlabel: z\nsplit: {train: 1, by: w}\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own", "beam"),
+    [
+        ("r.yaml --output out --dry_run", "r.yaml --output out --dry_run", ""),
+        ("r.yaml --output=out --dry-run", "r.yaml --output=out --dry_run", ""),
+        ("--runner FnApiRunner r.yaml --output out", "r.yaml --output out", "--runner FnApiRunner"),
+        ("--direct-num-workers=2 r.yaml", "r.yaml", "--direct_num_workers=2"),
+        ("--streaming r.yaml", "r.yaml", "--streaming"),
+        ("--job-server-timeout 3 r.yaml", "r.yaml", "--job-server-timeout 3"),
+        ("--experiments a --experiments=b r.yaml", "r.yaml", "--experiments a --experiments=b"),
+        ("--output --runner x", "--output --runner x", ""),
+        ("-- --r.yaml", "-- --r.yaml", ""),
+        ("--output", "--output", ""),
+    ],
+)
+def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
+    """Flags go to the command or to Beam with their values, wherever they stand."""
+    assert split_arguments(arguments.split(), OWN) == (own.split(), beam.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--ouput out", "found --ouput, which is neither .* Did you mean '--output'?"),
+        ("--dryrun", "Did you mean '--dry_run'?"),
+        ("--direct_num_worker=2", "Did you mean '--direct_num_workers'?"),
+        ("--zzzzzzz", "nor of Beam.$"),
+        ("--direct_num_workers two", "invalid int value: 'two'"),
+        ("--direct_num_workers=-1", "found --direct_num_workers -1, expected a number from 0"),
+        ("--runner FnApiRuner", "found --runner FnApiRuner, expected one of .* Did you mean 'FnApiRunner'?"),
+        ("--direct_running_mode quick", "invalid choice: 'quick'"),
+        ("--runner", "expected one argument"),
+    ],
+)
+def test_wrong_flags(arguments: str, message: str) -> None:
+    """A flag that nobody knows, or a value that Beam does not take, is an error that helps."""
+    with pytest.raises(click.UsageError) as caught:
+        split_arguments(arguments.split(), OWN)
+    assert caught.match(message.replace("?", r"\?"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["convert"], 2, "error: Missing argument 'RECIPE_OR_DATA'."),
+        (["convert", "a.csv"], 2, "error: found no --output"),
+        (["convert", "a.csv", "--outptu", "x"], 2, "Did you mean '--output'?\nSee 'beam-pipelines convert --help'."),
+        (["convert", "missing.yaml", "--output", "x"], 2, "error: missing.yaml: the recipe cannot be read"),
+        (["describe", "missing.yaml"], 2, "error: missing.yaml: the recipe cannot be read"),
+        (["inspect", "missing"], 2, "error: missing: found neither a dataset"),
+        (["inspect", "x", "-n", "0"], 2, "error: Invalid value for '-n'"),
+        (["verify", "missing"], 1, "error: missing: found no dataset.json"),
+        (["init"], 2, "error: Missing argument 'DATA...'."),
+        (["init", "missing.csv"], 2, "error: missing.csv: sources.missing.path: no file matches"),
+        (["covnert"], 2, "error: No such command 'covnert'."),
+    ],
+)
+def test_errors_and_status(
+    arguments: list[str],
+    status: int,
+    message: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each command says what is wrong on standard error, without a traceback, and with the documented status."""
+    monkeypatch.chdir(tmp_path)
+    assert main_module.run(arguments) == status
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What only the data can tell is reported with the recipe's lines, all of it at once."""
+    assert main_module.run(["convert", recipe, "--dry_run"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[: len(recipe) + 9] for line in lines] == [f"error: {recipe}:3", f"error: {recipe}:4"]
+
+
+def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A dry run of a right recipe prints files, columns, splits and shards, and writes nothing."""
+    folder = pathlib.Path(recipe).parent
+    before = sorted(folder.iterdir())
+    assert main_module.run(["convert", str(folder / "a.csv"), "--dry_run", "--output", str(folder / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in ("a.csv", "x: int64", "train", "shards"))
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "printed"),
+    [
+        (DataError("a.csv, line 2: bad.\n  more"), 1, "error: a.csv, line 2: bad.\n  more\n"),
+        (RecipeError("r.yaml:1: a.\nr.yaml:2: b."), 2, "error: r.yaml:1: a.\nerror: r.yaml:2: b.\n"),
+        (RecipeProblems([Problem(("label",), "bad.")]), 2, "error: a.csv: label: bad.\n"),
+        (ValueError("boom"), 1, "error: ValueError: boom. Run again with --verbose for the traceback.\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted; nothing was committed.\n"),
+    ],
+)
+def test_failures_of_a_run(
+    error: BaseException, status: int, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However a run ends, the user gets the documented status and no traceback, but with --verbose."""
+
+    def fail(recipe: object, **_: object) -> None:
+        raise error
+
+    monkeypatch.setitem(sys.modules, "beam_pipelines.pipeline.plan", types.SimpleNamespace(make_plan=fail))
+    assert main_module.run(["convert", "a.csv", "--output", "out"]) == status
+    assert capsys.readouterr().err.lstrip() == printed  # click ends the terminal's line with ^C
+    if not isinstance(error, KeyboardInterrupt):
+        assert main_module.run(["convert", "a.csv", "--output", "out", "--verbose"]) == status
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_is_quick() -> None:
+    """--help and --version do not import Beam, Arrow or TensorFlow."""
+    code = (
+        "import sys; from beam_pipelines.cli import main\n"
+        "assert main.run(['convert', '--help']) == main.run(['--version']) == main.run(['--help']) == 0\n"
+        "assert not {'apache_beam', 'pyarrow', 'tensorflow', 'rich'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "beam-pipelines 0." in done.stdout
+    assert "RECIPE_OR_DATA" in done.stdout
+
+
+def test_installed_command() -> None:
+    """The process ends with the status of the command line."""
+    code = "import sys; from beam_pipelines.cli.main import main; sys.argv = ['beam-pipelines', 'verify', '/missing']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: /missing: ")
+
+
+def test_documented() -> None:
+    """docs/cli.md mentions every command and every option of ours."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for name, command in main_module.cli.commands.items():
+        assert f"`{name} " in page
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert any(f"`{option}" in page for option in parameter.opts), (name, parameter.opts)
+
+
+def test_summary() -> None:
+    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one piece."""
+    stream = io.StringIO()
+    folder = "out/" + "long" * 40
+    summary.print_summary(MANIFEST, folder, stream)
+    lines = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
+    cells = [line.split() for line in lines]
+    assert ["train", "80", "2", "4", "kB", "2", "kB"] in cells
+    assert ["eval", "20", "1", "1", "MB", "1", "MB"] in cells
+    assert ["all", "100", "3", "1", "MB", "335", "kB"] in cells
+    assert ["flights", "[1]", "1,000,000", "3", "2", "30", "MB"] in cells
+    assert ["left", "planes", "90", "10", "0", "0"] in cells
+    assert lines[-4:] == [
+        "rows     1,000,000 read, 3 rejected, 999,900 filtered out, 100 written in 12.3 s",
+        "floats   float64 rounded to 32 bits: b, c, e and 1 more",
+        f"dataset  {folder}",
+        f"report   {folder}/report.html",
+    ]
+    assert all(len(line) <= 100 for line in lines[:-2])
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (999.6, "1 kB"), (1234, "1.23 kB"), (999_600, "1 MB"), (5e12, "5.00 TB")],
+)
+def test_show_bytes(size: float, text: str) -> None:
+    """Sizes have three digits and a decimal unit."""
+    assert summary.show_bytes(size) == text

@@ -1,0 +1,66 @@
+"""cli/streams.py: commands whose standard input, output or error is not there, is full, or is no longer read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("beam-pipelines")
+MANY = "--direct_num_workers=2 --direct_running_mode=multi_processing"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a table."""
+    (tmp_path / "data.csv").write_text("id,x\n1,2\n3,4\n")
+    return tmp_path
+
+
+def shell(folder: Path, text: str) -> tuple[int, str, str]:
+    """Runs shell commands, with ``run`` as the command. Returns their exit status, standard output and standard error."""
+    script = f'run() {{ "{COMMAND}" "$@"; }}; {text}'
+    ended = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("options", ["", MANY])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_streams_that_are_not_there(folder: Path, closed: str, options: str) -> None:
+    """A command works without them: the dataset is complete, and the status says so."""
+    status, _, error = shell(folder, f"run convert data.csv --output out {options} {closed}")
+    assert status == 0
+    assert "Traceback" not in error
+    assert shell(folder, "run verify out")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["verify out", "--help", "inspect out"])
+def test_an_output_that_is_not_there(folder: Path, command: str) -> None:
+    """What cannot be printed is no failure."""
+    assert shell(folder, "run convert data.csv --output out --quiet") == (0, "", "")
+    assert shell(folder, f"run {command} >&-") == (0, "", "")
+
+
+def test_an_output_that_nobody_reads(folder: Path) -> None:
+    """A complete dataset is a success, also where the reader of the summary has left."""
+    for command in ("convert data.csv --output out", "verify out", "inspect out"):
+        status, _, error = shell(folder, f"set -o pipefail; run {command} --verbose 2>/dev/null | true")
+        assert (status, error) == (0, "")
+    assert shell(folder, "run verify out")[0] == 0
+
+
+def test_an_output_that_is_full(folder: Path) -> None:
+    """The error names standard output, so that nobody takes it for the dataset's disk."""
+    for command in ("convert data.csv --output out", "verify out"):
+        status, _, error = shell(folder, f"run {command} >/dev/full")
+        assert status == 1
+        assert error.splitlines()[-1].startswith("error: standard output: cannot be written: No space left on device.")
+    assert shell(folder, "run verify out")[0] == 0
+
+
+def test_a_current_folder_that_is_gone(folder: Path) -> None:
+    """A command whose paths are absolute needs none."""
+    script = f"mkdir gone; cd gone; rmdir ../gone; run convert {folder}/data.csv --output {folder}/out --quiet"
+    assert shell(folder, script) == (0, "", "")

@@ -1,0 +1,375 @@
+// Feeds the kernels with arrays that bytes make up, sound ones and hostile ones, with text, and with messages; to be built with AddressSanitizer and UBSan.
+//
+// Every buffer is a piece of memory of exactly its size, so that one byte read beyond is seen. Arrow's own check, which Python runs before the
+// kernels, holds buffers against the first and the last offset: so these two are kept sound here, and everything else may be anything.
+//
+// With clang's -fsanitize=fuzzer -DLIBFUZZER it is a libFuzzer target; without, it has a main that takes seconds and a seed.
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../../beam_pipelines/core/_native/csv.h"
+#include "../../../beam_pipelines/core/_native/example.h"
+#include "../../../beam_pipelines/core/_native/example_parser.h"
+#include "../../../beam_pipelines/core/_native/hash.h"
+#include "../../../beam_pipelines/core/_native/quotes.h"
+#include "../../../beam_pipelines/core/_native/take.h"
+#include "../../../beam_pipelines/core/_native/tfrecord.h"
+
+namespace {
+
+using native::Column;
+
+// Decisions, taken from bytes; zeros when there are no more.
+struct Decisions {
+  const uint8_t* data;
+  size_t size;
+
+  uint64_t next(uint64_t below) {
+    uint64_t value = 0;
+    for (int byte = 0; byte < (below > 256 ? 8 : 1) && size; ++byte, ++data, --size) value = value << 8 | *data;
+    return value % below;
+  }
+  uint64_t any() { return next(UINT64_MAX); }
+};
+
+// An array of the C data interface, with all that it owns.
+struct Array {
+  std::string format;
+  ArrowSchema schema{};
+  ArrowArray array{};
+  std::vector<std::unique_ptr<uint8_t[]>> memory;
+  std::vector<const void*> buffers;
+  std::unique_ptr<Array> child;
+  ArrowSchema* schemas[1];
+  ArrowArray* arrays[1];
+
+  // Adds a buffer of so many bytes, of which each comes from the decisions or is zero.
+  uint8_t* add(size_t size, Decisions& decisions) {
+    memory.emplace_back(new uint8_t[size]());
+    for (size_t at = 0; at < size && decisions.size; ++at) memory.back()[at] = static_cast<uint8_t>(decisions.next(256));
+    buffers.push_back(memory.back().get());
+    return memory.back().get();
+  }
+};
+
+template <typename Offset>
+void add_offsets(Array& made, int64_t slots, int64_t values, Decisions& decisions) {
+  Offset* offsets = reinterpret_cast<Offset*>(made.add(static_cast<size_t>(slots + 1) * sizeof(Offset), decisions));
+  const bool hostile = decisions.next(4) == 0;
+  for (int64_t slot = 0; slot <= slots && !hostile; ++slot) offsets[slot] = static_cast<Offset>(values * slot / (slots ? slots : 1));
+  if (!hostile) return;
+  for (int64_t slot = 0; slot <= slots; ++slot) {
+    if (slot == made.array.offset) offsets[slot] = 0;
+    if (slot == made.array.offset + made.array.length) offsets[slot] = static_cast<Offset>(values);
+  }
+}
+
+std::unique_ptr<Array> make(Decisions& decisions, int64_t length, int depth) {
+  static const char* const kFormats[] = {"l", "f", "u", "Z", "b", "g", "tdD", "ttu", "tsu:", "c", "+l", "+L", "+w:2", "dictionary", "+s", ""};
+  static const char* const kIndices[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
+  static const size_t kWidths[] = {1, 1, 2, 2, 4, 4, 8, 8};
+  auto made = std::make_unique<Array>();
+  made->format = kFormats[decisions.next(depth < 3 ? 16 : 10)];
+  made->array.length = length;
+  made->array.offset = static_cast<int64_t>(decisions.next(4));
+  made->array.null_count = static_cast<int64_t>(decisions.next(2)) - 1;
+  const int64_t slots = made->array.offset + length;
+  const size_t index = decisions.next(8);
+  if (made->array.null_count) {
+    made->add(static_cast<size_t>(slots + 7) / 8, decisions);
+  } else {
+    made->buffers.push_back(nullptr);
+  }
+  if (made->format == "dictionary") {
+    made->format = kIndices[index];
+    uint8_t* indices = made->add(static_cast<size_t>(slots) * kWidths[index], decisions);
+    if (decisions.next(4)) std::memset(indices, 0, static_cast<size_t>(slots) * kWidths[index]);
+    made->child = make(decisions, static_cast<int64_t>(decisions.next(4)), depth + 1);
+    made->schema.dictionary = &made->child->schema;
+    made->array.dictionary = &made->child->array;
+  } else if (made->format[0] == '+') {
+    const bool fixed = made->format == "+w:2";
+    const int64_t values = fixed ? 2 * slots : static_cast<int64_t>(decisions.next(9));
+    if (made->format == "+l") add_offsets<int32_t>(*made, slots, values, decisions);
+    if (made->format == "+L") add_offsets<int64_t>(*made, slots, values, decisions);
+    made->child = make(decisions, values, depth + 1);
+    made->schemas[0] = &made->child->schema;
+    made->arrays[0] = &made->child->array;
+    made->schema.children = made->schemas;
+    made->array.children = made->arrays;
+    made->schema.n_children = made->array.n_children = 1;
+  } else if (made->format == "u" || made->format == "Z") {
+    const int64_t values = static_cast<int64_t>(decisions.next(200));
+    if (made->format == "u") add_offsets<int32_t>(*made, slots, values, decisions);
+    if (made->format == "Z") add_offsets<int64_t>(*made, slots, values, decisions);
+    made->add(static_cast<size_t>(values), decisions);
+  } else {
+    made->add(static_cast<size_t>(slots) * 8, decisions);
+  }
+  made->schema.format = made->format.c_str();
+  made->array.buffers = made->buffers.data();
+  made->array.n_buffers = static_cast<int64_t>(made->buffers.size());
+  return made;
+}
+
+void check(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+// Serializes, and finds each record again.
+void serialize(const std::vector<native::Feature>& features, int64_t rows, const native::Selection& selection, bool is_sequence) {
+  native::Records records = native::serialize(features, rows, selection, is_sequence, true);
+  const int64_t* offsets = reinterpret_cast<const int64_t*>(records.offsets.data);
+  const native::Unframed found = native::unframe(records.data.data, static_cast<size_t>(offsets[selection.count]));
+  check(found.damage == native::Damage::kNone, "records are framed");
+  check(found.starts == std::vector<int64_t>(offsets, offsets + selection.count + 1), "offsets are those of the frames");
+  native::give_back(records.data);
+  native::give_back(records.offsets);
+}
+
+// Takes rows of a column, and holds each against the column's own.
+void take_rows(const Column& column, const native::Selection& rows) {
+  const native::Taken taken = native::take(column, rows);
+  check((taken.format != nullptr) == (!column.is_list() && column.kind != native::Kind::kDictionary), "rows of plain columns are taken");
+  if (!taken.format) return;
+  int64_t nulls = 0;
+  for (int64_t place = 0; place < rows.count; ++place) {
+    const bool is_valid = !taken.validity.data || (taken.validity.data[place / 8] >> place % 8 & 1);
+    check(is_valid == column.is_valid(rows[place]), "nulls are those of the rows");
+    nulls += !is_valid;
+    if (column.kind != native::Kind::kBytes) continue;
+    const native::Range range = column.bytes_range(rows[place]);
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(taken.fixed.data) + place;
+    check(std::equal(column.data + range.begin, column.data + range.end, taken.texts.data + offsets[0], taken.texts.data + offsets[1]),
+          "texts are those of the rows");
+  }
+  check(nulls == taken.null_count, "nulls are counted");
+}
+
+// Makes CSV text of pieces that mean something there, and of other bytes.
+std::string make_text(Decisions& decisions) {
+  static const char* const kPieces[] = {",", ",", ",", "\n", "\n", "\r\n", "\"", "\"\"", "1", "-7", "12345678", "1.5", "1e5", "0.1234567890123456789", "true", "NA",
+                                        "2013-01-31", "05:15:00", "2013-01-31 05:15:00.5Z", "\xC3\xA9", "abcdefghijklmnopqrstuvwxyz", "\r", " ", "1e-320"};
+  std::string text;
+  const size_t pieces = decisions.next(200);
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const size_t kind = decisions.next(sizeof kPieces / sizeof *kPieces + 1);
+    if (kind < sizeof kPieces / sizeof *kPieces) {
+      text += kPieces[kind];
+    } else {
+      text.append(decisions.next(80) + 1, static_cast<char>(decisions.next(256)));
+    }
+  }
+  return text;
+}
+
+// Holds the states after text against an automaton that looks at one byte after the other.
+void follow_quotes(const std::string& text, char previous) {
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]);
+  std::copy(text.begin(), text.end(), data.get());
+  const auto after = native::quote_transition(data.get(), text.size(), static_cast<uint8_t>(previous), ',', '"');
+  for (native::QuoteState before : {native::kOutside, native::kClosed, native::kInside}) {
+    native::QuoteState state = before;
+    char last = previous;
+    for (const char byte : text) {
+      const bool may_open = state == native::kClosed || (state == native::kOutside && (last == ',' || last == '\n' || last == '\r'));
+      if (state == native::kInside) {
+        if (byte == '"') state = native::kClosed;
+      } else {
+        state = byte == '"' && may_open ? native::kInside : native::kOutside;
+      }
+      last = byte;
+    }
+    check(after[before] == state, "the state after text is that of an automaton");
+  }
+}
+
+// Parses text, from memory of exactly its size, sometimes as many records as one after the other; what is not declined has buffers that hold together.
+void parse_csv(Decisions& decisions) {
+  std::string text = make_text(decisions);
+  const size_t num_columns = 1 + decisions.next(4);
+  const size_t times = decisions.next(8) ? 1 : 1 + decisions.next(100);
+  follow_quotes(text, decisions.next(2) ? '\n' : 'x');
+  if (decisions.next(4)) {  // mostly records of so many cells
+    const std::string cell = text.substr(0, text.find_first_of(",\n\r\""));
+    text.clear();
+    for (size_t place = 0; place < num_columns * times; ++place) text += cell + ((place + 1) % num_columns ? "," : "\n");
+  }
+  std::vector<native::CsvColumn> columns;
+  for (size_t place = 0; place < num_columns; ++place) {
+    columns.push_back({place, static_cast<native::CsvType>(decisions.next(10)), decisions.next(2) ? INT64_MIN : 0, INT64_MAX});
+  }
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[text.size()]);
+  std::copy(text.begin(), text.end(), data.get());
+  const native::CsvDialect dialect = {',', decisions.next(2) ? '"' : -1};
+  const size_t most = decisions.next(4) ? SIZE_MAX : 30;
+  const std::optional<native::CsvTable> table = native::parse_csv(data.get(), text.size(), dialect, num_columns, columns, {"", "NA", "-7"}, most);
+  if (!table) return;
+  const size_t rows = static_cast<size_t>(table->rows);
+  for (size_t place = 0; place < num_columns; ++place) {
+    const native::CsvValues& values = table->columns[place];
+    size_t nulls = 0;
+    for (size_t row = 0; row < rows && values.validity.data; ++row) nulls += !(values.validity.data[row / 8] >> row % 8 & 1);
+    check(nulls == values.null_count, "nulls are counted");
+    if (columns[place].type != native::CsvType::kText && columns[place].type != native::CsvType::kBytes) continue;
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(values.fixed.data);
+    check(offsets[0] == 0 && values.texts.size >= static_cast<size_t>(offsets[rows]), "texts lie in their buffer");
+    for (size_t row = 0; row < rows; ++row) check(offsets[row] <= offsets[row + 1], "offsets grow");
+  }
+}
+
+// Whether something is done that is to be rare, once in so many times: zeros, which many decisions are, do not say so.
+bool rarely(uint64_t times, Decisions& decisions) { return decisions.next(times) == times - 1; }
+
+// Returns a length-delimited field, of less than 16 KiB; its length is now and then padded, or another one.
+std::string field(char tag, const std::string& content, Decisions& decisions) {
+  const size_t size = rarely(60, decisions) ? decisions.next(300) : content.size();
+  const bool is_long = size > 127 || rarely(20, decisions);
+  std::string made = {tag, static_cast<char>(is_long ? (size & 127) | 128 : size)};
+  if (is_long) made += static_cast<char>(size >> 7 & 127);
+  return made + content;
+}
+
+// Makes a Feature of a kind, 0 to 2 as native::ValueKind, or of another one.
+std::string make_feature(size_t kind, Decisions& decisions) {
+  static const char kTags[] = {0x0A, 0x12, 0x1A, 0x22};
+  static const char kUnpackedTags[] = {0x0A, 0x0D, 0x08, 0x08};
+  std::string list;
+  const size_t parts = rarely(8, decisions) ? decisions.next(4) : 1;
+  for (size_t part = 0; part < parts; ++part) {
+    std::string values;
+    const size_t count = decisions.next(4) ? 1 : decisions.next(30);
+    for (size_t value = 0; value < count; ++value) {
+      if (kind == 2) values.append(rarely(20, decisions) ? decisions.next(11) : decisions.next(2) * 2, static_cast<char>(128 + decisions.next(128)));
+      values.append(kind == 1 ? 4 : 1, static_cast<char>(decisions.next(rarely(30, decisions) ? 256 : 2)));
+    }
+    list += decisions.next(4) || kind == 0 ? field(0x0A, values, decisions) : kUnpackedTags[kind] + values.substr(0, kind == 1 ? 4 : values.size());
+  }
+  return !rarely(10, decisions) ? field(kTags[rarely(30, decisions) ? decisions.next(4) : kind], list, decisions) : "";
+}
+
+// Parses records, in memory of exactly their size, of features that are mostly those wanted; what is not declined has buffers that hold together.
+void parse_examples(Decisions& decisions) {
+  const std::vector<native::WantedFeature> wanted = {{"b", native::ValueKind::kBytes}, {"a longer name", native::ValueKind::kFloat}, {"i", native::ValueKind::kInt64}};
+  const bool framed = decisions.next(2);
+  const size_t rows = decisions.next(6);
+  std::string bytes;
+  std::vector<int64_t> offsets = {0};
+  for (size_t row = 0; row < rows; ++row) {
+    std::string features;
+    const size_t rotation = rarely(8, decisions) ? decisions.next(4) : 0;
+    for (size_t place = 0; place < 4; ++place) {
+      const size_t number = (place + rotation) % 4;
+      if (!decisions.next(4)) continue;
+      const std::string name = number < wanted.size() ? wanted[number].name : std::string(decisions.next(12), static_cast<char>(decisions.next(rarely(9, decisions) ? 256 : 128)));
+      const std::string feature = make_feature(number < wanted.size() ? static_cast<size_t>(wanted[number].kind) : decisions.next(3), decisions);
+      features += field(0x0A, field(0x0A, name, decisions) + field(0x12, feature, decisions), decisions);
+    }
+    std::string record = rarely(9, decisions) ? "" : field(0x0A, features, decisions);
+    if (rarely(20, decisions) && !record.empty()) record[decisions.next(record.size())] = static_cast<char>(decisions.next(256));
+    if (framed) record = std::string(native::kHeaderBytes, 0) + record + std::string(native::kFooterBytes - rarely(99, decisions), 0);
+    bytes += record;
+    offsets.push_back(static_cast<int64_t>(bytes.size()));
+  }
+  if (rarely(40, decisions)) offsets[decisions.next(offsets.size())] = static_cast<int64_t>(decisions.next(400)) - 100;
+  const std::unique_ptr<uint8_t[]> data(new uint8_t[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), data.get());
+  Column records{};
+  records.kind = native::Kind::kLargeBytes;
+  records.fixed = reinterpret_cast<const uint8_t*>(offsets.data());
+  records.data = data.get();
+  records.length = static_cast<int64_t>(rows);
+  records.limits = {0, static_cast<int64_t>(bytes.size())};
+  std::optional<native::ExampleColumns> made;
+  try {
+    made = native::parse_examples(records, framed, wanted);
+  } catch (const native::InvalidData&) {
+  }
+  if (!made) return;
+  for (size_t place = 0; place < wanted.size(); ++place) {
+    const native::ListColumn& column = made->columns[place];
+    const int64_t* const ends = reinterpret_cast<const int64_t*>(column.offsets.data);
+    int64_t nulls = 0;
+    check(ends[0] == 0 && ends[rows] == column.num_values, "lists hold all values");
+    for (size_t row = 0; row < rows; ++row) {
+      const bool is_null = column.validity.data && !(column.validity.data[row / 8] >> row % 8 & 1);
+      check(ends[row] <= ends[row + 1] && (!is_null || ends[row] == ends[row + 1]), "lists follow each other, and null ones are empty");
+      nulls += is_null;
+    }
+    check(nulls == column.null_count, "missing features are counted");
+    const size_t width = wanted[place].kind == native::ValueKind::kFloat ? 4 : 8;
+    check(column.values.size >= width * static_cast<size_t>(column.num_values), "values lie in their buffer");
+    if (wanted[place].kind != native::ValueKind::kBytes) continue;
+    const int64_t* const texts = reinterpret_cast<const int64_t*>(column.values.data);
+    for (int64_t value = 0; value < column.num_values; ++value) check(texts[value] <= texts[value + 1], "texts follow each other");
+    check(texts[0] == 0 && column.texts.size >= static_cast<size_t>(texts[column.num_values]), "texts lie in their buffer");
+  }
+}
+
+void run(Decisions decisions) {
+  const uint64_t kernel = decisions.next(4);
+  if (kernel == 0) return parse_examples(decisions);
+  if (kernel == 1) return parse_csv(decisions);
+  const int64_t rows = static_cast<int64_t>(decisions.next(12));
+  const int64_t unused = static_cast<int64_t>(decisions.next(3));
+  std::vector<int64_t> selected(decisions.next(8));
+  for (int64_t& row : selected) row = decisions.next(16) ? static_cast<int64_t>(decisions.next(12)) : static_cast<int64_t>(decisions.any());
+  const bool is_sequence = decisions.next(2);
+  std::vector<std::unique_ptr<Array>> arrays;
+  std::vector<native::Feature> features;
+  const size_t columns = decisions.next(4);
+  for (size_t number = 0; number < columns; ++number) {
+    arrays.push_back(make(decisions, rows + unused, 0));
+    const std::string name(decisions.next(8) ? number + 1 : 120 + decisions.next(20), static_cast<char>('a' + number));
+    try {
+      Column column = native::read_column(arrays.back()->schema, arrays.back()->array, name, unused, rows);
+      std::vector<uint64_t> hashes(static_cast<size_t>(rows));
+      native::hash_column(column, decisions.any(), hashes.data());
+      const native::Selection chosen{selected.data(), static_cast<int64_t>(selected.size())};
+      native::check_rows(chosen, rows);
+      take_rows(column, chosen);
+      features.emplace_back(name, std::move(column), is_sequence && features.size() % 2);
+      if (features.back().is_feature_list && !features.back().column.is_list()) features.back().is_feature_list = false;
+    } catch (const native::UnknownType&) {
+    } catch (const native::InvalidData&) {
+    }
+  }
+  for (const int64_t* chosen : {static_cast<const int64_t*>(nullptr), static_cast<const int64_t*>(selected.data())}) {
+    try {
+      serialize(features, rows, {chosen, chosen ? static_cast<int64_t>(selected.size()) : rows}, is_sequence);
+    } catch (const native::InvalidData&) {
+    }
+  }
+  const std::unique_ptr<uint8_t[]> rest(new uint8_t[decisions.size]);
+  std::copy(decisions.data, decisions.data + decisions.size, rest.get());
+  native::unframe(rest.get(), decisions.size);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  run({data, size});
+  return 0;
+}
+
+#ifndef LIBFUZZER
+int main(int count, char** arguments) {
+  const double seconds = count > 1 ? std::atof(arguments[1]) : 10;
+  std::mt19937_64 random(count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 0);
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  unsigned long inputs = 0;
+  for (; std::clock() < end; ++inputs) {
+    std::vector<uint8_t> input(random() % 600);
+    for (uint8_t& byte : input) byte = static_cast<uint8_t>(random() % 3 ? random() : random() % 4);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
+  }
+  std::printf("%lu inputs\n", inputs);
+}
+#endif

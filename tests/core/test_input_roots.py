@@ -1,0 +1,238 @@
+"""``--input_root``: what lies below it is read, and nothing else, whatever a recipe names and wherever links lead."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.cli import main as main_module
+from beam_pipelines.core import files, input_roots
+from beam_pipelines.core.errors import RecipeProblems
+from beam_pipelines.core.input_roots import OutsideRootError, only_below
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.tfrecord import framing
+from tests.support.image_files import encode
+
+SCHEMA = 'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
+MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder that may be read and one beside it, whose name begins alike, with the same files in both."""
+    inside, outside = tmp_path / "data", tmp_path / "data-secret"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "a.csv").write_text("a,b\n1,x\n2,y\n")
+        (folder / "b.csv").write_text("a,c\n1,x\n2,y\n")
+        (folder / "schema.pbtxt").write_text(SCHEMA)
+        (folder / "features.py").write_text(MODULE)
+        (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">HBBIII", 0, 8, 3, 2, 2, 2) + bytes(8))
+        (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, 2) + bytes(2))
+        (folder / "pictures" / "cat").mkdir(parents=True)
+        (folder / "pictures" / "cat" / "1.png").write_bytes(encode(np.zeros((2, 2), np.uint8), "png"))
+        (folder / "batches").mkdir()
+        (folder / "batches" / "data_batch_1.bin").write_bytes(bytes(3073))
+        (folder / "batches" / "batches.meta.txt").write_text("\n".join("abcdefghij") + "\n")
+        examples = folder / "set" / "examples" / "Split-train"
+        examples.mkdir(parents=True)
+        (examples / "a.tfrecord").write_bytes(b"".join(framing.frame(pa.array([b""], pa.binary())).to_pylist()))
+        (folder / "set" / "schema.pbtxt").write_text(SCHEMA)
+        (folder / "set" / "dataset.json").write_text(json.dumps({"record": "example", "schema": "schema.pbtxt"}))
+    return inside, outside
+
+
+def plan(text: str, directory: Path, *roots: Path | str) -> None:
+    """Plans a recipe that lies in a folder."""
+    make_plan(
+        parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory))[0], input_roots=[str(root) for root in roots]
+    )
+
+
+def refused(text: str, directory: Path, *roots: Path | str) -> list[str]:
+    """Returns the problems of a recipe as ``path: message``, each of which has to be about a root."""
+    with pytest.raises(RecipeProblems) as error:
+        plan(text, directory, *roots)
+    assert all("expected a path below --input_root" in problem.message for problem in error.value.problems)
+    return [".".join(map(str, problem.path)) for problem in error.value.problems]
+
+
+GOOD = {
+    "source": "sources: {t: a.csv}",
+    "pattern": "sources: {t: '*a.csv'}",
+    "schema": "sources: {t: a.csv}\nschema: schema.pbtxt",
+    "join": "sources: {t: a.csv, u: {path: b.csv, key: a}}\nfrom: t\njoin: [{source: u, on: a}]",
+    "module": "sources: {t: a.csv}\npreprocessing_fn: features.py",
+    "labels": "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: train-labels-idx1-ubyte}}}",
+    "labels by name": "sources: {t: train-images-idx3-ubyte}",
+    "images": "sources: {t: {path: pictures, format: images}}",
+    "cifar": "sources: {t: {path: batches/*, format: cifar}}",
+    "records": "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: schema.pbtxt}}",
+    "dataset": "sources: {t: set/examples/Split-train/*}",
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_below_the_root(folders: tuple[Path, Path], case: str) -> None:
+    """Everything that a recipe can name is read if it lies below the root, or below another one."""
+    inside, outside = folders
+    plan(GOOD[case], inside, inside)
+    plan(GOOD[case], inside, outside, inside.parent)
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_outside_of_the_root(folders: tuple[Path, Path], case: str) -> None:
+    """The same recipe is refused where it lies outside, and the error names the part of it."""
+    inside, outside = folders
+    found = refused(GOOD[case], outside, inside)
+    assert {path.split(".")[0] for path in found} <= {"sources", "schema", "preprocessing_fn"}
+    assert "sources.t" in found
+
+
+NAMED = {
+    "from the root": ("sources: {t: OUT/a.csv}", "sources.t"),
+    "from above": ("sources: {t: ../data-secret/a.csv}", "sources.t"),
+    "a pattern": ("sources: {t: '../data-s*/a.csv'}", "sources.t"),
+    "one of two": ("sources: {t: [a.csv, OUT/b.csv]}", "sources.t"),
+    "file URL": ("sources: {t: 'file://OUT/a.csv'}", "sources.t"),
+    "other storage": ("sources: {t: 'gs://bucket/a.csv'}", "sources.t"),
+    "schema": ("sources: {t: a.csv}\nschema: OUT/schema.pbtxt", "schema"),
+    "module": ("sources: {t: a.csv}\npreprocessing_fn: ../data-secret/features.py", "preprocessing_fn"),
+    "labels": (
+        "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: OUT/train-labels-idx1-ubyte}}}",
+        "sources.t",
+    ),
+    "schema of records": (
+        "sources: {t: {path: set/examples/Split-train/a.tfrecord, schema: OUT/schema.pbtxt}}",
+        "sources.t",
+    ),
+    "a joined source": (
+        "sources: {t: a.csv, u: {path: OUT/b.csv, key: a}}\nfrom: t\njoin: [{source: u, on: a}]",
+        "sources.u",
+    ),
+    "no such file": ("sources: {t: OUT/nothing.csv}", "sources.t"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_paths_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
+    """Each way to name a file outside is refused, and tells nothing of whether it is there."""
+    inside, outside = folders
+    text, where = NAMED[case]
+    assert refused(text.replace("OUT", str(outside)), inside, inside) == [where]
+
+
+LINKS = {
+    "file": ("a.csv", "sources: {t: a.csv}"),
+    "file of a pattern": ("a.csv", "sources: {t: '[a]*.csv'}"),
+    "schema": ("schema.pbtxt", GOOD["schema"]),
+    "module": ("features.py", GOOD["module"]),
+    "labels by name": ("train-labels-idx1-ubyte", GOOD["labels by name"]),
+    "folder of images": ("pictures", GOOD["images"]),
+    "picture": ("pictures/cat/1.png", GOOD["images"]),
+    "class names": ("batches/batches.meta.txt", GOOD["cifar"]),
+    "manifest": ("set/dataset.json", GOOD["dataset"]),
+    "schema of a dataset": ("set/schema.pbtxt", GOOD["dataset"]),
+}
+
+
+@pytest.mark.parametrize("case", LINKS)
+def test_links_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
+    """A link within the root is followed before it is judged; one that stays inside is fine."""
+    inside, outside = folders
+    name, text = LINKS[case]
+    (inside / name).rename(inside / "moved")
+    (inside / name).symlink_to(inside / "moved")
+    plan(text, inside, inside)
+    (inside / name).unlink()
+    (inside / name).symlink_to(outside / name)
+    assert refused(text, inside, inside)
+
+
+def test_a_manifest_that_leads_out(folders: tuple[Path, Path]) -> None:
+    """A path that stands in data, the schema in a dataset's manifest, is judged like those of the recipe."""
+    inside, _ = folders
+    manifest = {"record": "example", "schema": "../../data-secret/schema.pbtxt"}
+    (inside / "set" / "dataset.json").write_text(json.dumps(manifest))
+    assert refused(GOOD["dataset"], inside, inside) == ["sources.t"]
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "is_below"),
+    [
+        ("gs://b/data/a.csv", "gs://b/data", True),
+        ("gs://b/data/a.csv", "gs://b/data/", True),
+        ("gs://b/data/a.csv", "gs://b", True),
+        ("GS://b/data/a.csv", "gs://b/data", True),
+        ("gs://b/data/../data/a.csv", "gs://b/data", True),
+        ("gs://b/data-secret/a.csv", "gs://b/data", False),
+        ("gs://b/data/../secret/a.csv", "gs://b/data", False),
+        ("gs://bb/data/a.csv", "gs://b", False),
+        ("s3://b/data/a.csv", "gs://b/data", False),
+        ("/gs:/b/data/a.csv", "gs://b/data", False),
+        ("/data/a.csv", "/", True),
+    ],
+)
+def test_urls(path: str, root: str, is_below: bool) -> None:
+    """URLs are compared by whole names, once ``..`` is resolved."""
+    with only_below([root]):
+        if is_below:
+            input_roots.check(path)
+        else:
+            with pytest.raises(OutsideRootError):
+                input_roots.check(path)
+
+
+def test_only_while_a_plan_is_made(folders: tuple[Path, Path]) -> None:
+    """What a process opens for itself, such as its output, is not restricted."""
+    inside, outside = folders
+    plan("sources: {t: a.csv}", inside, inside)
+    with files.open_read(str(outside / "a.csv")) as file:
+        assert file.read()
+
+
+COMMANDS: dict[str, Callable[[str], list[str]]] = {
+    "convert": lambda recipe: ["convert", recipe, "--output", "out", "--quiet"],
+    "dry run": lambda recipe: ["convert", recipe, "--dry_run"],
+    "describe": lambda recipe: ["describe", recipe, "--quiet"],
+    "validate": lambda recipe: ["validate", recipe, "--quiet"],
+    "plan": lambda recipe: ["plan", recipe],
+    "bare": lambda recipe: ["convert", recipe.replace("recipe.yaml", "a.csv"), "--dry_run"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Every command that opens a recipe's files takes the option, and refuses with the recipe's line and status 2."""
+    inside, outside = folders
+    monkeypatch.chdir(inside.parent)
+    recipe = outside / "recipe.yaml"
+    recipe.write_text("name: t\nsources:\n  t: a.csv\n")
+    arguments = COMMANDS[command](str(recipe))
+    assert main_module.run([*arguments, "--input_root", str(inside)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"expected a path below --input_root {os.path.realpath(inside)}" in printed.err
+    assert command == "bare" or "recipe.yaml:3: sources.t: found" in printed.err
+    assert not Path("out").exists()
+    if command in ("dry run", "bare"):
+        assert main_module.run([*arguments, "--input_root", str(inside), "--input-root", str(outside)]) == 0
+
+
+def test_a_root_that_is_not_there(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt root is told apart from a file outside."""
+    inside, _ = folders
+    assert (
+        main_module.run(["convert", str(inside / "a.csv"), "--dry_run", "--input_root", str(inside / "nothing")]) == 2
+    )
+    assert "which is no folder, expected one, or a URL" in capsys.readouterr().err

@@ -1,0 +1,400 @@
+"""The kernel that parses tf.Examples: what it takes has the values of tfx-bsl and of protobuf; what is damaged or odd it declines; what is common it takes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import random
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+from beam_pipelines.core import _native
+from tests.fuzz.targets.example import any_record, delimited, varint
+
+pytestmark = pytest.mark.skipif(
+    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
+)
+
+TYPES = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary()}
+KIND_OF = {"b": 1, "f": 2, "i": 3}
+FEATURE_TYPE = {pa.large_binary(): schema_pb2.BYTES, pa.float32(): schema_pb2.FLOAT, pa.int64(): schema_pb2.INT}
+LISTS = {pa.int64(): "int64_list", pa.float32(): "float_list", pa.large_binary(): "bytes_list"}
+INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, 127, 128, 2**55, 2**56, 2**62, -1, -(2**63)])
+VALUES = {
+    pa.int64(): INTEGERS,
+    pa.float32(): st.floats(width=32),
+    pa.large_binary(): st.binary(max_size=40),
+}
+
+
+def feature(kind: int, *parts: bytes) -> bytes:
+    """Returns a Feature with one list of a kind: 1 of bytes, 2 of floats, 3 of integers."""
+    return delimited(kind, b"".join(parts))
+
+
+def entry(key: bytes, value: bytes) -> bytes:
+    """Returns an entry of the map of features."""
+    return delimited(1, delimited(1, key) + delimited(2, value))
+
+
+def example(*entries: bytes) -> bytes:
+    """Returns a tf.Example of entries."""
+    return delimited(1, b"".join(entries))
+
+
+def schema_of(types: dict[str, pa.DataType]) -> schema_pb2.Schema:
+    """Returns a schema of features."""
+    schema = schema_pb2.Schema()
+    for name, type_ in types.items():
+        schema.feature.add(name=name, type=FEATURE_TYPE[type_])
+    return schema
+
+
+def by_tfx_bsl(records: Sequence[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Decodes with tfx-bsl; raises RuntimeError for what it refuses."""
+    return ExamplesToRecordBatchDecoder(schema_of(types).SerializeToString()).DecodeBatch(list(records))
+
+
+def natively(records: Sequence[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatch | None:
+    """Parses with the kernel; the last record ends where its memory does."""
+    return _native.parse_examples(pa.array(records, pa.binary()), types)
+
+
+def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
+    """Checks that two batches have the same types and values, floats bit by bit."""
+    found.validate(full=True)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found.num_rows == expected.num_rows
+    for column, other in zip(found.columns, expected.columns, strict=True):
+        assert column.null_count == other.null_count
+        assert column.is_valid().equals(other.is_valid())
+        assert column.value_lengths().equals(other.value_lengths())
+        values, wanted = column.flatten(), other.flatten()
+        if values.type == pa.float32():
+            values, wanted = values.view(pa.int32()), wanted.view(pa.int32())
+        assert values.equals(wanted)
+
+
+def check(records: Sequence[bytes], types: dict[str, pa.DataType]) -> bool:
+    """Checks that the kernel declines, or does what tfx-bsl does. Returns whether it has not declined."""
+    found = natively(records, types)
+    if found is not None:
+        check_same(found, by_tfx_bsl(records, types))
+    return found is not None
+
+
+ONE_TWO = feature(3, delimited(1, b"\1\2"))
+HALF = struct.pack("<f", 0.5)
+SIGNALLING = struct.pack("<I", 0x7FA00001)
+
+TAKEN = {
+    "no-bytes": b"",
+    "no-features": delimited(1, b""),
+    "packed-integers": example(entry(b"i", ONE_TWO)),
+    "packed-floats": example(entry(b"f", feature(2, delimited(1, HALF * 3)))),
+    "bytes": example(entry(b"b", feature(1, delimited(1, b""), delimited(1, b"x" * 300)))),
+    "no-kind": example(entry(b"i", b""), entry(b"f", b""), entry(b"b", b"")),
+    "no-values": example(entry(b"b", feature(1)), entry(b"f", feature(2)), entry(b"i", feature(3))),
+    "packed-without-numbers": example(entry(b"f", feature(2, delimited(1, b""))), entry(b"i", feature(3, b"\x0a\0"))),
+    "integers-one-by-one": example(entry(b"i", feature(3, b"\x08\1\x08\xac\2"))),
+    "floats-one-by-one": example(entry(b"f", feature(2, b"\x0d", HALF, b"\x0d", HALF))),
+    "packed-and-one-by-one": example(
+        entry(b"i", feature(3, b"\x08\1", delimited(1, b"\2\3"), b"\x08\4", delimited(1, b"\5"))),
+        entry(b"f", feature(2, delimited(1, HALF), b"\x0d", HALF, delimited(1, HALF))),
+    ),
+    "padded-lengths": b"\x0a\x8c\x80\0\x0a\x89\0\x0a\x81\0i\x12\x82\0\x1a\0",
+    "signalling-nan": example(entry(b"f", feature(2, delimited(1, SIGNALLING)))),
+    "another-feature-of-each-kind": example(
+        entry(b"x", ONE_TWO),
+        entry(b"y", feature(2, delimited(1, HALF), b"\x0d", HALF)),
+        entry(b"z", feature(1, b"\x0a\1a")),
+        entry("é€😀".encode(), b""),
+        entry(b"", feature(1)),
+    ),
+    "another-feature-twice": example(entry(b"x", ONE_TWO), entry(b"i", ONE_TWO), entry(b"x", feature(1))),
+    "order-of-keys": example(entry(b"i", ONE_TWO), entry(b"b", feature(1)), entry(b"f", feature(2))),
+    "beginnings-of-keys": example(entry(b"ii", feature(2)), entry(b"", feature(1)), entry(b"i", ONE_TWO)),
+}
+NUMBERS = {
+    "minus-one": b"\xff" * 9 + b"\1",
+    "least": b"\x80" * 9 + b"\1",
+    "largest": b"\xff" * 8 + b"\x7f",
+    "eight-bytes": b"\x81" * 7 + b"\1",
+    "zero-of-ten-bytes": b"\x80" * 9 + b"\0",
+}
+DECLINED = {
+    "another-kind": example(entry(b"i", feature(2, delimited(1, HALF)))),
+    "another-kind-without-values": example(entry(b"i", feature(1))),
+    "twice": example(entry(b"i", ONE_TWO), entry(b"i", feature(3, b"\x08\7"))),
+    "twice-then-without-kind": example(entry(b"i", ONE_TWO), entry(b"i", b"")),
+    "without-kind-then-twice": example(entry(b"i", b""), entry(b"i", ONE_TWO)),
+    "two-messages-of-features": example(entry(b"i", ONE_TWO)) + example(entry(b"f", feature(2))),
+    "two-lists": example(entry(b"i", ONE_TWO + feature(3, b"\x08\7"))),
+    "two-kinds": example(entry(b"i", feature(2) + ONE_TWO)),
+    "value-before-key": delimited(1, delimited(1, delimited(2, ONE_TWO) + delimited(1, b"i"))),
+    "no-value": delimited(1, delimited(1, delimited(1, b"i"))),
+    "no-key": delimited(1, delimited(1, delimited(2, ONE_TWO))),
+    "two-values": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) * 2)),
+    "two-keys": delimited(1, delimited(1, delimited(1, b"x") + delimited(1, b"i") + delimited(2, ONE_TWO))),
+    "another-field-than-the-value": delimited(1, delimited(1, delimited(1, b"i") + delimited(3, ONE_TWO))),
+    "another-field-than-the-value-of-another": delimited(1, delimited(1, delimited(1, b"x") + delimited(3, ONE_TWO))),
+    "empty-entry": delimited(1, delimited(1, b"")),
+    "unknown-field": example(entry(b"i", ONE_TWO)) + b"\x10\5",
+    "unknown-field-of-features": delimited(1, entry(b"i", ONE_TWO) + b"\x10\5"),
+    "unknown-field-of-entry": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) + b"\x18\5")),
+    "unknown-field-of-feature": example(entry(b"i", ONE_TWO + b"\x20\5")),
+    "unknown-kind": example(entry(b"i", feature(4))),
+    "unknown-kind-of-another": example(entry(b"x", feature(4))),
+    "sequence-example": example(entry(b"i", ONE_TWO)) + delimited(2, b""),
+    "open-group": example(entry(b"i", ONE_TWO)) + b"\x13",
+    "tag-zero": example(entry(b"i", ONE_TWO)) + b"\0",
+    "padded-tag": b"\x8a\0" + example(entry(b"i", ONE_TWO))[1:],
+    "length-of-five-bytes": b"\x0a\x80\x80\x80\x80\0",
+    "length-beyond": b"\x0a\xff\xff\xff\x7f" + entry(b"i", ONE_TWO),
+    "length-that-wraps": b"\x0a" + b"\xff" * 9 + b"\1",
+    "cut": example(entry(b"i", ONE_TWO))[:-1],
+    "key-not-utf8": example(entry(b"\xff", ONE_TWO)),
+    "key-a-surrogate": example(entry(b"\xed\xa0\x80", ONE_TWO)),
+    "key-padded-utf8": example(entry(b"\xc0\x80", ONE_TWO)),
+    "number-cut": example(entry(b"i", feature(3, delimited(1, b"\x81")))),
+    "number-over-the-end-of-the-packed": example(entry(b"i", feature(3, b"\x0a\1\x80\x08\1"))),
+    "number-of-65-bits": example(entry(b"i", feature(3, delimited(1, b"\xff" * 9 + b"\2")))),
+    "number-of-eleven-bytes": example(entry(b"i", feature(3, delimited(1, b"\xff" * 10 + b"\1")))),
+    "integers-as-fixed32": example(entry(b"i", feature(3, b"\x0dabcd"))),
+    "bytes-as-varint": example(entry(b"b", feature(1, b"\x08\1"))),
+    "float-of-three-bytes": example(entry(b"f", feature(2, delimited(1, b"abc")))),
+    "float-cut": example(entry(b"f", feature(2, b"\x0dabc"))),
+    "floats-as-fixed64": example(entry(b"f", feature(2, b"\x09abcdefgh"))),
+    "another-feature-damaged": example(entry(b"x", b"\xff")),
+    "number-of-another-cut": example(entry(b"x", feature(3, delimited(1, b"\xff")))),
+    "float-of-another-of-three-bytes": example(entry(b"x", feature(2, delimited(1, b"abc")))),
+    "bytes-of-another-cut": example(entry(b"x", feature(1, b"\x0a\5abc"))),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_takes_what_writers_write(name: str) -> None:
+    """Every layout of numbers, absent kinds and values, other features and any order of keys is taken, with the values of tfx-bsl."""
+    assert check([TAKEN[name]], TYPES)
+    assert check([TAKEN["packed-integers"], TAKEN[name], TAKEN["bytes"], TAKEN[name]], TYPES)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("behind", [0, 20], ids=["at-the-end", "within"])
+def test_takes_numbers_of_any_length(name: str, behind: int) -> None:
+    """Varints of up to ten bytes are those of tfx-bsl, packed or not, with and without bytes behind them that can be read."""
+    number = NUMBERS[name]
+    rest = b"" if not behind else entry(b"x", feature(1, delimited(1, b"\xff" * behind)))
+    for value in (delimited(1, number), b"\x08" + number, delimited(1, b"\5" + number * 3 + b"\6" * 17 + number)):
+        assert check([example(entry(b"i", feature(3, value)), rest)], TYPES)
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_declines_what_is_odd_or_damaged(name: str) -> None:
+    """Damaged records, other kinds, and messages laid out as no writer does are left to tfx-bsl, among sound records as well."""
+    assert natively([DECLINED[name]], TYPES) is None
+    assert natively([TAKEN["bytes"], DECLINED[name], TAKEN["bytes"]], TYPES) is None
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]]:
+    """Types of features, and the values of records: None without a kind; some features missing."""
+    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+    names = draw(st.lists(st.text(characters, max_size=12), max_size=6, unique=True))
+    types = {name: draw(st.sampled_from(list(VALUES))) for name in names}
+    values = {name: st.none() | st.lists(VALUES[type_], max_size=20) for name, type_ in types.items()}
+    rows = st.fixed_dictionaries({}, optional=values)
+    return types, draw(st.lists(rows, max_size=6))
+
+
+def serialized(types: dict[str, pa.DataType], row: dict[str, list[Any] | None], is_sorted: bool) -> bytes:
+    """Returns a record as TensorFlow's message writes it."""
+    message = tf.train.Example()
+    for name, values in row.items():
+        made = message.features.feature[name]
+        if values is not None:
+            values_list = getattr(made, LISTS[types[name]])
+            values_list.SetInParent()
+            values_list.value.extend(values)
+    return message.SerializeToString(deterministic=is_sorted)
+
+
+@given(messages(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_examples_of_tensorflow_are_taken(
+    drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
+) -> None:
+    """Whatever tf.train.Example writes, keys sorted or not, is taken with its values, whichever of its features are read."""
+    types, rows = drawn
+    records = [serialized(types, row, data.draw(st.booleans())) for row in rows]
+    wanted = {name: types[name] for name in data.draw(st.permutations(list(types))) if data.draw(st.booleans())}
+    found = natively(records, wanted)
+    assert found is not None
+    check_same(found, by_tfx_bsl(records, wanted))
+    for name, type_ in wanted.items():
+        expected = [row.get(name) for row in rows]
+        assert str(found.column(name).to_pylist()) == str(
+            pa.array(expected, pa.large_list(type_)).to_pylist()
+        )  # as text, NaN is NaN
+
+
+def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
+    """Returns a feature's values as protobuf has parsed them."""
+    if name not in message.features.feature:
+        return None
+    kind = message.features.feature[name].WhichOneof("kind")
+    return None if kind is None else list(getattr(message.features.feature[name], kind).value)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4))
+@settings(max_examples=400, deadline=None)
+def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, count: int) -> None:
+    """Records of odd layouts, with bytes changed, left out, doubled or cut off, are declined, or are what tfx-bsl and protobuf make of them."""
+    chance = random.Random(seed)
+    records = [any_record(chance, is_sequence=False) for _ in range(count)]
+    for _ in range(chance.randrange(4)):
+        number = chance.randrange(count)
+        record, place = records[number], chance.randrange(len(records[number]) + 1)
+        records[number] = chance.choice((
+            record[:place] + bytes([chance.randrange(256)]) + record[place + 1 :],
+            record[:place] + bytes([chance.choice((0, 1, 2, 0x0A, 0x12, 0x1A, 0x7F, 0x80, 0xFF))]) + record[place + 1 :],
+            record[:place] + record[place + 1 :],
+            record[:place] + record[place : place + 3] + record[place:],
+            record[:place],
+        ))  # fmt: skip
+    types = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary(), "one": pa.int64()}
+    if not check(records, types):
+        return
+    found = natively(records, types)
+    assert found is not None
+    for record, row in zip(records, found.to_pylist(), strict=True):
+        message = tf.train.Example.FromString(record)
+        assert str(row) == str({name: values_of(message, name) for name in types})
+
+
+def test_takes_most_of_what_the_fuzzer_makes() -> None:
+    """Of generated records, of which one in three is odd, many are taken one by one, and others are not: the comparison above has both."""
+    chance = random.Random(3)
+    taken = sum(check([any_record(chance, is_sequence=False)], TYPES) for _ in range(300))
+    assert 100 < taken < 280
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_any_order_of_many_keys(seed: int) -> None:
+    """Records with many features, long names that begin alike, some missing, in an order that changes or not, are taken."""
+    chance = random.Random(seed)
+    names = [f"{'a long name ' * chance.randrange(20)}{number}" for number in range(chance.randrange(1, 60))]
+    wanted = {name: pa.int64() for name in names if chance.randrange(3)} or {names[0]: pa.int64()}
+    records = []
+    for row in range(12):
+        if not chance.randrange(4):
+            chance.shuffle(names)
+        present = [name for name in names if chance.randrange(4)]
+        records.append(example(*(entry(n.encode(), feature(3, b"\x08" + varint(len(n) * 99 + row))) for n in present)))
+    assert check(records, wanted)
+
+
+def test_more_keys_than_are_kept() -> None:
+    """Of keys that nobody asked for only so many are remembered, and none of hundreds of bytes; all are checked."""
+    records = [
+        example(*(entry(f"{row} {number}".encode(), ONE_TWO) for number in range(900)), entry(b"i", ONE_TWO))
+        for row in range(8)
+    ]
+    records += [example(entry(b"k" * 1000, ONE_TWO), entry(b"i", ONE_TWO), entry(b"k" * 1000, ONE_TWO))] * 2
+    assert check(records, TYPES)
+    assert natively([*records, example(entry(b"k" * 1000 + b"\xff", ONE_TWO))], TYPES) is None
+
+
+def test_columns_that_grow() -> None:
+    """Lists that get longer and longer, after rows of nulls, need more memory than was expected, and keep all their values."""
+    chance = np.random.default_rng(1)
+    records = [b""] * 30
+    for size in (1, 0, 3, 200, 0, 5_000, 70_000):
+        numbers = b"".join(varint(int(n)) for n in chance.integers(0, 2**63 - 1, size) >> chance.integers(0, 63, size))
+        texts = b"".join(delimited(1, b"t" * int(n)) for n in chance.integers(0, 40, size))
+        records += [
+            example(
+                entry(b"b", feature(1, texts)),
+                entry(b"f", feature(2, delimited(1, chance.bytes(4 * size)))),
+                entry(b"i", feature(3, delimited(1, numbers))),
+            )
+        ]
+    assert check(records, TYPES)
+
+
+def test_frames_and_slices() -> None:
+    """Framed records, and slices of arrays of either width, are read where they lie."""
+    records = [example(entry(b"i", feature(3, delimited(1, bytes([n]) * n)))) for n in range(20)]
+    framed = _native.frame(pa.array(records, pa.binary()))
+    arrays = [(framed, True), (pa.array(records, pa.binary()), False), (pa.array(records, pa.large_binary()), False)]
+    for start, stop in ((0, 20), (3, 9), (19, 20), (20, 20)):
+        for array, is_framed in arrays:
+            found = _native.parse_examples(array.slice(start, stop - start), TYPES, framed=is_framed)
+            assert found is not None
+            check_same(found, by_tfx_bsl(records[start:stop], TYPES))
+
+
+def test_columns_outlive_their_batch() -> None:
+    """A column of which the batch is gone keeps its memory, also when other batches have come and gone."""
+    records = [
+        example(entry(b"i", feature(3, delimited(1, b"\7" * 5000))), entry(b"b", feature(1, b"\x0a\1a")))
+        for _ in range(300)
+    ]
+    array = pa.array(records)
+    batch = _native.parse_examples(array, TYPES)
+    assert batch is not None
+    column, values = batch.column("b"), batch.column("i").flatten()
+    del batch
+    gc.collect()
+    for _ in range(5):
+        _native.parse_examples(array, {"i": pa.int64()})
+        _native._kernels.parse_examples(array.__arrow_c_array__(), [b"i"], b"l", False)  # a result that nobody imports
+    assert column.to_pylist() == [[b"a"]] * 300
+    assert values.equals(pa.array(np.full(1_500_000, 7)))
+
+
+def test_names_with_a_zero_byte() -> None:
+    """Such a name is cut where it is handed over, as tfx-bsl's is; the key that is looked for is whole."""
+    records = [example(entry(b"i\0", ONE_TWO), entry(b"i", b"")), example(entry(b"i", ONE_TWO))]
+    assert check(records, {"i\0": pa.int64()})
+    assert check(records, TYPES)
+
+
+def test_threads_parse_at_once() -> None:
+    """Several threads, none of which holds the interpreter's lock, get what one alone gets."""
+    chance = random.Random(2)
+    parts = [pa.array([any_record(chance, is_sequence=False) for _ in range(50)], pa.binary()) for _ in range(40)]
+    expected = [_native.parse_examples(part, TYPES) for part in parts]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for found, alone in zip(
+            pool.map(lambda part: _native.parse_examples(part, TYPES), parts), expected, strict=True
+        ):
+            assert (found is None) == (alone is None)
+            if found is not None and alone is not None:
+                check_same(found, alone)
+
+
+def test_what_nobody_should_ask_for() -> None:
+    """Nulls, frames that are too short, other types, and offsets that go back are errors of the caller; two features of one name are declined."""
+    assert _native._kernels.parse_examples(pa.array([b""]).__arrow_c_array__(), [b"i", b"i"], b"ll", False) is None
+    with pytest.raises(ValueError, match="found a null at place 1"):
+        _native.parse_examples(pa.array([b"", None]), TYPES)
+    with pytest.raises(ValueError, match="found 15 bytes at place 0, expected a frame"):
+        _native.parse_examples(pa.array([b"x" * 15]), TYPES, framed=True)
+    with pytest.raises(TypeError, match="records: found int64"):
+        _native.parse_examples(pa.array([1]), TYPES)
+    offsets = pa.py_buffer(np.array([0, 9, 3], np.int64))
+    array = pa.Array.from_buffers(pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"\0" * 3)])
+    with pytest.raises(ValueError, match="found offsets"):
+        _native.parse_examples(array, TYPES)

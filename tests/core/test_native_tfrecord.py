@@ -1,0 +1,99 @@
+"""Native framing, the check of framed records and CRC-32C equal tfrecord.py, TensorFlow and google-crc32c; every damage is noticed."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core import _native
+from beam_pipelines.tfrecord import framing
+
+pytestmark = pytest.mark.skipif(
+    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
+)
+
+RECORDS = [b"", b"a", b"hello" * 100, bytes(range(256)), b"z" * 70_000]
+KINDS = [pa.binary(), pa.large_binary()]
+
+
+def framed(records: list[bytes]) -> bytes:
+    """Returns records as an uncompressed TFRecord file, by the kernels' elder."""
+    return b"".join(framing.frame(pa.array(records, pa.binary())).to_pylist())
+
+
+@given(st.binary(max_size=300), st.integers(0, 7))
+@settings(max_examples=300, deadline=None)
+def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
+    """The processor's instructions and the tables give the CRC of bytes at any alignment."""
+    view = memoryview(b"-" * start + data)[start:]
+    expected = google_crc32c.value(data)
+    assert _native._kernels.crc32c(_native._one_text(view).__arrow_c_array__()) == (expected, expected)
+
+
+@given(st.lists(st.binary(max_size=100)), st.sampled_from(KINDS), st.integers(0, 5))
+@settings(max_examples=200, deadline=None)
+def test_frames_equal_those_of_tfrecord(records: list[bytes], kind: pa.DataType, start: int) -> None:
+    """Slices of arrays of both widths are framed byte by byte as before, and found again."""
+    array = pa.array(records, kind).slice(min(start, len(records)))
+    frames = _native.frame(array)
+    assert frames.to_pylist() == framing.frame(array).to_pylist()
+    starts = _native.unframe(b"".join(frames.to_pylist()))
+    assert starts.tolist() == np.concatenate([[0], np.cumsum([len(data) + 16 for data in array.to_pylist()])]).tolist()
+
+
+def test_tensorflow_reads_frames_and_its_own_are_found(tmp_path: pathlib.Path) -> None:
+    """tf.data reads what we frame, and unframe what tf.io.TFRecordWriter writes."""
+    path = tmp_path / "ours"
+    path.write_bytes(_native.frame(pa.array(RECORDS)).buffers()[2].to_pybytes()[: sum(map(len, RECORDS)) + 80])
+    assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == RECORDS
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    data = (tmp_path / "theirs").read_bytes()
+    starts = _native.unframe(data).tolist()
+    assert [data[begin + 12 : end - 4] for begin, end in itertools.pairwise(starts)] == RECORDS
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    """Each single-bit flip names its record, where it begins, and which CRC does not match."""
+    data = framed([b"first", b"second"])
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(_native.DamagedRecordError) as found:
+            _native.unframe(bytes(damaged))
+        number, offset = (0, 0) if bit // 8 < 21 else (1, 21)
+        part = "length" if bit // 8 - offset < 12 else "data"
+        assert (found.value.number, found.value.offset, found.value.part) == (number, offset, part)
+
+
+def test_what_is_cut_off_is_left_for_later() -> None:
+    """Of bytes cut anywhere, the whole records are found, and where the rest begins."""
+    data = framed([b"first", b"second"])
+    for end in range(len(data) + 1):
+        expected = [0] + [start for start in (21, 43) if start <= end]
+        assert _native.unframe(data[:end]).tolist() == expected
+
+
+def test_a_length_beyond_everything_is_the_beginning_of_a_record() -> None:
+    """A length of 2**64 - 1 with a right CRC is a record that is not whole, not an overflow."""
+    size = b"\xff" * 8
+    crc = google_crc32c.value(size)
+    header = size + int(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
+    assert _native.unframe(header + b"x" * 100).tolist() == [0]
+
+
+def test_what_cannot_be_framed_is_refused() -> None:
+    """A null and another type are errors."""
+    with pytest.raises(ValueError, match="records: found a null at place 1"):
+        _native.frame(pa.array([b"a", None]))
+    with pytest.raises(TypeError, match="records: found int64"):
+        _native.frame(pa.array([1]))

@@ -1,0 +1,184 @@
+"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily and without a traceback, wherever its main thread is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+BEGIN = """\
+import atexit, os, signal, sys, time
+from beam_pipelines.core import signals
+def stop():
+    os.kill(os.getpid(), signal.SIGNAL)
+"""
+LINE = "error: interrupted; nothing was committed.\n"
+
+
+def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
+    """Runs a program that stops itself. Returns its exit status, and what it printed to standard output and standard error."""
+    code = BEGIN.replace("SIGNAL", signal) + body
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_finalizer_does_not_swallow_the_exception(signal: str) -> None:
+    """Stopped in a function that cannot raise, the process prints nothing, and the exception comes a moment later."""
+    body = """
+class Thing:
+    def __del__(self):
+        stop()
+        time.sleep(0.01)
+signals.by_exception()
+try:
+    Thing()
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    assert run(body, signal) == (0, "stopped\n", "")
+
+
+def test_what_else_a_finalizer_raises_is_told() -> None:
+    """An error in a finalizer of a process that nobody stops is printed as ever."""
+    body = "signals.by_exception()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
+    status, _, err = run(body)
+    assert status == 0
+    assert "ZeroDivisionError" in err
+
+
+def test_a_second_signal_does_not_disturb_the_tidying_up() -> None:
+    """Two signals in a row are one: what the first one has begun to tidy up is tidied up."""
+    body = """
+signals.by_exception()
+try:
+    stop()
+    time.sleep(30)
+except KeyboardInterrupt:
+    stop()
+    time.sleep(0.01)
+    print("tidied up")
+"""
+    assert run(body) == (0, "tidied up\n", "")
+
+
+def test_a_late_second_signal_ends_what_does_not_end() -> None:
+    """Who asks again after some seconds is not kept waiting, and is told what that leaves."""
+    body = """
+signals.by_exception()
+signals.TIDYING_SECS = 0.05
+try:
+    stop()
+    time.sleep(30)
+except KeyboardInterrupt:
+    time.sleep(0.1)
+    stop()
+    time.sleep(30)
+"""
+    status, _, err = run(body)
+    assert status == 130
+    assert err == "error: interrupted twice; temporary files may be left, which the next run removes.\n"
+
+
+def test_a_body_that_is_not_to_be_disturbed() -> None:
+    """A signal while something is tidied up does nothing; one behind it does."""
+    body = """
+signals.by_exception()
+with signals.undisturbed():
+    stop()
+    time.sleep(0.01)
+    print("undisturbed", signals.has_raised())
+"""
+    assert run(body) == (0, "undisturbed False\n", "")
+
+
+def test_an_exception_that_nobody_catches_is_silent() -> None:
+    """The last resort: Python's own end prints no traceback of it, and one of anything else."""
+    status, _, err = run("signals.by_exception()\nstop()\ntime.sleep(30)\n")
+    assert (status, err) == (-2, "")
+    assert "ZeroDivisionError" in run("signals.by_exception()\n1 / 0\n")[2]
+
+
+def test_a_command_stopped_while_it_is_imported() -> None:
+    """Before there is anything to tidy up, the command ends with its line at once."""
+    body = """
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "beam_pipelines.cli.main":
+            stop()
+            time.sleep(30)
+sys.meta_path.insert(0, Finder())
+from beam_pipelines.cli import start
+start.main()
+"""
+    assert run(body) == (130, "", LINE)
+
+
+def test_a_command_stopped_at_its_very_end() -> None:
+    """When all is done the exit status stands, and functions registered for the end print nothing."""
+    body = """
+def late():
+    stop()
+    time.sleep(30)
+atexit.register(late)
+sys.argv = ["beam-pipelines", "--version"]
+from beam_pipelines.cli import main
+main.main()
+"""
+    status, out, err = run(body)
+    assert (status, err) == (0, "")
+    assert out.startswith("beam-pipelines ")
+
+
+def test_a_command_stopped_while_it_runs() -> None:
+    """What fails because the command was stopped is not told: the interruption is."""
+    body = """
+from beam_pipelines.cli import main
+def fails(*_, **__):
+    try:
+        stop()
+        time.sleep(30)
+    except KeyboardInterrupt:
+        raise RuntimeError("a worker process is gone") from None
+main.cli.main = fails
+main.main()
+"""
+    status, _, err = run(body)
+    assert (status, err) == (130, LINE)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at a structure of Linux's")
+def test_arrow_leaves_our_handlers_alone() -> None:
+    """Arrow's own, which it would set while it reads, lose a signal now and then."""
+    body = """
+import ctypes, io
+from pyarrow import csv
+from beam_pipelines.cli import main
+from beam_pipelines.core import errors
+def handler():
+    found = (ctypes.c_void_p * 32)()
+    ctypes.CDLL(None).sigaction(int(signal.SIGINT), None, found)
+    return found[0]
+signals.by_exception()
+ours = handler()
+try:
+    main.cli.main(["verify", "missing"], standalone_mode=False)
+except errors.DataError:
+    print("no dataset")
+class File(io.BytesIO):
+    def read(self, size=-1):
+        print(handler() == ours)
+        return super().read()
+csv.read_csv(File(b"a,b\\n1,2\\n"))
+"""
+    assert set(run(body)[1].split("\n")) == {"no dataset", "True", ""}
+
+
+def test_the_end_of_the_terminal_is_ignored_by_who_was_told_to() -> None:
+    """A command that was started to outlive its terminal (nohup) does."""
+    body = "signals.by_exception()\nstop()\ntime.sleep(0.01)\nprint('goes on')\n"
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + BEGIN.replace("SIGNAL", "SIGHUP") + body
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "goes on\n", "")

@@ -1,0 +1,271 @@
+"""Images and raw numbers as ``bp.load`` decodes them, compared with Pillow and numpy; and what it refuses to decode."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from PIL import Image
+from sklearn.datasets import load_digits, load_sample_image
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset import decode, loader
+from tests.support.image_files import animation
+
+REQUIRED = "presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"
+SCHEMA = f"""
+feature {{ name: "image/encoded" type: BYTES {REQUIRED} }}
+feature {{ name: "other" type: BYTES {REQUIRED} }}
+feature {{ name: "label" type: INT {REQUIRED} }}
+"""
+LOSSLESS = ("PNG", "BMP", "WEBP")
+CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+
+
+def compressed(pixels: np.ndarray | Image.Image, kind: str = "PNG", **options) -> bytes:
+    """Pixels as an image file."""
+    file = io.BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    image.save(file, kind, **({"lossless": True} if kind == "WEBP" else {}) | options)
+    return file.getvalue()
+
+
+def random_pixels(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:
+    """Noise of a shape."""
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+def write_dataset(folder: Path, contents: Sequence[bytes | None], schema: str = SCHEMA) -> str:
+    """Writes a dataset of two shards with the contents in both features of bytes, numbered by the label; None is no value."""
+    (folder / "schema.pbtxt").write_text(schema)
+    entries, framed, number = [], 0, 0
+    for shard, part in enumerate((contents[: len(contents) // 2], contents[len(contents) // 2 :])):
+        path = folder / f"{shard}.tfrecord"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for content in part:
+                example = tf.train.Example()
+                for name in ("image/encoded", "other") if content is not None else ():
+                    example.features.feature[name].bytes_list.value.append(content)
+                example.features.feature["label"].int64_list.value.append(number)
+                writer.write(example.SerializeToString())
+                framed, number = framed + example.ByteSize() + 16, number + 1
+        entries.append({"path": path.name, "rows": len(part), "bytes": path.stat().st_size})
+    manifest = {"format_version": 1, "schema": "schema.pbtxt", "label": "label", "labels": {}, "compression": "none"}
+    manifest |= {"record": "example", "splits": {"train": {"rows": number, "framed_bytes": framed, "shards": entries}}}
+    (folder / "dataset.json").write_text(json.dumps(manifest))
+    return str(folder)
+
+
+def loaded(folder: str, feature: str = "image/encoded", **arguments) -> np.ndarray:
+    """The feature of all rows, in the order of their labels."""
+    batches = list(loader.load(folder, batch_size=3, **arguments))
+    order = np.argsort(np.concatenate([label[:, 0] for _, label in batches]))
+    return np.concatenate([features[feature] for features, _ in batches])[order]
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
+    """What was compressed without loss comes back pixel by pixel, in batches whose shape is known but for their number."""
+    pixels = [random_pixels(5, 7, seed=seed) for seed in range(10)]
+    folder = write_dataset(tmp_path, [compressed(image, kind) for image in pixels])
+    np.testing.assert_array_equal(loaded(folder), pixels, strict=True)
+    features, _ = loader.load(folder, batch_size=3).element_spec
+    assert features["image/encoded"] == tf.TensorSpec([None, 5, 7, 3], tf.uint8)
+    full, _ = loader.load(folder, batch_size=3, drop_remainder=True).element_spec
+    assert full["other"].shape == (3, 1)
+
+
+def test_jpegs_are_decoded_as_pillow_does(tmp_path):
+    """A photograph differs from Pillow's by rounding only: decoders are free in that."""
+    photo = compressed(load_sample_image("flower.jpg"), "JPEG", quality=95)
+    found = loaded(write_dataset(tmp_path, [photo] * 2))[0].astype(int)
+    wanted = np.asarray(Image.open(io.BytesIO(photo))).astype(int)
+    assert found.shape == wanted.shape == (427, 640, 3)
+    assert np.abs(found - wanted).mean() < 2
+
+
+def test_an_animation_is_its_first_picture(tmp_path):
+    """GIF gives three dimensions like every other format, whatever the number of its frames."""
+    frames = [Image.fromarray(random_pixels(4, 6, 1, seed)) for seed in range(3)]
+    contents = [compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]), compressed(frames[0], "GIF")]
+    wanted = np.asarray(frames[0])[:, :, None].repeat(3, axis=2)
+    np.testing.assert_array_equal(loaded(write_dataset(tmp_path, contents)), [wanted, wanted])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    mode=st.sampled_from(list(CHANNELS)),
+    kind=st.sampled_from(["PNG", "BMP", "WEBP", "GIF"]),
+    wanted=st.sampled_from([None, 1, 3, 4]),
+    height=st.integers(1, 9),
+    width=st.integers(1, 9),
+)
+def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
+    """For every format and mode: grey is repeated, alpha is dropped or opaque, colors become TensorFlow's grey."""
+    if (kind == "BMP" and "A" in mode) or (kind == "GIF" and mode != "L"):
+        return
+    pixels = random_pixels(height, width, CHANNELS[mode], seed=height * 10 + width)
+    content = compressed(pixels, kind, **({"exact": True} if kind == "WEBP" else {}))
+    found = decode.image_decoder("image", [content], "shard", decode.ImageOptions(channels=wanted))(
+        tf.constant([content])
+    )
+    native = tf.io.decode_image(content, expand_animations=False).numpy()
+    if wanted is None:
+        np.testing.assert_array_equal(found[0], native)
+        return
+    color = native[:, :, :1] if native.shape[2] < 3 else native[:, :, :3]
+    alpha = native[:, :, -1:] if native.shape[2] in (2, 4) else np.full_like(native[:, :, :1], 255)
+    if wanted == 1:
+        weights = np.array([0.2989, 0.587, 0.114]) if color.shape[2] == 3 else np.ones(1)
+        assert np.abs(found[0, :, :, 0] - color.astype(float) @ weights).max() <= 1
+    else:
+        rgb = np.broadcast_to(color, (height, width, 3))
+        np.testing.assert_array_equal(found[0], rgb if wanted == 3 else np.concatenate([rgb, alpha], axis=2))
+
+
+def test_images_of_several_sizes_are_resized(tmp_path):
+    """Sizes, proportions and channels may differ; images of the right size stay as they are, a photograph looks as Pillow makes it."""
+    photo, digit, noise = (
+        load_sample_image("china.jpg"),
+        load_digits().images[0].astype(np.uint8),
+        random_pixels(32, 48),
+    )
+    folder = write_dataset(tmp_path, [compressed(image) for image in (photo, digit, noise)])
+    found = loaded(folder, image_size=(32, 48), image_channels=3)
+    assert found.shape == (3, 32, 48, 3)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found[2], noise)
+    wanted = np.asarray(Image.fromarray(photo).resize((48, 32), Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(found[0].astype(int) - wanted).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("images", "arguments", "message"),
+    [
+        (
+            [(5, 7, 3), (6, 7, 3)],
+            {},
+            r"found images of 5 × 7 × 3 and of 6 × 7 × 3 .*expected one size.*image_size=\(height",
+        ),
+        (
+            [(5, 7, 3), (5, 7, 1)],
+            {"image_size": (4, 4)},
+            "of 4 × 4 × 3 and of 4 × 4 × 1 .* expected one number of channels",
+        ),
+        ([(5, 7, 3)] * 2, {"image_channels": 2}, r"image_channels: found 2, expected one of 1 \(grey\), 3 \(RGB\), 4"),
+        ([(5, 7, 3)] * 2, {"image_size": (0, 4)}, r"image_size: found \(0, 4\), expected \(height, width\)"),
+        ([(5, 7, 3)] * 2, {"images": "lable"}, "images: found 'lable', expected a feature that is loaded"),
+        ([(5, 7, 3)] * 2, {"images": ["label"]}, "images: found 'label', a feature of numbers, expected one of bytes"),
+        ([(5, 7, 3)] * 2, {"raw": {"other": tf.TensorSpec([None], tf.uint8)}}, "raw: found .* of a known shape"),
+        (
+            [(5, 7, 3)] * 2,
+            {"raw": {"othr": tf.TensorSpec([1], tf.uint8)}},
+            "raw: found 'othr', .* Did you mean 'other'",
+        ),
+    ],
+)
+def test_what_cannot_be_a_batch_is_explained(tmp_path, images, arguments, message):
+    """Before the first batch, with what to do."""
+    folder = write_dataset(tmp_path, [compressed(random_pixels(*shape)) for shape in [*images, *images]])
+    with pytest.raises(ValueError, match=message):
+        loader.load(folder, **arguments)
+
+
+def test_an_image_of_another_size_further_on_ends_the_epoch(tmp_path):
+    """Only the first examples are looked at before; the error says which size was found and expected, and what helps."""
+    contents = [compressed(random_pixels(5, 7))] * 60 + [compressed(random_pixels(5, 8))]
+    batches = loader.load(write_dataset(tmp_path, contents), shuffle=False)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"image/encoded: found an image .* \(5, 7, 3\).*image_size="
+    ):
+        list(batches)
+
+
+@pytest.mark.parametrize("content", [b"", b"no image", compressed(random_pixels(5, 7))[:40], b"II*\0\10\0\0\0"])
+def test_what_is_no_image_is_named(tmp_path, content):
+    """With its file and number, and how to load the bytes all the same."""
+    folder = write_dataset(tmp_path, [compressed(random_pixels(5, 7)), content] * 2)
+    message = (
+        rf"0\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
+    )
+    with pytest.raises(DataError, match=message):
+        loader.load(folder)
+    assert loaded(folder, images=False).tolist() == [[compressed(random_pixels(5, 7))], [content]] * 2
+
+
+def animated_webp() -> bytes:
+    """Returns a WebP file of two pictures, which TensorFlow's decoder does not survive."""
+    return animation([random_pixels(5, 7), random_pixels(5, 7, seed=1)], "webp")
+
+
+def test_an_animated_webp_is_refused(tmp_path):
+    """It would end the program in TensorFlow's decoder: among the first images it is an error before the first batch, later one of the epoch."""
+    still = compressed(random_pixels(5, 7), "WEBP")
+    with_alpha = compressed(random_pixels(5, 7, 4), "WEBP")
+    for name in ("first", "none", "later"):
+        (tmp_path / name).mkdir()
+    folder = write_dataset(tmp_path / "first", [still, animated_webp()] * 2)
+    with pytest.raises(DataError, match=r"example 1, feature 'image/encoded': found an animated WebP .*format: png"):
+        loader.load(folder)
+    later = [still] * 30 + [with_alpha] * 30
+    assert loaded(write_dataset(tmp_path / "none", later), image_channels=3).shape == (60, 5, 7, 3)
+    batches = loader.load(write_dataset(tmp_path / "later", [*later, animated_webp()]), image_channels=3, shuffle=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="image/encoded: found an animated WebP image"):
+        list(batches)
+
+
+def test_features_to_decode_are_chosen(tmp_path):
+    """By the schema's ``image_domain``, by the name ``image/encoded``, or by the caller; the rest stays bytes."""
+    contents = [compressed(random_pixels(5, 7))] * 2
+    folder = write_dataset(
+        tmp_path, contents, SCHEMA.replace('"other" type: BYTES', '"other" type: BYTES image_domain {}')
+    )
+    for images, wanted in ((True, (4, 4)), (False, (2, 2)), ("other", (2, 4)), (["image/encoded"], (4, 2))):
+        features, _ = loader.load(folder, images=images).element_spec
+        assert tuple(features[name].shape.rank for name in ("image/encoded", "other")) == wanted
+    assert set(loader.load(folder, features=["other"], label=False).element_spec) == {"other"}
+    assert set(loader.load(folder, features=["label"], label=False).element_spec) == {"label"}
+
+
+def test_images_that_some_rows_lack_are_explained(tmp_path):
+    """There is no picture to put in their place; the bytes can be loaded."""
+    schema = SCHEMA.replace(REQUIRED, "value_count { min: 1 max: 1 }", 1)
+    folder = write_dataset(tmp_path, [None, compressed(random_pixels(5, 7))], schema.replace('"other"', '"unused"'))
+    with pytest.raises(ValueError, match=r"'image/encoded', of which a row may have none .*'filter'.*images=False"):
+        loader.load(folder, features=["image/encoded"])
+    assert loader.load(folder, features=["image/encoded"], images=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    dtype=st.sampled_from([tf.uint8, tf.int8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64, tf.bool]),
+    shape=st.lists(st.integers(1, 4), max_size=3),
+    rows=st.integers(1, 5),
+)
+def test_raw_numbers_have_their_shape_and_values(dtype, shape, rows):
+    """Little-endian numbers of any type and rank come back as numpy reads them."""
+    values = np.random.default_rng(rows).integers(0, 2, (rows, *shape)).astype(dtype.as_numpy_dtype)
+    contents = [row.astype(values.dtype.newbyteorder("<")).tobytes() for row in values]
+    found = decode.raw_decoder("pixels", tf.TensorSpec(shape, dtype))(tf.constant(contents))
+    np.testing.assert_array_equal(found, values, strict=True)
+
+
+def test_raw_numbers_are_loaded_beside_others(tmp_path):
+    """``raw`` names features with the shape and dtype of a row; a row of another length ends the epoch with both lengths."""
+    pixels = random_pixels(4, 4, seed=1)[:, :, 0]
+    folder = write_dataset(tmp_path, [pixels.tobytes()] * 4)
+    found = loaded(folder, "other", images=False, raw={"other": tf.TensorSpec([4, 4], tf.uint8)})
+    np.testing.assert_array_equal(found, [pixels] * 4)
+    batches = loader.load(folder, images=False, raw={"other": tf.TensorSpec([2, 4], tf.uint8)})
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"other: found another number of bytes than the 8 of uint8"
+    ):
+        list(batches)

@@ -1,0 +1,391 @@
+"""``bp.load``: every row once an epoch, in the order asked for, parsed as the schema says; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform.tf_metadata import schema_utils
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset import info, loader, manifest
+
+SCHEMA = """
+feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
+feature { name: "half" type: FLOAT presence { min_count: 1 } value_count { min: 1 max: 1 } }
+feature { name: "words" type: BYTES presence { min_count: 1 } }
+feature { name: "odd" type: INT bool_domain {} presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
+"""
+SUFFIX = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
+
+
+def example(number: int) -> bytes:
+    """A row: its number, half of it if it is even, as many words as the last digit says, and whether it is odd."""
+    made = tf.train.Example()
+    feature = made.features.feature
+    feature["id"].int64_list.value.append(number)
+    feature["odd"].int64_list.value.append(number % 2)
+    feature["words"].bytes_list.value.extend([b"w%d" % number] * (number % 10))
+    if number % 2 == 0:
+        feature["half"].float_list.value.append(number / 2)
+    return bytes(made.SerializeToString())
+
+
+def write_dataset(
+    folder: Path,
+    shards: Sequence[int] = (7, 0, 30, 13),
+    compression: str = "gzip",
+    label: str | None = "odd",
+    schema: str = SCHEMA,
+    labels: dict[str, list[str]] | None = None,
+) -> str:
+    """Writes a dataset with a split ``train`` of so many rows a shard, numbered through, and an ``eval`` without rows."""
+    (folder / "examples" / "Split-train").mkdir(parents=True)
+    (folder / "schema.pbtxt").write_text(schema)
+    number, entries, framed = 0, [], 0
+    for index, rows in enumerate(shards):
+        path = f"examples/Split-train/t-{index:05}-of-{len(shards):05}{SUFFIX[compression]}"
+        with tf.io.TFRecordWriter(str(folder / path), {"none": ""}.get(compression, compression.upper())) as writer:
+            for _ in range(rows):
+                record = example(number)
+                writer.write(record)
+                number, framed = number + 1, framed + len(record) + 16
+        entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})
+    empty = f"t-00000-of-00001{SUFFIX[compression]}"
+    with tf.io.TFRecordWriter(str(folder / empty), {"none": ""}.get(compression, compression.upper())):
+        pass
+    without = [{"path": empty, "rows": 0, "bytes": (folder / empty).stat().st_size}]
+    splits = {
+        "train": {"rows": number, "framed_bytes": framed, "shards": entries},
+        "eval": {"rows": 0, "framed_bytes": 0, "shards": without},
+    }
+    text = {"format_version": 1, "schema": "schema.pbtxt", "label": label, "compression": compression, "splits": splits}
+    text["labels"] = labels or {}
+    (folder / "dataset.json").write_text(json.dumps(text))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A dataset of 50 rows in four shards, one of them empty."""
+    return write_dataset(tmp_path_factory.mktemp("dataset"))
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory):
+    """A dataset of 800 rows in eight shards."""
+    return write_dataset(tmp_path_factory.mktemp("larger"), [100] * 8)
+
+
+@pytest.fixture
+def _small_windows(monkeypatch):
+    """Makes windows of two hundred rows or so and blocks of ten, so that there are several of them."""
+    monkeypatch.setattr(loader, "SHUFFLE_BYTES", 20_000)
+    monkeypatch.setattr(loader, "BLOCK_BYTES", 1_000)
+
+
+def ids(batches: tf.data.Dataset) -> list[int]:
+    """One epoch's rows, by number, in the order they come."""
+    return [number for features, _ in batches for number in features["id"].numpy()[:, 0].tolist()]
+
+
+@pytest.mark.parametrize("order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"])
+@pytest.mark.parametrize(
+    ("shards", "compression", "batch_size"),
+    [
+        ((5,), "gzip", 1),
+        ((3, 4), "zlib", 2),
+        ((7, 0, 30, 13), "none", 1000),
+        ((7, 0, 30, 13), "gzip", 4),
+        ((1,) * 20, "gzip", 3),
+    ],
+)
+def test_every_row_comes_once_an_epoch(tmp_path, compression, shards, order, batch_size):
+    """Whatever the shards, the batch size and the order, an epoch holds every row once, and its length is known."""
+    batches = loader.load(write_dataset(tmp_path, shards, compression), batch_size=batch_size, **order)
+    for _ in range(2):
+        assert sorted(ids(batches)) == list(range(sum(shards)))
+    assert len(batches) == -(-sum(shards) // batch_size)
+
+
+@pytest.mark.usefixtures("_small_windows")
+def test_without_a_shuffle_rows_come_as_they_lie_in_the_shards(larger):
+    """``shuffle=False`` keeps the order of shards and of rows in them."""
+    assert ids(loader.load(larger, shuffle=False)) == list(range(800))
+
+
+@pytest.mark.usefixtures("_small_windows")
+def test_a_seed_fixes_the_order_of_every_epoch(larger):
+    """Two datasets of one seed give the same orders epoch by epoch; epochs differ, and so do seeds."""
+    one, same, other = (loader.load(larger, seed=seed) for seed in (1, 1, 2))
+    first, second = ids(one), ids(one)
+    assert (ids(same), ids(same)) == (first, second)
+    assert first != second
+    assert ids(other) != first
+    repeated = ids(loader.load(larger, seed=1).repeat(2))
+    assert (repeated[:800], repeated[800:]) == (first, second)
+
+
+def test_rows_of_one_shard_come_in_another_order_every_epoch(tmp_path):
+    """Even where no order of shards can change, rows do."""
+    batches = loader.load(write_dataset(tmp_path, [100]), seed=1)
+    first, second = ids(batches), ids(batches)
+    assert sorted(first) == sorted(second) == list(range(100))
+    assert first != second != list(range(100)) != first
+
+
+@pytest.mark.usefixtures("_small_windows")
+def test_a_batch_mixes_shards_and_epochs_mix_them_anew(larger):
+    """The first batch of an epoch comes from several shards, and from others than the first batch of another one."""
+    batches = loader.load(larger, seed=1, batch_size=50)
+    shards = [frozenset(number // 100 for number in ids(batches)[:50]) for _ in range(4)]
+    assert min(len(few) for few in shards) > 1
+    assert len(set(shards)) > 1
+
+
+def test_features_are_parsed_as_the_schema_says(folder):
+    """A required feature is dense, others are sparse, with nothing where a row has no value."""
+    (features, label), *_ = loader.load(folder, batch_size=50, shuffle=False)
+    numbers = np.arange(50)
+    assert features["id"].dtype == tf.int64
+    assert features["id"].numpy().tolist() == numbers[:, None].tolist()
+    assert tf.sparse.to_dense(features["half"], -1)[:, 0].numpy().tolist() == [
+        n / 2 if n % 2 == 0 else -1 for n in numbers
+    ]
+    words = tf.RaggedTensor.from_sparse(features["words"]).to_list()
+    assert words == [[b"w%d" % n] * (n % 10) for n in numbers]
+    assert label.numpy().tolist() == (numbers % 2)[:, None].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "features", "label"),
+    [
+        ({}, {"id", "half", "words"}, "odd"),
+        ({"label": False}, {"id", "half", "words", "odd"}, None),
+        ({"label": "id"}, {"half", "words", "odd"}, "id"),
+        ({"features": ["half"]}, {"half"}, "odd"),
+        ({"features": ["half", "odd"]}, {"half"}, "odd"),
+        ({"features": ["half"], "label": False}, {"half"}, None),
+    ],
+)
+def test_label_and_features_are_what_is_asked_for(folder, arguments, features, label):
+    """By default pairs with the recipe's label; without it, or with another, or with few features on request."""
+    element = loader.load(folder, **arguments).element_spec
+    found, found_label = element if isinstance(element, tuple) else (element, None)
+    assert set(found) == features
+    assert (found_label is None) == (label is None)
+
+
+def test_without_a_label_in_the_recipe_there_are_features_only(tmp_path):
+    """``label=True`` asks for the recipe's label, if it has one."""
+    assert isinstance(loader.load(write_dataset(tmp_path, label=None)).element_spec, dict)
+
+
+def test_drop_remainder_makes_all_batches_alike(folder):
+    """The batch's size is static, and the rest is left out; the number of steps is ``Info``'s."""
+    batches = loader.load(folder, batch_size=8, drop_remainder=True, shuffle=False)
+    assert batches.element_spec[0]["id"].shape == (8, 1)
+    assert ids(batches) == list(range(48))
+    known = loader.info(folder)
+    assert known.steps_per_epoch(batch_size=8, drop_remainder=True) == len(batches) == 6
+    assert known.steps_per_epoch("train", batch_size=8) == 7
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"])
+def test_input_pipelines_divide_the_shards(larger, count, order):
+    """``shard=(index, count)`` for all indexes gives every row to one of them."""
+    parts = [ids(loader.load(larger, shard=(index, count), **order)) for index in range(count)]
+    assert all(parts)
+    assert sorted(number for part in parts for number in part) == list(range(800))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"split": "trian"}, "found no split 'trian', expected one of train, eval. Did you mean 'train'"),
+        ({"features": ["halve"]}, "found no feature 'halve', expected one of the schema's. Did you mean 'half'"),
+        ({"label": "od"}, "found no feature 'od', .* Did you mean 'odd'"),
+        ({"batch_size": 0}, "batch_size: found 0, expected at least 1"),
+        ({"batch_size": 51, "drop_remainder": True}, "batch_size: found 51, expected at most the 50 rows"),
+        ({"shard": (2, 2)}, r"shard: found \(2, 2\), expected \(index, count\)"),
+        ({"shard": (0, 5)}, "has 4 shards, too few for 5 readers"),
+    ],
+)
+def test_wrong_arguments_are_explained(folder, arguments, message):
+    """An argument that cannot be right is an error before anything is read."""
+    with pytest.raises(ValueError, match=message):
+        loader.load(folder, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"split": "eval"}, {"shard": (1, 4)}])
+def test_no_rows_are_an_error(folder, arguments):
+    """A split without rows, or a part of one, is no dataset to train on."""
+    with pytest.raises(DataError, match="found no rows"):
+        loader.load(folder, **arguments)
+
+
+def test_a_folder_without_a_manifest_is_no_dataset(tmp_path):
+    """Shards without ``dataset.json`` are what an unfinished run leaves."""
+    with pytest.raises(DataError, match=r"found no dataset\.json"):
+        loader.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a manifest"),
+        ("[]", "is not a manifest"),
+        ('{"format_version": 1, "splits": {"train": {}}}', "found a manifest that lacks 'schema'"),
+        ('{"format_version": 2}', "format version 2, expected 1"),
+    ],
+)
+def test_a_manifest_of_another_kind_is_refused(tmp_path, text, message):
+    """A file that is no manifest, or a later one, is named."""
+    (tmp_path / "dataset.json").write_text(text)
+    with pytest.raises(DataError, match=f"dataset.json: {message}"):
+        loader.info(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b""), lambda path: path.write_bytes(path.read_bytes()[:-9])]
+)
+def test_a_shard_that_is_missing_or_cut_is_named(tmp_path, damage):
+    """TensorFlow would read an empty file as one without records."""
+    shard = Path(write_dataset(tmp_path)) / "examples/Split-train/t-00002-of-00004.tfrecord.gz"
+    damage(shard)
+    with pytest.raises(DataError, match=r"t-00002-of-00004\.tfrecord\.gz: found (nothing|.* bytes), expected .* bytes"):
+        loader.load(tmp_path)
+
+
+def test_a_changed_byte_in_a_shard_ends_the_epoch(tmp_path):
+    """Every record's checksum is checked as it is read."""
+    shard = Path(write_dataset(tmp_path, compression="none")) / "examples/Split-train/t-00002-of-00004.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record"):
+        ids(loader.load(tmp_path))
+
+
+def test_fewer_records_than_the_manifest_says_end_the_epoch(tmp_path):
+    """An epoch without some of its batches does not pass for the whole."""
+    folder = Path(write_dataset(tmp_path))
+    text = json.loads((folder / "dataset.json").read_text())
+    text["splits"]["train"]["rows"] = text["splits"]["train"]["shards"][0]["rows"] = 1000
+    (folder / "dataset.json").write_text(json.dumps(text))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain"):
+        ids(loader.load(folder))
+
+
+@st.composite
+def schemas(draw):
+    """Schemas of up to six features: dense of any rank, of varying length, deprecated, sparse."""
+    schema = schema_pb2.Schema(represent_variable_length_as_ragged=draw(st.booleans()))
+    for number in range(draw(st.integers(1, 6))):
+        feature = schema.feature.add(name=f"f{number}", type=draw(st.sampled_from([1, 2, 3])))
+        kind = draw(st.sampled_from(["dense", "length", "nothing", "planned"]))
+        if kind == "dense":
+            feature.presence.min_fraction = 1
+            feature.shape.SetInParent()
+            for size in draw(st.lists(st.integers(1, 4), max_size=3)):
+                feature.shape.dim.add(size=size)
+        elif kind == "length":
+            feature.value_count.min = feature.value_count.max = draw(st.integers(1, 3))
+        elif kind == "planned":
+            feature.lifecycle_stage = schema_pb2.PLANNED
+    if draw(st.booleans()):
+        for suffix, kind in (("index", schema_pb2.INT), ("value", schema_pb2.FLOAT)):
+            schema.feature.add(name=f"sparse_{suffix}", type=kind)
+        schema.feature[-2].int_domain.min, schema.feature[-2].int_domain.max = 0, 99
+        sparse = schema.sparse_feature.add(name="sparse")
+        sparse.index_feature.add(name="sparse_index")
+        sparse.value_feature.name = "sparse_value"
+    return schema
+
+
+@settings(max_examples=100, deadline=None)
+@given(schemas())
+def test_the_feature_spec_is_tensorflow_transforms(schema):
+    """For any schema, features parse as tf.Transform, and so TFX, parses them."""
+    assert info._feature_spec(schema) == schema_utils.schema_as_feature_spec(schema).feature_spec
+
+
+@pytest.mark.parametrize(
+    ("feature", "names"),
+    [
+        ("type: INT bool_domain {}", ()),
+        ('type: BYTES bool_domain { true_value: "yes" false_value: "no" }', ("no", "yes")),
+        ('type: BYTES string_domain { value: "cat" value: "dog" }', ("cat", "dog")),
+        ('type: BYTES domain: "animals"', ("bee", "ant")),
+        ("type: INT", ()),
+    ],
+)
+def test_class_names_are_those_of_the_labels_domain(tmp_path, feature, names):
+    """In the order of the schema; a label without named classes has none."""
+    schema = f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" value: "ant" }}'
+    assert loader.info(write_dataset(tmp_path, schema=schema)).class_names() == names
+
+
+def test_class_names_are_those_that_the_source_knows(tmp_path):
+    """What the manifest says of the label's ids comes first; names of another feature are not the label's."""
+    folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
+    assert loader.info(folder).class_names() == ("even", "odd")
+
+
+def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
+    """Of a label that is encoded as an id, the classes are those that the serving graph keeps, by id."""
+    folder = write_dataset(tmp_path)
+    graph = tmp_path / "transform_graph"
+    (graph / "transform_fn" / "assets").mkdir(parents=True)
+    (graph / "transform_fn" / "assets" / "file").write_text("dog\ncat\n")
+    (graph / "transformed_metadata").mkdir()
+    (graph / "transformed_metadata" / "asset_map").write_text('{"odd": "file"}')
+    (graph / "transformed_metadata" / "schema.pbtxt").write_text('feature { name: "odd" type: INT }')
+    text = json.loads((tmp_path / "dataset.json").read_text())
+    (tmp_path / "dataset.json").write_text(
+        json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
+    )
+    assert loader.info(folder).class_names() == ("dog", "cat")
+
+
+def test_the_manifest_is_the_one_that_conversions_write():
+    """File name and version, which ``dataset`` cannot import without Beam, are the writer's."""
+    assert (info.FILE_NAME, info.FORMAT_VERSION) == (manifest.FILE_NAME, manifest.FORMAT_VERSION)
+
+
+UNDER_MIRRORED_STRATEGY = """
+import json, sys
+import tensorflow as tf
+from beam_pipelines.dataset import loader
+
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+batches = strategy.experimental_distribute_dataset(loader.load(sys.argv[1], batch_size=100, seed=1))
+rows, sizes = [], []
+for features, label in batches:
+    local = strategy.experimental_local_results(features["id"])
+    sizes.append([len(part) for part in local])
+    rows += [int(number) for part in local for number in part[:, 0]]
+print(json.dumps({"rows": rows, "sizes": sizes, "beam": [name for name in sys.modules if name.startswith("apache_beam")]}))
+"""
+
+
+def test_replicas_share_the_batches_and_no_beam_is_imported(larger, repository):
+    """Under MirroredStrategy on two devices each gets half of every batch, all rows once; and a trainer's process has no Beam in it."""
+    command = [sys.executable, "-c", UNDER_MIRRORED_STRATEGY, larger]
+    run = subprocess.run(command, cwd=repository, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout.splitlines()[-1])
+    assert sorted(result["rows"]) == list(range(800))
+    assert result["sizes"] == [[50, 50]] * 8
+    assert result["beam"] == []

@@ -1,0 +1,200 @@
+"""Shards that are damaged after they were written: `verify` finds every single bit, and says where."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import random
+import re
+import shutil
+import struct
+import zlib
+
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.tfrecord.framing import frame, read_record_blocks
+
+ROWS = 4
+
+
+@pytest.fixture(scope="module", params=["none", "gzip", "zlib"])
+def compression(request: pytest.FixtureRequest) -> str:
+    """How the shards are compressed."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, compression: str) -> pathlib.Path:
+    """A dataset of two tiny shards."""
+    folder = tmp_path_factory.mktemp("tiny")
+    (folder / "t.csv").write_text("a,b\n" + "".join(f"{row * 7},{'x' * (row % 3)}y\n" for row in range(ROWS)))
+    recipe, _ = parse_recipe(
+        f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{num_shards: 2, compression: {compression}}}",
+        "recipe.yaml",
+        str(folder),
+    )
+    convert.convert(make_plan(recipe), str(folder / "out"), beam_options=("--direct_num_workers=1",), quiet=True)
+    return folder / "out"
+
+
+def shards(dataset: pathlib.Path) -> list[pathlib.Path]:
+    """The shards of a dataset, in order."""
+    return sorted(path for path in dataset.joinpath("examples").rglob("*") if path.is_file())
+
+
+def complaint(dataset: pathlib.Path) -> str:
+    """Returns what `verify` has against a dataset."""
+    with pytest.raises(DataError) as caught:
+        verify_dataset(str(dataset))
+    return str(caught.value)
+
+
+def record_at(data: bytes, position: int) -> tuple[int, int]:
+    """Returns the number and the offset of the record of an undamaged file in which a byte lies: a walk from length to length."""
+    number = offset = 0
+    while True:
+        end = offset + 16 + struct.unpack_from("<Q", data, offset)[0]
+        if position < end:
+            return number, offset
+        number, offset = number + 1, end
+
+
+def test_every_bit_of_a_shard(dataset: pathlib.Path, compression: str) -> None:
+    """Each bit that flips is found; the file is named, and where nothing is compressed the very record and its offset, else one up to it."""
+    path = shards(dataset)[0]
+    good = path.read_bytes()
+    plain = good if compression == "none" else zlib.decompress(good, 47)
+    for bit in range(8 * len(good)):
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bad)
+        message = complaint(dataset)
+        assert str(path) in message
+        found = re.search(r"record (\d+), offset (\d+)", message)
+        if compression == "none":
+            assert found is not None
+            assert (int(found[1]), int(found[2])) == record_at(good, bit // 8)
+        elif found is not None:
+            assert int(found[2]) <= len(plain)
+    path.write_bytes(good)
+    verify_dataset(str(dataset))
+
+
+def test_a_shard_that_ends_early(dataset: pathlib.Path, compression: str) -> None:
+    """Cut after any number of bytes, or with bytes behind its end, a shard is found and named."""
+    path = shards(dataset)[0]
+    good = path.read_bytes()
+    cuts = [good[:size] for size in range(len(good))]
+    for bad in [*cuts, good + b"\0", good + good, good + b"\x1f\x8b"]:
+        path.write_bytes(bad)
+        assert str(path) in complaint(dataset)
+    path.write_bytes(good)
+    verify_dataset(str(dataset))
+
+
+@pytest.mark.parametrize("damage", ["swapped", "missing", "too many", "renamed", "empty"])
+def test_shards_that_are_not_where_they_belong(dataset: pathlib.Path, tmp_path: pathlib.Path, damage: str) -> None:
+    """Whole files in wrong places are found and named, both of them where there are two."""
+    copy = tmp_path / "out"
+    shutil.copytree(dataset, copy)
+    first, second = shards(copy)
+    expected = [first]
+    if damage == "swapped":
+        (bytes_of_first, bytes_of_second) = first.read_bytes(), second.read_bytes()
+        first.write_bytes(bytes_of_second)
+        second.write_bytes(bytes_of_first)
+        expected = [first, second]
+    elif damage == "missing":
+        first.unlink()
+    elif damage == "too many":
+        expected = [first.with_name("more.tfrecord")]
+        expected[0].write_bytes(first.read_bytes())
+    elif damage == "renamed":
+        expected = [first, first.rename(first.with_name("another"))]
+    else:
+        first.write_bytes(b"")
+    message = complaint(copy)
+    assert all(f"{path}" in message for path in expected)
+
+
+def test_a_damaged_manifest(dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str) -> None:
+    """Cut anywhere, a manifest is no manifest; and every number and checksum of a shard or a split in it is held against the files."""
+    copy = tmp_path / "out"
+    shutil.copytree(dataset, copy)
+    path = copy / "dataset.json"
+    good = path.read_bytes()
+    for size in range(0, len(good) - 1, 37):
+        path.write_bytes(good[:size])
+        assert "dataset.json" in complaint(copy)
+    counted = json.loads(good)
+    for change in ("rows", "bytes", "crc32c", "path"):
+        manifest = json.loads(good)
+        shard = manifest["splits"]["train"]["shards"][1]
+        shard[change] = shard[change] + 1 if isinstance(shard[change], int) else shard[change][:-1] + "!"
+        path.write_text(json.dumps(manifest))
+        assert str(shards(copy)[1]) in complaint(copy)
+    for change in ("rows", "bytes"):
+        manifest = json.loads(good)
+        manifest["splits"]["train"][change] += 1
+        path.write_text(json.dumps(manifest))
+        assert f"{counted['splits']['train'][change]:,}" in complaint(copy)
+
+
+def test_bytes_of_a_manifest_that_change(dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str) -> None:
+    """Whatever byte of a manifest changes, `verify` finds nothing, or says so cleanly: never another exception."""
+    copy = tmp_path / "out"
+    shutil.copytree(dataset, copy)
+    path, rng = copy / "dataset.json", random.Random(3)
+    good = path.read_bytes()
+    for _ in range(150):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad))] = rng.randrange(256)
+        path.write_bytes(bad)
+        with contextlib.suppress(DataError):
+            verify_dataset(str(copy))
+
+
+def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
+    """Behind megabytes, the record that is named is the one in which the damage is, and what was read before it is whole."""
+    import pyarrow as pa
+
+    rng = random.Random(5)
+    records = [rng.randbytes(rng.randrange(60_000)) for _ in range(400)]
+    plain = frame(pa.array(records, pa.large_binary())).buffers()[2].to_pybytes()
+    compressed = bytearray(zlib.compress(plain, 1, wbits=31))
+    where = len(compressed) * 3 // 4
+    compressed[where : where + 40] = bytes(40)
+    path = tmp_path / "x.tfrecord.gz"
+    path.write_bytes(compressed)
+    whole: list[bytes] = []
+    with path.open("rb") as file, pytest.raises(DataError) as caught:  # noqa: PT012 - the blocks before the damage are looked at
+        for block in read_record_blocks(file, str(path), "gzip"):
+            whole += block
+    found = re.search(r"record (\d+), offset (\d+): ", str(caught.value))
+    assert found is not None
+    assert whole == records[: len(whole)]
+    assert int(found[2]) == sum(16 + len(record) for record in records[: int(found[1])])
+    # These bytes hardly compress: the damaged one is nearly as far into the records as into the file.
+    assert abs(int(found[2]) / len(plain) - where / len(compressed)) < 0.01
+
+
+def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib.Path) -> None:
+    """A dataset with encodings has two schemas: damage to either is found."""
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
+    (tmp_path / "r.yaml").write_text("name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n")
+    recipe, _ = load_recipe(str(tmp_path / "r.yaml"))
+    out = tmp_path / "out"
+    convert.convert(make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True)
+    verify_dataset(str(out))
+    for path in (out / "schema" / "schema.pbtxt", out / "transform_graph" / "transformed_metadata" / "schema.pbtxt"):
+        before = path.read_bytes()
+        path.write_text("no schema")
+        assert str(path) in complaint(out)
+        path.write_bytes(before)
+    verify_dataset(str(out))

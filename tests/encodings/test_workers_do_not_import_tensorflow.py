@@ -1,0 +1,46 @@
+"""TensorFlow costs a worker seconds and 650 MB: no module of the package loads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+IMPORT_EVERYTHING = """
+import importlib, json, pkgutil, sys
+import beam_pipelines
+names = [module.name for module in pkgutil.walk_packages(beam_pipelines.__path__, "beam_pipelines.")]
+for name in names:
+    if not name.endswith("__main__") and "tfx" not in name:  # TFX itself loads TensorFlow, and runs in no worker
+        importlib.import_module(name)
+heavy = ("tensorflow", "tensorflow_transform", "keras", "tf_keras", "tfx_bsl.public.tfxio")
+print(json.dumps({"imported": names, "heavy": [name for name in heavy if name in sys.modules]}))
+"""
+
+
+def test_importing_every_module_loads_no_tensorflow(repository):
+    """A process that imports the whole package, as a worker may, has loaded neither TensorFlow nor what brings it along."""
+    run = subprocess.run([sys.executable, "-c", IMPORT_EVERYTHING], cwd=repository, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    result = json.loads(run.stdout.splitlines()[-1])
+    assert len(result["imported"]) > 20
+    assert result["heavy"] == []
+
+
+CONVERT = """
+import sys
+from beam_pipelines.cli.main import run
+status = run(sys.argv[1:])
+print(status, [name for name in ("tensorflow", "tensorflow_transform") if name in sys.modules])
+"""
+
+
+def test_converting_with_encodings_loads_no_tensorflow(tmp_path, repository):
+    """Encodings are fitted and applied, and the serving graph is built, in a process that never loads TensorFlow: one worker, in it."""
+    (tmp_path / "rows.csv").write_text("x,t\n1,a\n2,b\n3,a\n")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n")
+    command = [sys.executable, "-c", CONVERT, "convert", str(recipe), "--output", str(tmp_path / "out"), "--quiet"]
+    run = subprocess.run(command, cwd=repository, capture_output=True, text=True)
+    assert run.stdout.strip() == "0 []", run.stderr
+    assert (tmp_path / "out" / "transform_graph" / "transform_fn" / "saved_model.pb").exists()

@@ -1,0 +1,210 @@
+"""Small data and the conversions that every runner makes of them: between them, every way that rows can go."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beam_pipelines.pipeline import convert as convert_module
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.plan_append import plan_append
+from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.recipes import parse_recipe
+
+ROWS = 3_000
+# Cuts the visits into several ranges, so that there is something to distribute.
+RANGE_BYTES = 20_000
+# Timings, and when and by what the dataset was made, are what two runs may differ in.
+TIMINGS = "timings"
+
+SOURCES = """
+name: visits
+sources:
+  visits: {path: visits.csv, types: {comment: text}}
+  users: {path: users.jsonl, key: user}
+  shops: {path: shops.parquet, key: [shop, day]}
+from: visits
+"""
+
+EVERYTHING = f"""{SOURCES}
+join:
+  - {{source: users, on: user, how: inner, prefix: user_, strategy: broadcast}}
+  - {{source: shops, on: [shop, day], prefix: shop_, strategy: hash}}
+filter: seconds >= 10 OR seconds IS NULL
+derive:
+  long: coalesce(seconds, 0) > 300
+  importance: 1 + day % 3
+encode:
+  seconds: [{{fill: median}}, z_score]
+  day: {{cyclic: 30}}
+  shop_area: [{{fill: mean}}, {{bucketize: 5}}]
+  user: {{vocabulary: {{num_oov: 2}}}}
+  user_home.city: {{target_mean: long}}
+  comment: [{{tokenize: {{lower: true}}}}, {{tf_idf: 20}}]
+fit: {{weight: importance}}
+label: long
+split: {{train: 0.7, eval: 0.3, by: [shop]}}
+statistics: {{slice_by: day}}
+output: {{shard_size: 8KB, shuffle_seed: 5}}
+"""
+
+SOURCE_ORDER = f"""{SOURCES}
+join:
+  - {{source: shops, on: [shop, day], how: inner, prefix: shop_, strategy: hash}}
+split: {{train: 0.5, eval: 0.5}}
+output: {{num_shards: 3, shuffle: false, compression: none}}
+"""
+
+SHUFFLED = SOURCE_ORDER.replace("shuffle: false", "shuffle: true")
+
+BROADCAST = f"""{SOURCES}
+join:
+  - {{source: shops, on: [shop, day], prefix: shop_, strategy: broadcast}}
+split: {{train: 0.5, eval: 0.5}}
+statistics: {{weight: day}}
+output: {{num_shards: 2, shuffle: false, compression: zlib, shards_multiple_of: 2}}
+"""
+
+SEQUENCES = """
+name: histories
+sources: {visits: {path: visits.csv, types: {comment: text}}}
+sequence: {group_by: user, order_by: [day, seconds, shop, comment], max_length: 12}
+filter: seconds IS NOT NULL AND comment IS NOT NULL
+split: {train: 0.6, eval: 0.4, by: [user]}
+output: {num_shards: 2, compression: zlib, shuffle_seed: 1}
+"""
+
+RAW = """
+name: lines
+sources: {lines: {path: visits.csv, format: lines}}
+output: {record: line, num_shards: 2, compression: gzip, level: 6}
+"""
+
+
+PARTS = """
+name: parts
+sources: {parts: {path: "parts/*.csv", types: {comment: text}}}
+encode: {seconds: [{fill: median}, z_score], shop: vocabulary}
+split: {train: 0.7, eval: 0.3}
+append: true
+output: {num_shards: 2}
+"""
+
+
+class Conversion(NamedTuple):
+    """One way to convert.
+
+    Attributes:
+      recipe: its text.
+      arguments: of ``pipeline.convert``.
+    """
+
+    recipe: str
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into it
+
+
+CONVERSIONS = {
+    "everything": Conversion(EVERYTHING),
+    "source_order": Conversion(SOURCE_ORDER),
+    "broadcast": Conversion(BROADCAST),
+    "sequences": Conversion(SEQUENCES),
+    "raw": Conversion(RAW),
+    # All of these engines run on this machine, so that payloads may go through files too.
+    "through_files": Conversion(SHUFFLED, {"exchange": "files"}),
+    "through_engine": Conversion(SHUFFLED, {"exchange": "engine"}),
+}
+
+
+def write_data(folder: Path, rows: int = ROWS) -> None:
+    """Writes a table of visits with multi-line cells, quotes and nulls, and two tables that lack some of its keys."""
+    rng = random.Random(1)
+    comments = ["", "quite fine", '"two\nlines"', '"a ""good"" quote"', "NA", "é à ü", "fine fine not fine"]
+    with open(folder / "visits.csv", "w", encoding="utf-8") as file:
+        file.write("user,day,seconds,shop,comment\n")
+        for _ in range(rows):
+            seconds = rng.choice(["", *[rng.randrange(600)] * 9])
+            place = f"{rng.randrange(30)},{seconds},s{rng.randrange(40)}"
+            file.write(f"u{rng.randrange(300)},{place},{rng.choice(comments)}\n")
+    users = [{"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}} for number in range(250)]
+    (folder / "users.jsonl").write_text("\n".join(map(json.dumps, users)) + "\n")
+    keys = [(f"s{shop}", day) for shop in range(37) for day in range(28)]
+    shops = {"shop": [shop for shop, _ in keys], "day": [day for _, day in keys]}
+    area = [None if number % 11 == 0 else (number % 97) / 3 for number in range(len(keys))]
+    pq.write_table(
+        pa.table({**shops, "area": area, "rooms": [[number, 1] for number in range(len(keys))]}),
+        folder / "shops.parquet",
+    )
+
+
+def plan_of(recipe: str, folder: Path) -> Plan:
+    """Plans a recipe whose data are in a folder."""
+    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    return make_plan(parsed)
+
+
+def convert(name: str, data: Path, output: Path, options: Sequence[str], resume: bool = False) -> None:
+    """Converts one of ``CONVERSIONS`` on a runner."""
+    conversion = CONVERSIONS[name]
+    plan = plan_of(conversion.recipe, data)
+    convert_module.convert(plan, str(output), beam_options=options, quiet=True, resume=resume, **conversion.arguments)
+
+
+def describe(data: Path, output: Path, options: Sequence[str]) -> None:
+    """Describes what ``everything`` reads, on a runner."""
+    convert_module.describe(plan_of(EVERYTHING, data), str(output), beam_options=options, quiet=True)
+
+
+def append(data: Path, output: Path, options: Sequence[str]) -> None:
+    """Converts one part of the visits, and appends another one, on a runner."""
+    (data / "parts").mkdir(parents=True, exist_ok=True)
+    lines = (data / "visits.csv").read_bytes().splitlines(keepends=True)
+    plain = [line for line in lines[1:] if line.count(b",") == 4 and b'"' not in line]
+    first, second = data / "parts" / "1.csv", data / "parts" / "2.csv"
+    second.unlink(missing_ok=True)
+    first.write_bytes(b"".join([lines[0], *plain[:900]]))
+    os.utime(first, (1, 1))  # files are known by their dates, too
+    convert_module.convert(plan_of(PARTS, data), str(output), beam_options=options, quiet=True)
+    second.write_bytes(b"".join([lines[0], *plain[900:1_500]]))
+    os.utime(second, (1, 1))
+    recipe, _ = parse_recipe(PARTS, "recipe.yaml", str(data))
+    convert_module.convert(plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True)
+
+
+def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -> None:
+    """Converts the visits again by the encodings of a dataset."""
+    plan = plan_transform(str(dataset), [str(data / "visits.csv")], {}, "again", None)
+    convert_module.convert(plan, str(output), beam_options=options, quiet=True)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Returns path -> content of all files of a dataset or description; of JSON without the timings."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = str(path.relative_to(folder))
+            found[name] = path.read_bytes()
+            if name in ("dataset.json", "description.json"):
+                found[name] = _timeless(json.loads(found[name]))
+    return found
+
+
+def _timeless(value: Any) -> Any:
+    """Returns a JSON value without the timings of a run, or of each generation."""
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key != TIMINGS}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def assert_same(found: Path, expected: Path) -> None:
+    """Holds two folders to the same files with the same bytes, and names the files that differ."""
+    one, other = contents(found), contents(expected)
+    assert list(one) == list(other)
+    differing = [name for name in one if one[name] != other[name]]
+    assert differing == [], differing

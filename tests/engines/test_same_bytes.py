@@ -1,0 +1,85 @@
+"""Every runner writes the same bytes: examples, statistics, schema, anomalies, transform graph, report and manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import commit, convert
+from tests.engines import conversions
+from tests.engines.conftest import LOCAL
+from tests.engines.engines import Engine
+
+Reference = Callable[[str], Path]
+
+pytestmark = pytest.mark.runners
+
+
+@pytest.mark.parametrize("name", conversions.CONVERSIONS)
+def test_conversions(name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """Joins, shuffles, sink options, statistics and encodings give what Beam's local runner gives, and it can be verified."""
+    conversions.convert(name, data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference(name))
+    assert verify_dataset(str(tmp_path / "out")).rows > 0
+
+
+def test_transform(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """New data by the encodings of a dataset are the same on every runner."""
+    conversions.transform(reference("everything"), data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference("transform"))
+
+
+def test_describe(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """What is learned without writing examples is the same on every runner."""
+    conversions.describe(data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", reference("describe"))
+
+
+def test_append(engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
+    """A second generation, by the encodings of the first one, is the same on every runner."""
+    expected = reference("append")
+    conversions.append(data, tmp_path / "out", engine.options)
+    conversions.assert_same(tmp_path / "out", expected)
+    assert verify_dataset(str(tmp_path / "out")).rows > 0
+
+
+def test_resume(
+    engine: Engine, data: Path, reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards that a run has finished on this machine are taken over by one on any runner, and it gives what one run gives."""
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "check_written", _refuse)
+        with pytest.raises(DataError, match="finished: run again with --resume"):
+            conversions.convert("source_order", data, tmp_path / "out", LOCAL)
+    notes = sorted((tmp_path / "out" / "_temporary" / "finished").glob("*.json"))
+    assert len(notes) > 2
+    notes[0].unlink()  # so that one shard is left to write
+    left = inodes_of_shards(tmp_path / "out")
+    conversions.convert("source_order", data, tmp_path / "out", engine.options, resume=True)
+    conversions.assert_same(tmp_path / "out", reference("source_order"))
+    assert len(left & inodes_of_shards(tmp_path / "out")) == len(notes) - 1
+
+
+def inodes_of_shards(folder: Path) -> set[int]:
+    """Returns what tells the files of the shards in a dataset, or in its temporary folder, from others that take their names."""
+    found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
+    return {path.stat().st_ino for path in found}
+
+
+def _refuse(*_: object) -> None:
+    raise DataError("refused")
+
+
+def test_errors(engine: Engine, tmp_path: Path) -> None:
+    """A bad row is reported in the same words on every runner, and nothing is left behind."""
+    rows = [f"{number},x" for number in range(5_000)]
+    rows[4_321] = "4321,x,y"
+    (tmp_path / "d.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
+    plan = conversions.plan_of("name: d\nsources: {d: d.csv}\n", tmp_path)
+    with pytest.raises(DataError, match=r"^\S*d\.csv, line 4323: .*3 .*2"):
+        convert.convert(plan, str(tmp_path / "out"), beam_options=engine.options, quiet=True)
+    assert not any(path.is_file() for path in (tmp_path / "out").rglob("*"))

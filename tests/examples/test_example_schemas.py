@@ -1,0 +1,167 @@
+"""The frozen schemas of the image and raw-record examples: data as it is handed out passes them, and another schema is found out."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from beam_pipelines.analysis.anomalies.policy import NO_GATE
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset import loader
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.validate import check_statistics
+from tests.support import image_sets
+from tests.support.image_sets import colour_digits, write_archive, write_mnist
+
+
+def write_cifar10(root: Path, kind: str = "python") -> None:
+    """Writes CIFAR-10's archive with 12 pictures in a batch, or the binary one under its name."""
+    files = image_sets.cifar10_files(12) if kind == "python" else image_sets.cifar10_binary_files(12)
+    folder = {"python": "cifar-10-batches-py", "binary": "cifar-10-batches-bin"}[kind]
+    write_archive(root / "cifar/cifar-10-python.tar.gz", folder, files)
+
+
+def write_cifar100(root: Path, kind: str = "python") -> None:
+    """Writes CIFAR-100's archive with 120 pictures, or the binary one under its name."""
+    pictures, _ = colour_digits(120)
+    fine = np.arange(120) % 100
+    if kind == "python":
+        members = {
+            "train": image_sets.cifar100_batch(pictures[:100], fine[:100]),
+            "test": image_sets.cifar100_batch(pictures[100:], fine[100:]),
+            "meta": image_sets.cifar100_meta(),
+        }
+    else:
+        members = {
+            "train.bin": image_sets.records(pictures[:100], fine[:100] % 20, fine[:100]),
+            "test.bin": image_sets.records(pictures[100:], fine[100:] % 20, fine[100:]),
+            "fine_label_names.txt": "\n".join(image_sets.FINE).encode() + b"\n",
+            "coarse_label_names.txt": "\n".join(image_sets.COARSE).encode() + b"\n",
+        }
+    write_archive(root / "cifar/cifar-100-python.tar.gz", f"cifar-100-{kind}", members)
+
+
+def write_idx(root: Path) -> None:
+    """Writes the four files of MNIST, and those of Fashion-MNIST."""
+    for name in ("mnist", "fashion-mnist"):
+        write_mnist(root / name, 60, 20)
+
+
+def write_lines(root: Path) -> None:
+    """Writes the text that the recipe for raw records reads."""
+    (root.parent / "CHANGELOG.md").write_text("".join(f"line {number}\n\n" for number in range(60)))
+
+
+def write_values(root: Path) -> None:
+    """Writes what the example's own script makes."""
+    script = root.parent / "examples" / "values" / "make_data.py"
+    subprocess.run([sys.executable, script, "--output", root / "values-data"], check=True, capture_output=True)
+
+
+RECIPES = {
+    "cifar/cifar10": ("cifar10", write_cifar10),
+    "cifar/cifar10 binary": ("cifar10", lambda root: write_cifar10(root, "binary")),
+    "cifar/cifar100": ("cifar100", write_cifar100),
+    "cifar/cifar100 binary": ("cifar100", lambda root: write_cifar100(root, "binary")),
+    "mnist/recipe": ("mnist", write_idx),
+    "mnist/pixels": ("mnist_pixels", write_idx),
+    "mnist/raw": ("mnist_raw", write_idx),
+    "mnist/fashion": ("fashion_mnist", write_idx),
+    "mnist/fashion_pixels": ("mnist_pixels", write_idx),
+    "mnist/fashion_raw": ("mnist_raw", write_idx),
+    "raw_records/recipe": ("raw_records", write_lines),
+    "values/recipe": ("values", write_values),
+}
+# What is changed in a schema -> the feature that is named, and what is said of it.
+BREAKS = {
+    "cifar10": ("max: 9", "max: 8", "image/class/label", "9"),
+    "cifar100": ("max: 19", "max: 18", "image/class/coarse/label", "19"),
+    "mnist": ("min: 28\n    max: 28", "min: 27\n    max: 27", "image/height", "28"),
+    "mnist_pixels": ("max: 1.0", "max: 0.5", "image/pixels", "1"),
+    "mnist_raw": ("type: BYTES", "type: FLOAT", "image/raw", "FLOAT"),
+    "fashion_mnist": ('  value: "Sneaker"\n', "", "image/class/text", "Sneaker"),
+    "raw_records": ("type: BYTES", "type: INT", "line", "INT"),
+    "values": ("max: 127", "max: 50", "tiny", "71"),
+}
+
+
+def prepare(name: str, folder: Path, repository: Path) -> Plan:
+    """Puts an example, the schemas and its data where the recipe looks for them; returns the recipe's plan."""
+    path = name.partition(" ")[0]
+    shutil.copytree(repository / "examples" / path.partition("/")[0], folder / "examples" / path.partition("/")[0])
+    shutil.copytree(repository / "schemas", folder / "schemas")
+    RECIPES[name][1](folder / ".demo")
+    recipe, _ = load_recipe(str(folder / "examples" / f"{path}.yaml"))
+    assert recipe.schema is not None
+    return make_plan(recipe)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name: str) -> None:
+    """The recipe, unchanged, on files of the original layout: no anomaly in any split; with one line of the schema changed, the feature is named."""
+    folder = tmp_path / "found"
+    convert.validate(prepare(name, tmp_path, repository), str(folder), quiet=True)
+    found = sorted((folder / "anomalies").glob("Split-*/SchemaDiff.pb"))
+    assert len(found) == 2
+    for path in found:
+        anomalies = anomalies_pb2.Anomalies.FromString(path.read_bytes())
+        assert not anomalies.anomaly_info
+        assert not anomalies.HasField("dataset_anomaly_info")
+        assert len(anomalies.baseline.feature) > 0
+    before, after, feature, said = BREAKS[RECIPES[name][0]]
+    schema = tmp_path / "schemas" / f"{RECIPES[name][0]}.pbtxt"
+    text = schema.read_text()
+    assert before in text
+    schema.write_text(text.replace(before, after, 1))
+    with pytest.raises(DataError) as error:
+        check_statistics(str(folder), read_statistics(str(folder)), str(schema), read_schema(str(schema)), NO_GATE)
+    assert feature in str(error.value)
+    assert said in str(error.value)
+
+
+def test_every_frozen_schema_is_used(repository: Path) -> None:
+    """Each schema under schemas/ is named by the recipe of an example, and each example names one that is there, but where data is anybody's."""
+    used = set()
+    for path in sorted((repository / "examples").glob("*/*.yaml")):
+        recipe, _ = load_recipe(str(path))
+        assert recipe.schema is not None, path
+        used.add(Path(recipe.schema).name)
+        assert (path.parent / recipe.schema).exists(), path
+    assert used == {path.name for path in (repository / "schemas").glob("*.pbtxt")}
+
+
+def test_values_come_out_as_they_went_in(tmp_path: Path, repository: Path) -> None:
+    """The example of all types: every value of every row, found again by its key, equals what the Parquet file holds; nothing was rounded."""
+    out = str(tmp_path / "out")
+    convert.convert(prepare("values/recipe", tmp_path, repository), out, quiet=True)
+    wanted = {row["key"]: row for row in pq.read_table(tmp_path / ".demo/values-data/values.parquet").to_pylist()}
+    seen = set()
+    for split in ("train", "eval"):
+        for batch in loader.load(out, split, batch_size=32):
+            texts, histories = (tf.RaggedTensor.from_sparse(batch[name]).to_list() for name in ("text", "history"))
+            for place, key in enumerate(batch["key"].numpy()[:, 0]):
+                row = wanted[key]
+                seen.add(key)
+                for name in ("is_new", "tiny", "large", "positive", "half", "ratio", "whole"):
+                    assert batch[name].numpy()[place, 0] == row[name], name
+                assert batch["level"].numpy()[place, 0].decode() == row["level"]
+                assert batch["day"].numpy()[place, 0] == (row["day"] - datetime.date(1970, 1, 1)).days
+                assert texts[place] == ([] if row["text"] is None else [row["text"].encode()])
+                assert histories[place] == (row["history"] or [])
+                assert batch["picture"].numpy()[place].tolist() == row["picture"]
+                parsed = tf.io.parse_tensor(batch["embedding"][place, 0], tf.float32)
+                np.testing.assert_array_equal(parsed, np.array(row["embedding"], np.float32), strict=True)
+    assert seen == set(wanted)

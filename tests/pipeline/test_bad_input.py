@@ -1,0 +1,372 @@
+"""Bad input through the whole command line: the documented error and status, and never a partial dataset."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from beam_pipelines.cli import main as main_module
+
+COMMAND = [sys.executable, "-m", "beam_pipelines"]
+GOOD = "a,b\n1,x\n2,y\n3,z\n"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    """Puts back what a command line sets for its process."""
+    level, hook = logging.getLogger().level, threading.excepthook
+    yield
+    logging.getLogger().setLevel(level)
+    threading.excepthook = hook
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: pathlib.Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def convert(source: str, *options: str) -> int:
+    return main_module.run(["convert", source, "--output", "out", "--quiet", *options])
+
+
+def remains(folder: pathlib.Path) -> list[str]:
+    """Returns all files under a folder that look like a dataset, a part of one or a temporary file."""
+    signs = ("dataset.json", ".tfrecord", "_temporary", ".part", "FeatureStats", "report.html", "schema.pbtxt")
+    return [str(path) for path in folder.rglob("*") if any(sign in str(path.relative_to(folder)) for sign in signs)]
+
+
+def recipe(source: str = "path: a.csv", more: str = "") -> str:
+    return f"name: t\nsources:\n  t:\n    {source}\n{more}"
+
+
+def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
+    """Checks that an error was printed, in the documented form and nothing else, and that nothing was left behind."""
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert "Traceback" not in printed.err
+    assert all(message in printed.err for message in messages), printed.err
+    assert remains(folder) == []
+
+
+INTEGER = "expected an integer from -128 to 127."
+BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
+    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", ("a.csv, line 3: found 1 cell, expected 2", "Quote cells")),
+    "too many cells": ("a,b\n1,x\n2,y,z\n", "path: a.csv", ("a.csv, line 3: found 3 cells, expected 2", "'delimiter'")),
+    "open quote": ('a,b\n1,x\n2,"y\n3,z\n', "path: a.csv", ("a.csv, line 3: found a quote that is never closed", "Close it")),
+    "text after a quote": ('a,b\n1,x\n2,"y"z\n', "path: a.csv", ("a.csv, line 3: found text after a closing quote", '("")')),
+    "wrong type": (
+        "a,b\n1,x\nn/b,y\n",
+        "{path: a.csv, types: {a: int8}}",
+        ("a.csv, line 3, column 'a': found 'n/b', " + INTEGER, "Add 'n/b' to 'nulls'"),
+    ),
+    "out of range": (
+        "a,b\n1,x\n300,y\n",
+        "{path: a.csv, types: {a: int8}}",
+        ("a.csv, line 3, column 'a': found '300', " + INTEGER, "Declare 'types: {a: text}'"),
+    ),
+    "wrong type behind a cell of two lines": (
+        'a,b\n1,"x\ny"\nq,z\n',
+        "{path: a.csv, types: {a: int8}}",
+        ("a.csv, line 4, column 'a': found 'q', " + INTEGER,),
+    ),
+    "beyond int64": (
+        "a,b\n1,x\n9223372036854775808,y\n",
+        "path: a.csv",
+        ("a.csv, column 'a': found the integer 9223372036854775808, expected none beyond int64", "types: {a: text}"),
+    ),
+    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "path: a.csv", ("a.csv, line 3, column 'b': found", "expected text in UTF-8", "bytes")),
+    "header not UTF-8": (b"a,b\xff\n1,x\n", "path: a.csv", ("a.csv, line 1: found bytes in the header that are not UTF-8",)),
+    "UTF-16": (GOOD.encode("utf-16"), "path: a.csv", ("a.csv: found UTF-16 text, expected UTF-8", "iconv")),
+    "empty file": ("", "path: a.csv", ("a.csv: found an empty file, expected data", "Leave it out")),
+    "line ends only": ("\n\n", "path: a.csv", ("a.csv: found no header, expected one",)),
+    "header only": ("a,b\n", "path: a.csv", ("a.csv: found a header and no rows, expected data", "Check 'path'")),
+    "name twice": ("a,b,a\n1,2,3\n", "path: a.csv", ("a.csv, line 1: found the column name 'a' twice, as columns 1 and 3", "Rename")),
+    "not gzip": (GOOD, "{path: a.csv, compression: gzip}", ("a.csv: found damaged gzip data", "set 'compression'")),
+    "not Parquet": (GOOD, "{path: a.csv, format: parquet}", ("a.csv: found damaged Parquet data", "set 'format'")),
+    "not Arrow": (GOOD, "{path: a.csv, format: arrow}", ("a.csv: found damaged Arrow data", "set 'format'")),
+    "JSON cut off": ('{"a": 1}\n{"a":\n', "{path: a.csv, format: json_lines}", ("a.csv, line 2: found text that is not JSON", "Mend")),
+    "JSON of another type": (
+        '{"a": 1}\n{"a": 2}\n{"a": "x"}\n',
+        "{path: a.csv, format: json_lines}",
+        ("a.csv, line 3, column 'a': found 'x', expected an integer", "types: {a: text}"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bad data end with status 1 and the file, the line, what was found, what was expected and what to do."""
+    content, source, messages = BAD_DATA[case]
+    write(folder, {"a.csv": content, "r.yaml": recipe(source)})
+    assert convert("r.yaml") == 1
+    check(capsys.readouterr(), folder, *messages)
+
+
+BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
+    "missing file": ({}, recipe("path: b.csv"), ("r.yaml:4: sources.t.path: no file matches 'b.csv'",)),
+    "empty glob": ({}, recipe("path: data/*.csv"), ("r.yaml:4: sources.t.path: no file matches 'data/*.csv'",)),
+    "a folder": ({"d/x.csv": GOOD}, recipe("path: d"), ("r.yaml:4: sources.t.path: d is a folder", "'d/*.csv'")),
+    "below a file": ({}, recipe("path: a.csv/x.csv"), ("r.yaml:4: sources.t.path: no file matches",)),
+    "no suffix": ({"a": GOOD}, recipe("path: a"), ("r.yaml:3: sources.t.format: cannot tell the format of a", "Set 'format'")),
+    "unknown keys": (
+        {},
+        recipe('{path: a.csv, delimeter: ";"}', "ouptut: {}\nsplit: {train: 0.5}\n"),
+        (
+            "r.yaml:4: sources.t.delimeter: found an unknown key 'delimeter'. Did you mean 'delimiter'?",
+            "error: r.yaml:5: ouptut: found an unknown key 'ouptut'. Did you mean 'output'?",
+            "error: r.yaml:6: split: found shares that add up to 0.5, expected 1.",
+        ),
+    ),
+    "unknown columns": (
+        {},
+        recipe(more="label: z\nsplit: {train: 1, by: w}\n"),
+        ("error: r.yaml:5: label: ", "error: r.yaml:6: split.by"),
+    ),
+    "not YAML": ({}, "name: [t\n", ("r.yaml:2: not valid YAML",)),
+    "empty recipe": ({}, "", ("r.yaml: found an empty file, expected a recipe",)),
+    "a dataset is there": ({"out/dataset.json": "{}"}, recipe(), ("out: there is a dataset already", "--overwrite")),
+    "something else is there": ({"out/cat.jpg": ""}, recipe(), ("out: expected an empty or new folder, found out/cat.jpg",)),
+    "a file is there": ({"out": ""}, recipe(), ("out: expected an empty or new folder, found a file",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_RECIPES)
+def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong recipe or command line ends with status 2 and all problems, each with its line, and changes nothing."""
+    files, text, messages = BAD_RECIPES[case]
+    write(folder, {"a.csv": GOOD, **files, "r.yaml": text})
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert convert("r.yaml") == 2
+    printed = capsys.readouterr()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    (folder / "out" / "dataset.json").unlink(missing_ok=True) if (folder / "out").is_dir() else None
+    check(printed, folder, *messages)
+
+
+def test_files_of_one_source_disagree(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names both files."""
+    write(folder, {"a1.csv": "a,b\n1,2\n", "a2.csv": "a,c\n1,2\n"})
+    assert convert("a*.csv") == 1
+    check(capsys.readouterr(), folder, "a2.csv: found column 2 named 'c', expected 'b' as in a1.csv")
+
+
+BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
+    "csv": (
+        "{path: DATA, types: {a: int8, b: text}}",
+        b'a,b\n1,x\n2\nfoo,y\n4,"y"z\n5,\xff\n"6","s\nt"\n7,h\n300,i\n8,"k",l\n9,m',
+        [
+            ("line 3", "", "found 1 cell, expected 2", "2"),
+            ("line 4", "a", "found 'foo', expected an integer from -128 to 127", "foo,y"),
+            ("line 5", "", "found text after a closing quote", '4,"y"z'),
+            ("line 6", "b", "expected text in UTF-8", "5,\\xff"),
+            ("line 10", "a", "found '300'", "300,i"),
+            ("line 11", "", "found 3 cells", '8,"k",l'),
+        ],
+    ),
+    "json_lines": (
+        "{path: DATA, format: json_lines}",
+        b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": "\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}',
+        [
+            ("line 3", "", "found text that is not JSON", '{"a":'),
+            ("line 5", "", "found [1], expected an object", "[1]"),
+            ("line 6", "a", "found 'x', expected a number", '{"a": "x"}'),
+            ("line 8", "", "specified twice", '{"a": 1, "a": 2}'),
+            ("line 9", "", "not UTF-8", '{"a": "\\xff"}'),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("format_", BAD_ROWS)
+def test_rejected_rows(format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a budget exactly the bad rows are left out, and written to rejected/ with place, reason and text; counts add up."""
+    source, content, bad = BAD_ROWS[format_]
+    write(
+        folder, {"data.csv": content, "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n")}
+    )
+    assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 0
+    assert capsys.readouterr().err == ""
+    lines = (folder / "out" / "rejected" / "t.jsonl").read_text().splitlines()
+    rejected = [json.loads(line) for line in lines]
+    assert [(row["source"], row["file"]) for row in rejected] == [("t", "data.csv")] * len(bad)
+    assert [(row["position"], row["column"], row["text"]) for row in rejected] == [
+        (place, column, text) for place, column, _, text in bad
+    ]
+    assert all(reason in row["reason"] for row, (_, _, reason, _) in zip(rejected, bad, strict=True))
+    manifest = json.loads((folder / "out" / "dataset.json").read_text())
+    counts = manifest["counts"]
+    assert counts["rejected"] == manifest["sources"]["t"]["rejected"] == len(bad)
+    assert counts["read"] == manifest["sources"]["t"]["read"] == counts["written"] > 0
+    assert manifest["splits"]["train"]["rows"] == counts["written"]
+    assert main_module.run(["verify", "out"]) == 0
+
+
+@pytest.mark.parametrize("format_", BAD_ROWS)
+def test_too_many_rejected_rows(format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over the budget the run fails, says how many there were and shows the first ones."""
+    source, content, bad = BAD_ROWS[format_]
+    write(
+        folder,
+        {"data.csv": content, "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 12.5%}\n")},
+    )
+    assert convert("r.yaml") == 1
+    shown = [f"data.csv, {place}" for place, _, _, _ in bad[:5]]
+    check(capsys.readouterr(), folder, "source 't': ", f"{len(bad)} of ", "'on_error: {reject: 12.5%}'", *shown)
+
+
+@pytest.mark.parametrize(
+    ("content", "source", "message"),
+    [
+        ('a,b\n1,x\n2,"y\n', "path: a.csv", "a.csv, line 3: found a quote that is never closed"),
+        ("a,b,a\n1,2,3\n", "path: a.csv", "found the column name 'a' twice"),
+        (GOOD, "{path: a.csv, compression: gzip}", "found damaged gzip data"),
+    ],
+)
+def test_what_concerns_a_file_is_never_rejected(
+    content: str, source: str, message: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A budget is for rows: a file that cannot be read ends the run whatever it is."""
+    write(folder, {"a.csv": content, "r.yaml": recipe(source, "on_error: {reject: 99%}\n")})
+    assert convert("r.yaml") == 1
+    check(capsys.readouterr(), folder, message)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "text"),
+    [
+        ("1,2\n" * 100 + "1\n", "", "a.csv, line 102: found 1 cell, expected 2"),
+        ("1,2\n2,x\n", "derive: {z: CAST(b AS INTEGER)}\n", "a.csv, derived column 'z'"),
+    ],
+)
+def test_errors_of_worker_processes(
+    rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a worker process finds reaches the user in the same words as in one process, and nothing is left behind."""
+    write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
+    outcomes = []
+    for workers in (1, 2):
+        assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 1
+        printed = capsys.readouterr()
+        check(printed, folder, text)
+        outcomes.append(printed.err)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_output_below_a_file(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An output folder that cannot be made is named, with the reason."""
+    write(folder, {"a.csv": GOOD, "f": ""})
+    assert main_module.run(["convert", "a.csv", "--output", "f/out", "--quiet"]) == 1
+    check(capsys.readouterr(), folder, "f/out", "cannot be written: Not a directory", "choose another --output")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Input that may not be read and output that may not be written are named, with the reason."""
+    write(folder, {"a.csv": GOOD, "b.csv": GOOD})
+    (folder / "b.csv").chmod(0)
+    assert convert("b.csv") == 1
+    check(capsys.readouterr(), folder, "b.csv: cannot be opened", "Permission denied")
+    (folder / "closed").mkdir(mode=0o500)
+    assert main_module.run(["convert", "a.csv", "--output", "closed/out", "--quiet"]) == 1
+    check(capsys.readouterr(), folder, "closed/out", "cannot be written: Permission denied")
+
+
+def incompressible(rows: int) -> str:
+    """Returns a table that takes about 40 bytes a row on disk, however well it is compressed."""
+    numbers = (f"{pow(3, 1000 + row, 2**127 - 1):032x}" for row in range(rows))
+    return "a,b\n" + "".join(f"{row},{number}\n" for row, number in enumerate(numbers))
+
+
+def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
+    """When the system refuses to write more (a limit, as a quota or a full disk), one line says which file and why."""
+    write(folder, {"a.csv": incompressible(20_000)})
+    done = subprocess.run(
+        [*COMMAND, "convert", "a.csv", "--output", "out", "--quiet"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: out/_temporary/")
+    assert "cannot be written: File too large. Make room on the disk, or choose another --output." in done.stderr
+    assert remains(folder) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+@pytest.mark.parametrize(("size", "place"), [("400k", "exchange"), ("1300k", "examples")])
+def test_full_disk(size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A disk that fills up, at whatever step, ends the run with one line, and is emptied again."""
+    write(folder, {"a.csv": incompressible(20_000)})
+    disk = folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        assert main_module.run(["convert", "a.csv", "--output", "disk/out", "--quiet"]) == 1
+        check(
+            capsys.readouterr(),
+            folder,
+            "disk/out/",
+            "cannot be written: No space left on device, with ",
+            " bytes free. Make room on the disk",
+        )
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)])
+def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pathlib.Path) -> None:
+    """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no worker left."""
+    write(folder, {"a.csv": incompressible(400_000)})
+    process = subprocess.Popen(
+        [
+            *COMMAND,
+            "convert",
+            "a.csv",
+            "--output",
+            "out",
+            f"--direct_num_workers={workers}",
+            "--direct_running_mode=multi_processing",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("out/_temporary/progress/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    others = psutil.Process(process.pid).children(recursive=True)
+    assert process.poll() is None
+    stopped = time.monotonic()
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - stopped < 10
+    assert error.strip().endswith("error: interrupted; nothing was committed.")
+    assert psutil.wait_procs(others, timeout=5)[1] == []
+    assert remains(folder) == []

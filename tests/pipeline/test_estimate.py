@@ -1,0 +1,217 @@
+"""The plan of a conversion at a size: its counts against those of real runs, its limits against itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import math
+import pathlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline import plan as plan_module
+from beam_pipelines.pipeline.estimate import limits, make_scale
+from beam_pipelines.pipeline.preview import make_preview
+from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.sources.plan import FileInfo, cut_ranges
+
+FILES, ROWS = 5, 4000
+RECIPE = """
+name: clicks
+sources:
+  clicks: {path: clicks-*.csv}
+  users: {path: users.csv, key: user}
+from: clicks
+join: [{source: users, on: user, how: inner}]
+filter: cost > 100
+encode: {ad: vocabulary, cost: [{fill: 0}, z_score]}
+split: {train: 0.75, eval: 0.25}
+output: {shard_size: 16 KiB}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """Clicks in five files, alike, of which four of five have a user and nine of ten pass the filter."""
+    folder = tmp_path_factory.mktemp("clicks")
+    for file in range(FILES):
+        lines = [f"{n % 50},ad{n * 7919 % 1000},{n * 31 % 1009}" for n in range(file * ROWS, (file + 1) * ROWS)]
+        (folder / f"clicks-{file}.csv").write_text("\n".join(["user,ad,cost", *lines]) + "\n")
+    lines = [f"{user},{user * 2654435761 % 97}" for user in range(40)]
+    (folder / "users.csv").write_text("\n".join(["user,age", *lines]) + "\n")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    return folder
+
+
+def planned(path: pathlib.Path) -> plan_module.Plan:
+    """The plan of a recipe or a data file."""
+    return plan_module.make_plan(load(str(path))[0])
+
+
+@pytest.fixture(scope="module")
+def plan(folder) -> plan_module.Plan:
+    """The plan of the recipe."""
+    return planned(folder / "recipe.yaml")
+
+
+def test_counts_are_those_of_a_real_run(plan, tmp_path):
+    """Ranges and shards are exactly those of the run; rows, bytes of shards and of the manifest are near."""
+    scale = make_scale(plan, make_preview(plan))
+    manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
+    assert scale.ranges == len(plan.base.ranges) == FILES
+    found = {name: len(split["shards"]) for name, split in manifest["splits"].items()}
+    assert {name: split.shards for name, split in scale.splits.items()} == found
+    assert min(found.values()) > 1
+    for name, split in manifest["splits"].items():
+        assert scale.splits[name].rows == pytest.approx(split["rows"], rel=0.1)
+    assert scale.rows == pytest.approx(FILES * ROWS, rel=0.05)
+    assert scale.shard_bytes == pytest.approx(sum(split["bytes"] for split in manifest["splits"].values()), rel=0.1)
+
+
+def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
+    """Assuming the bytes that are there gives the plan of what is there, but for how files are cut."""
+    preview = make_preview(plan)
+    real, assumed = make_scale(plan, preview), make_scale(plan, preview, plan.base.size_bytes)
+    same = {
+        "ranges",
+        "largest_range_bytes",
+        "pieces",
+        "graph_bytes",
+        "offsets_bytes",
+        "receipts_bytes",
+        "worker_bytes",
+        "blocks",
+        "block_rows",
+    }
+    for field in dataclasses.fields(real):
+        if field.name not in same:
+            assert getattr(real, field.name) == getattr(assumed, field.name), field.name
+
+
+@given(size=st.integers(1, 1 << 45))
+@settings(max_examples=30, deadline=None)
+def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
+    """As many ranges as the planner would cut one file of that size into."""
+    from beam_pipelines.pipeline.estimate import _ranges
+
+    size = min(size, 1 << 36)
+    assert _ranges(CSV_PLAN, size)[0] == len(cut_ranges((FileInfo("a.csv", size),), splittable=True))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _csv_plan(folder):
+    """A plan for tests that hypothesis repeats."""
+    global CSV_PLAN  # noqa: PLW0603
+    CSV_PLAN = planned(folder / "clicks-0.csv")
+
+
+def test_files_that_cannot_be_cut_are_counted(tmp_path):
+    """Of compressed files, a larger source has more files of the same size, each a range."""
+    for number in range(2):
+        with gzip.open(tmp_path / f"c-{number}.csv.gz", "wt") as file:
+            file.write("a,b\n" + "".join(f"{n},{n * 7919 % 10007}\n" for n in range(20_000)))
+    plan = planned(tmp_path / "c-*.csv.gz")
+    scale = make_scale(plan, make_preview(plan), plan.base.size_bytes * 1000)
+    assert scale.ranges == 2000
+    assert scale.rows == pytest.approx(40_000 * 1000, rel=0.01)
+    assert scale.largest_range_bytes == max(file.size_bytes for file in plan.base.files)
+
+
+def test_everything_grows_with_the_size(plan):
+    """A thousand times the bytes are a thousand times the rows, the CPU seconds and the bytes on the way."""
+    preview = make_preview(plan)
+    small, large = make_scale(plan, preview, 10**12), make_scale(plan, preview, 10**15)
+    for name in ("rows", "kept_bytes", "shard_bytes"):
+        assert getattr(large, name) == pytest.approx(1000 * getattr(small, name))
+    assert large.cpu_secs["read and statistics"] == pytest.approx(1000 * small.cpu_secs["read and statistics"])
+    assert large.shards == pytest.approx(1000 * small.shards, rel=0.01)
+
+
+def test_limits_are_met_where_they_say(plan):
+    """At the size that a limit names, planned anew, its value is its bound; and they come in order."""
+    preview = make_preview(plan)
+    scale = make_scale(plan, preview, 10**14)
+    found = limits(scale)
+    sizes = [limit.size_bytes(scale) for limit in found]
+    assert sizes == sorted(sizes)
+    assert len(found) >= 5
+    for limit, size in zip(found, sizes, strict=True):
+        again = {other.name: other for other in limits(make_scale(plan, preview, round(size)))}[limit.name]
+        assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
+
+
+def test_source_order_needs_few_blocks(plan):
+    """Without a shuffle a piece has a block or two, so that blocks are no limit."""
+    output = dataclasses.replace(plan.recipe.output, shuffle=False)
+    plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
+    scale = make_scale(plan, make_preview(plan), 10**14)
+    assert scale.blocks <= 2 * (scale.pieces + sum(split.shards * split.partitions for split in scale.splits.values()))
+    assert not any("blocks" in limit.name for limit in limits(scale))
+
+
+def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
+    """The rows that an engine hands to one worker for a partition of a hash join are named."""
+    text = RECIPE.replace("how: inner", "how: inner, strategy: hash").replace("path: ", f"path: {folder}/")
+    (tmp_path / "recipe.yaml").write_text(text)
+    plan = planned(tmp_path / "recipe.yaml")
+    scale = make_scale(plan, make_preview(plan), 10**11)
+    assert scale.join_partition_bytes == pytest.approx(10**11 / plan.joins.steps[0].partitions)
+    assert any("hash join" in limit.name for limit in limits(scale))
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [("100TB", "100.00 TB"), ("1.5 TiB", "1.65 TB"), ("500gb", "500 GB"), ("2000000", "2 MB")]
+)
+def test_the_command_prints_the_plan(folder, capsys, size, shown):
+    """The command tells the plan of the recipe, then the figures at that size, and the limits."""
+    assert run(["plan", str(folder / "recipe.yaml"), "--assume_bytes", size]) == 0
+    text = capsys.readouterr().out
+    assert f"with {shown} of clicks (assumed; " in text
+    for word in (
+        "sources",
+        "ranges",
+        "split train",
+        "split eval",
+        "shuffle",
+        "CPU",
+        "worker",
+        "limits, by the size of clicks",
+    ):
+        assert word in text
+    assert "met:" in text or size == "2000000"
+
+
+def test_the_command_plans_what_is_there(folder, capsys):
+    """Without a size the real input is planned, down to its ranges."""
+    assert run(["plan", str(folder / "recipe.yaml")]) == 0
+    text = capsys.readouterr().out
+    assert "assumed" not in text
+    assert f"  ranges       {FILES} of " in text
+    assert "what encodings learn (2 encoded features)" in text
+
+
+@pytest.mark.parametrize("size", ["many", "10 XB", "0", "-1GB"])
+def test_a_size_that_is_none_is_refused(folder, capsys, size):
+    """What is no number of bytes is a mistake of the command line, with an example of one."""
+    assert run(["plan", str(folder / "recipe.yaml"), f"--assume_bytes={size}"]) == 2
+    assert "expected a number of bytes, such as 100TB" in capsys.readouterr().err
+
+
+def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, capsys):
+    """Where no row of the beginning is left there is nothing to plan by, and the command says so."""
+    text = RECIPE.replace("cost > 100", "cost > 1e9").replace("path: ", f"path: {folder}/")
+    (tmp_path / "recipe.yaml").write_text(text)
+    assert run(["plan", str(tmp_path / "recipe.yaml")]) == 1
+    assert "found no rows left of its beginning after 'filter'" in capsys.readouterr().err
+
+
+def test_hours_are_written_as_people_read_them():
+    """Seconds, minutes and hours, whichever is short."""
+    from beam_pipelines.cli.plan import show_hours
+
+    assert [show_hours(secs) for secs in (0.25, 90, 5400, 3.6e6)] == ["0.2 s", "2 min", "1.5 h", "1,000 h"]
+    assert math.isfinite(float(show_hours(1).split()[0]))

@@ -1,0 +1,144 @@
+"""The folder that a run writes to: what it takes for its own, and what it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.cli import main as main_module
+
+STRANGERS = [
+    *("inputs/mine.csv", "labels/mine.txt", "examples/mine.csv", "schema/schema.pbtxt", "rejected/mine.jsonl"),
+    *("report.html", "labels.txt", "_temporary/0/part-00000", "_temporary/mine.txt", "mine/data.csv", "notes.txt"),
+]
+LEFT = [
+    "_temporary/run.json",
+    "_temporary/run.json.12-34.part",
+    "_temporary/kept/0",
+    "_temporary/replaced/examples/x",
+    "_temporary/files-0123abcd-77.arrow",
+    "rejected/_stopped_run.jsonl",
+    ".gitkeep",
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A table."""
+    path = tmp_path / "data.csv"
+    path.write_text("id,x\n1,2\n3,4\n")
+    return path
+
+
+def write(path: Path, text: str = "mine") -> Path:
+    """Writes a file and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def convert(data: Path, output: Path, *options: str) -> int:
+    """Converts by the command line and returns its exit status."""
+    return main_module.run(["convert", str(data), "--output", str(output), "--quiet", *options])
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("command", ["convert", "describe"])
+def test_what_is_somebody_elses_stays(data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with a file in it that no run has left there is refused, also if it is called as one of a dataset's own."""
+    path = write(data.parent / "out" / name)
+    assert main_module.run([command, str(data), "--output", str(data.parent / "out")]) == 2
+    shown = "_temporary/0" if "/0/" in name else name
+    assert f"expected an empty or new folder, found {data.parent}/out/{shown}. Choose" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+    assert sorted(found for found in (data.parent / "out").rglob("*") if found.is_file()) == [path]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
+    """What runs leave that were killed or stopped is no obstacle, and nothing temporary stays."""
+    output = data.parent / "out"
+    write(output / name)
+    assert convert(data, output) == 0
+    assert not (output / "_temporary").exists()
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_places_that_are_made_already(data: Path, outcome: int) -> None:
+    """Folders without a file are no obstacle, as TFX makes them for what a component writes; nor are they removed when the run fails."""
+    output = data.parent / "out"
+    for name in ("examples", "schema", "statistics/Split-train", "anomalies", "transform_graph"):
+        (output / name).mkdir(parents=True)
+    if outcome:
+        data.write_text("id,x\n1,2\n3\n")
+    assert convert(data, output) == outcome
+    assert (output / "dataset.json").exists() == (outcome == 0)
+    assert (output / "examples").exists()
+
+
+def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts that a killed run has left beside its temporary folder go with it, also when the next run fails; what says why a run stopped stays."""
+    output = data.parent / "out"
+    for name in ("_temporary/run.json", "examples/Split-train/x", "rejected/a.jsonl", "rejected/_stopped_run.jsonl"):
+        write(output / name)
+    damaged = write(data.parent / "damaged.csv", "id,x\n1,2\n3\n")
+    assert convert(damaged, output) == 1
+    assert "line 3" in capsys.readouterr().err
+    assert [str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()] == [
+        "rejected/_stopped_run.jsonl"
+    ]
+    assert convert(data, output) == 0
+
+
+def test_a_description_becomes_a_dataset(data: Path) -> None:
+    """A description is replaced by another, and by a dataset, unless there is more in its folder than its own parts."""
+    output = data.parent / "out"
+    for _ in range(2):
+        assert main_module.run(["describe", str(data), "--output", str(output), "--quiet"]) == 0
+    mine = write(output / "examples" / "mine.csv")
+    assert convert(data, output) == 2
+    mine.unlink()
+    mine.parent.rmdir()
+    assert convert(data, output) == 0
+    assert not (output / "description.json").exists()
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("what", ["data", "recipe"])
+def test_an_input_in_what_is_replaced(data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the recipe nor a source is removed with the dataset that is to be replaced, though they lie in a part of it, seen through a link or not."""
+    output = data.parent / "out"
+    assert convert(data, output) == 0
+    path = output / "labels" / "mine.csv"
+    given = write(path, data.read_text())
+    if what == "recipe":
+        path = path.with_suffix(".yaml")
+        given = write(path, f"name: t\nsources: {{t: {data}}}\n")
+    if link:
+        (data.parent / "link").symlink_to(output / "labels")
+        given = data.parent / "link" / given.name
+    assert convert(given, output, "--overwrite") == 2
+    assert f"{given}: lies in {output}/labels, which the run replaces." in capsys.readouterr().err
+    assert path.exists()
+    assert (output / "dataset.json").exists()
+
+
+def test_what_lies_beside_a_dataset_stays(data: Path) -> None:
+    """A dataset is replaced part by part: other files in its folder stay, and may be read."""
+    output = data.parent / "out"
+    assert convert(data, output) == 0
+    other = write(output / "data.csv", data.read_text())
+    assert convert(other, output, "--overwrite") == 0
+    assert other.exists()
+
+
+def test_a_dataset_is_made_of_its_own_shards(data: Path) -> None:
+    """Shards of the dataset that is replaced may be read: they go when everything is written."""
+    output = data.parent / "out"
+    assert convert(data, output) == 0
+    recipe = write(
+        data.parent / "again.yaml", f"name: t\nsources: {{t: {{path: '{output}/examples/*/*', format: tfrecord}}}}\n"
+    )
+    assert convert(recipe, output, "--overwrite") == 0
+    assert main_module.run(["verify", str(output)]) == 0

@@ -1,0 +1,216 @@
+"""What a run that broke off has finished is taken over by the next one, if it is whole and of the same kind; else not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset.manifest import Manifest
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import resume
+from beam_pipelines.pipeline.convert import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+
+RECIPE = """
+name: visits
+sources: {visits: {path: visits.csv}}
+split: {train: 0.75, eval: 0.25}
+output: {num_shards: 4, shuffle_seed: SEED}
+"""
+SHARDS = 8
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = [f"{number},p{number % 13}" for number in range(2_000)]
+    (folder / "visits.csv").write_text("number,place\n" + "\n".join(lines) + "\n")
+    return folder
+
+
+def converted(data: Path, output: Path, seed: int = 1, resume: bool = False) -> Manifest:
+    """Converts the table."""
+    recipe, _ = parse_recipe(RECIPE.replace("SEED", str(seed)), "recipe.yaml", str(data))
+    return convert(make_plan(recipe), str(output), quiet=True, resume=resume)
+
+
+def shards_of(output: Path) -> dict[str, bytes]:
+    """Returns path -> content of each shard."""
+    return {str(path.relative_to(output)): path.read_bytes() for path in sorted(output.glob("examples/*/*"))}
+
+
+def written(folder: Path) -> dict[str, int]:
+    """Returns path -> when it was written, of each shard in a folder."""
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.glob("examples/*/*")}
+
+
+def convert_touched(data: Path, output: Path) -> str:
+    """Converts while the table is written to, and returns the error; the table is as before then."""
+    table = data / "visits.csv"
+    before = table.stat()
+
+    def touch() -> None:
+        while not list(output.glob("_temporary/kept/*")):
+            time.sleep(0.001)
+        os.utime(table, (before.st_atime, before.st_mtime + 60))
+
+    thread = threading.Thread(target=touch, daemon=True)
+    thread.start()
+    with pytest.raises(DataError) as raised:
+        converted(data, output)
+    thread.join()
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The shards as one run writes them."""
+    output = tmp_path_factory.mktemp("whole") / "out"
+    converted(data, output)
+    return shards_of(output)
+
+
+@pytest.fixture(scope="module")
+def broken_off(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a run that failed behind its last shard."""
+    output = tmp_path_factory.mktemp("broken") / "out"
+    message = convert_touched(data, output)
+    assert "visits.csv: the file changed during the run" in message
+    assert message.endswith(f"{SHARDS} shards are finished: run again with --resume to keep them.")
+    return output
+
+
+def test_only_finished_shards_stay(broken_off: Path) -> None:
+    """A run that fails leaves its finished shards and the notes about them, and no dataset."""
+    assert {path.name for path in broken_off.iterdir()} == {"_temporary"}
+    assert {path.name for path in (broken_off / "_temporary").iterdir()} == {"finished", "examples"}
+
+
+def keep_all(output: Path) -> None:
+    """Leaves everything as it is."""
+
+
+def lose_note(output: Path) -> None:
+    """Removes the note about a shard."""
+    next(output.glob("_temporary/finished/*.json")).unlink()
+
+
+def cut_note(output: Path) -> None:
+    """Cuts a note short."""
+    note = next(output.glob("_temporary/finished/*.json"))
+    note.write_text(note.read_text()[:-5])
+
+
+def lose_shard(output: Path) -> None:
+    """Removes a shard's file."""
+    next(output.glob("_temporary/examples/*/*")).unlink()
+
+
+def flip_bit(output: Path) -> None:
+    """Damages a shard's file."""
+    shard = next(output.glob("_temporary/examples/*/*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+
+
+def lose_split(output: Path) -> None:
+    """Removes the notes about a whole split."""
+    for note in output.glob("_temporary/finished/*.eval.json"):
+        note.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        pytest.param(keep_all, SHARDS, id="all"),
+        pytest.param(lose_note, SHARDS - 1, id="without-a-note"),
+        pytest.param(cut_note, SHARDS - 1, id="with-a-note-cut-short"),
+        pytest.param(lose_shard, SHARDS - 1, id="without-a-shard"),
+        pytest.param(flip_bit, SHARDS - 1, id="with-a-damaged-shard"),
+        pytest.param(lose_split, SHARDS // 2, id="without-a-split"),
+    ],
+)
+def test_whole_shards_are_kept(
+    change: Callable[[Path], None],
+    kept: int,
+    data: Path,
+    broken_off: Path,
+    undisturbed: dict[str, bytes],
+    tmp_path: Path,
+) -> None:
+    """A run that resumes keeps the shards that are whole, writes the others, and the dataset is that of an undisturbed run."""
+    output = tmp_path / "out"
+    shutil.copytree(broken_off, output)
+    change(output)
+    dates = written(output / "_temporary")
+    manifest = converted(data, output, resume=True)
+    assert manifest["timings"]["resumed_shards"] == kept
+    assert shards_of(output) == undisturbed
+    assert len(written(output).items() & dates.items()) == kept
+    assert verify_dataset(str(output)).rows == 2_000
+    assert not (output / "_temporary").exists()
+
+
+def test_another_recipe_starts_over(data: Path, broken_off: Path, tmp_path: Path) -> None:
+    """Shards of another recipe are not taken over."""
+    output, fresh = tmp_path / "out", tmp_path / "fresh"
+    shutil.copytree(broken_off, output)
+    assert "resumed_shards" not in converted(data, output, seed=2, resume=True)["timings"]
+    converted(data, fresh, seed=2)
+    assert shards_of(output) == shards_of(fresh)
+
+
+def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -> None:
+    """Shards of another input are not taken over, even if it has as many rows and bytes."""
+    output, other = tmp_path / "out", tmp_path / "data"
+    shutil.copytree(broken_off, output)
+    shutil.copytree(data, other)
+    table = other / "visits.csv"
+    table.write_text(table.read_text().replace("1999,", "9991,"))
+    shutil.copystat(data / "visits.csv", table)
+    assert "resumed_shards" not in converted(other, output, resume=True)["timings"]
+
+
+def test_without_resume_all_is_written_anew(
+    data: Path, broken_off: Path, undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    """A run that is not to resume starts over, and leaves nothing of the earlier one."""
+    output = tmp_path / "out"
+    shutil.copytree(broken_off, output)
+    assert "resumed_shards" not in converted(data, output)["timings"]
+    assert shards_of(output) == undisturbed
+    assert not (output / "_temporary").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"key": "k"}', '{"key": 1, "path": 2}', '{"pa\\u0000th": 3}']
+)
+def test_a_note_that_is_none_is_passed_over(content: str, tmp_path: Path) -> None:
+    """What is not a note is no finished shard, and no error."""
+    folder = tmp_path / "finished"
+    folder.mkdir()
+    (folder / "a.json").write_text(content)
+    note = {
+        "key": "k",
+        "split": "s",
+        "path": "examples/Split-s/a",
+        "rows": 1,
+        "bytes": 2,
+        "framed_bytes": 3,
+        "crc32c": 4,
+    }
+    (folder / "b.json").write_text(json.dumps(note))
+    assert [shard.path for shard in resume.find_finished("k", str(tmp_path))] == ["examples/Split-s/a"]
+    assert list(resume.find_finished("other", str(tmp_path))) == []

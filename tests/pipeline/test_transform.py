@@ -1,0 +1,111 @@
+"""``beam-pipelines transform`` applies a dataset's encodings to new data, and fits nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
+from beam_pipelines.recipe.model import from_normalised, normalised
+
+RECIPE = """
+name: trips
+sources:
+  trips: trips.csv
+  towns: {path: towns.csv, key: town}
+from: trips
+join: [{source: towns, on: town, prefix: town_}]
+derive: {far: 'coalesce(km, 0) > 10'}
+encode:
+  km: [{fill: mean}, z_score]
+  town: {vocabulary: {num_oov: 1}}
+  town_size: {fill: 0}
+label: far
+split: {train: 0.5, eval: 0.5}
+"""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with tables, a recipe and the dataset of it."""
+    tmp_path = tmp_path_factory.mktemp("trips")
+    rows = [f"{number},{('ulm', 'bonn', 'köln')[number % 3]}" for number in range(60)]
+    (tmp_path / "trips.csv").write_text("km,town\n" + "\n".join(rows) + "\n,lunar\n" * 20)
+    # A timestamp with a zone has no type of its own in recipes.
+    towns = [f"{town},{size},2013-01-0{size}T00:00:00Z" for size, town in enumerate(("ulm", "bonn", "köln"), start=1)]
+    (tmp_path / "towns.csv").write_text("town,size,since\n" + "\n".join(towns) + "\n")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    return tmp_path
+
+
+def examples(folder: Path, split: str) -> Iterator[dict[str, Any]]:
+    """Yields the examples of a split, read by TensorFlow."""
+    paths = sorted(str(path) for path in (folder / "examples" / f"Split-{split}").iterdir())
+    for record in tf.data.TFRecordDataset(paths, "GZIP"):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        yield {
+            name: [*feature.int64_list.value, *feature.float_list.value, *feature.bytes_list.value]
+            for name, feature in features.items()
+        }
+
+
+def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> None:
+    """The same rows give the same features; an unseen town is an unknown id, not an anomaly; nothing is fitted again."""
+    (dataset / "new.csv").write_text("km,town\n3,ulm\n,atlantis\n")
+    arguments = [str(dataset / "out"), str(dataset / "new.csv"), "--output", str(dataset / "new"), "--quiet"]
+    assert run(["transform", *arguments]) == 0
+    found = sorted(examples(dataset / "new", "test"), key=lambda row: row["town"])
+    before = {tuple(row["km"]): row for split in ("train", "eval") for row in examples(dataset / "out", split)}
+    seen = next(row for row in found if tuple(row["km"]) in before and row["town"] != [4])
+    assert {**seen, "far": [0]} == {**before[tuple(seen["km"])], "far": [0]}
+    unseen = next(row for row in found if row["town"] == [4])
+    assert unseen["town_size"] == [0]
+    assert abs(unseen["km"][0]) < 1e-6, "the mean of the train split, standardised"
+    for name in ("encodings.json",):
+        left, right = (dataset / folder / "transform_graph" / "encodings" / name for folder in ("out", "new"))
+        assert left.read_bytes() == right.read_bytes()
+    assert json.loads((dataset / "new" / "dataset.json").read_text())["splits"].keys() == {"test"}
+    assert run(["verify", str(dataset / "new")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("new", "arguments", "message"),
+    [
+        ("km,town\nx,ulm\n", [], "'x'"),
+        ("km,city\n1,ulm\n", [], "town"),
+        ("km,town\n1,ulm\n", ["--source", "town=x.csv"], "Did you mean 'towns'?"),
+        ("km,town\n1,ulm\n", ["--source", "towns"], "expected NAME=PATH"),
+        ("km,town\n1,\n", [], "town"),
+    ],
+)
+def test_new_data_that_do_not_fit(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], new: str, arguments: list[str], message: str
+) -> None:
+    """Other types, missing columns, nulls where there were none and unknown sources are errors; nothing is written."""
+    (tmp_path / "new.csv").write_text(new)
+    command = [
+        "transform",
+        str(dataset / "out"),
+        str(tmp_path / "new.csv"),
+        "--output",
+        str(tmp_path / "new"),
+        "--quiet",
+    ]
+    assert run([*command, *arguments]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new" / "dataset.json").exists()
+
+
+def test_recipes_survive_the_manifest() -> None:
+    """What a manifest says of a recipe is enough to have it again."""
+    recipe, _ = load_recipe("examples/flights/recipe.yaml")
+    assert from_normalised(json.loads(json.dumps(normalised(recipe))), recipe.directory) == recipe
+    recipe, _ = parse_recipe(RECIPE, "recipe.yaml")
+    assert from_normalised(json.loads(json.dumps(normalised(recipe))), "") == recipe

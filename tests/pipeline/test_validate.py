@@ -1,0 +1,191 @@
+"""The gate as users meet it: convert stops, what is accepted passes, validate does it alone, schemas are widened and compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+
+from beam_pipelines.cli.main import run
+from beam_pipelines.dataset.verify import verify_dataset
+
+DATA = 'id,carrier,dist,note\n1,AA,10,"multi\nline"\n2,ZZ,20,x\n3,UA,-5,\n4,QQ,7,y\n'
+SCHEMA = """# ours
+feature { name: "id" type: INT }
+feature { name: "carrier" type: BYTES domain: "carrier" drift_comparator { infinity_norm { threshold: 0.1 } } }  # two letters
+feature { name: "dist" type: INT int_domain { min: 0 } }
+feature { name: "note" type: BYTES presence { min_fraction: 1 } }
+string_domain { name: "carrier" value: "AA" value: "UA" }
+"""
+ALL = "ENUM_TYPE_UNEXPECTED_STRING_VALUES,dist:INT_TYPE_SMALL_INT,note:FEATURE_TYPE_LOW_FRACTION_PRESENT"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a recipe, data with three anomalies, and a schema; the current directory."""
+    (tmp_path / "d.csv").write_text(DATA)
+    (tmp_path / "s.pbtxt").write_text(SCHEMA)
+    (tmp_path / "r.yaml").write_text("name: r\nsources: {d: d.csv}\nschema: s.pbtxt\noutput: {num_shards: 1}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cli(*arguments: str) -> int:
+    return run([*arguments, *(["--quiet"] if arguments[0] in ("convert", "validate", "describe") else [])])
+
+
+def anomalies(folder: Path, split: str = "train") -> anomalies_pb2.Anomalies:
+    return anomalies_pb2.Anomalies.FromString((folder / f"anomalies/Split-{split}/SchemaDiff.pb").read_bytes())
+
+
+def files_under(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_run_with_anomalies_stops_and_lists_the_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 1, a table, the rows in rejected/ and nothing else; the same command works once the data are mended."""
+    assert cli("convert", "r.yaml", "--output", "out") == 1
+    shown = capsys.readouterr().err
+    assert "3 anomalies against s.pbtxt; nothing was written:" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["split", "feature", "what", "expected", "found", "where", "to", "look"] in lines
+    assert any(
+        "carrier" in line and "ZZ (~25%), QQ (~25%)" in line and "d.csv, line 4 and 1 more" in line
+        for line in shown.splitlines()
+    )
+    assert list(files_under(folder / "out")) == ["rejected/_stopped_run.jsonl"]
+    rows = [json.loads(line) for line in (folder / "out/rejected/_stopped_run.jsonl").read_text().splitlines()]
+    assert [(row["anomaly"], row["column"], row["position"]) for row in rows] == [
+        ("ENUM_TYPE_UNEXPECTED_STRING_VALUES", "carrier", "line 4"),
+        ("ENUM_TYPE_UNEXPECTED_STRING_VALUES", "carrier", "line 6"),
+        ("INT_TYPE_SMALL_INT", "dist", "line 5"),
+        ("FEATURE_TYPE_LOW_FRACTION_PRESENT", "note", "line 5"),
+    ]
+    assert rows[2]["reason"] == "found -5, expected at least 0"
+    (folder / "d.csv").write_text("id,carrier,dist,note\n1,AA,10,x\n")
+    assert cli("convert", "r.yaml", "--output", "out") == 0
+    assert not (folder / "out/rejected").exists()
+
+
+def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
+    """Warnings in anomalies/, and a dataset whose records parse by the schema that lies in it."""
+    assert cli("convert", "r.yaml", "--output", "out", "--allow_anomalies", ALL) == 0
+    verify_dataset("out")
+    found = anomalies(folder / "out")
+    assert sorted(found.anomaly_info) == ["carrier", "dist", "note"]
+    assert {info.severity for info in found.anomaly_info.values()} == {anomalies_pb2.AnomalyInfo.WARNING}
+    assert [value for domain in found.baseline.string_domain for value in domain.value] == ["AA", "UA"]
+    assert cli("validate", "out") == 0, "the dataset passes its own schema"
+    assert cli("validate", "out", "--schema", "s.pbtxt") == 1
+    assert cli("validate", "out", "--schema", "s.pbtxt", "--allow_anomalies", ALL) == 0
+
+
+def test_a_stopped_run_leaves_the_dataset_that_is_there(folder: Path) -> None:
+    """--overwrite with bad data changes no file of the old dataset."""
+    assert cli("convert", "r.yaml", "--output", "out", "--allow_anomalies", ALL) == 0
+    before = files_under(folder / "out")
+    assert cli("convert", "r.yaml", "--output", "out", "--overwrite") == 1
+    after = files_under(folder / "out")
+    assert set(after) - set(before) == {"rejected/_stopped_run.jsonl"}
+    assert {name: after[name] for name in before} == before
+    assert cli("convert", "r.yaml", "--output", "out", "--overwrite", "--allow_anomalies", ALL) == 0
+    assert not (folder / "out/rejected").exists()
+
+
+def test_validate_reads_a_recipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a recipe the data are read; --output keeps what was found, and the rows."""
+    assert cli("validate", "r.yaml", "--output", "seen") == 1
+    assert "the data do not pass" in capsys.readouterr().err
+    names = files_under(folder / "seen")
+    assert {"rejected/_anomalies.jsonl", "description.json", "report.html"} <= set(names)
+    assert cli("validate", "r.yaml", "--allow_anomalies", ALL) == 0
+    assert cli("validate", "d.csv", "--schema", "s.pbtxt") == 1
+    assert "Add --output" in capsys.readouterr().err
+
+
+def test_describe_reports_and_does_not_stop(folder: Path) -> None:
+    """``describe`` is there to look: exit 0, anomalies and their rows written."""
+    assert cli("describe", "r.yaml", "--output", "seen") == 0
+    assert sorted(anomalies(folder / "seen").anomaly_info) == ["carrier", "dist", "note"]
+    assert len((folder / "seen/rejected/_anomalies.jsonl").read_text().splitlines()) == 4
+
+
+def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--baseline compares as the schema says, for a dataset and for a run; the measurement is kept."""
+    good = "id,carrier,dist,note\n1,AA,10,x\n2,UA,3,y\n"
+    (folder / "d.csv").write_text(good)
+    assert cli("convert", "r.yaml", "--output", "before") == 0
+    (folder / "d.csv").write_text(good + "3,AA,1,z\n4,AA,1,z\n")
+    assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before") == 1
+    assert "High Linfty distance between current and previous" in capsys.readouterr().err
+    allowed = "--allow_anomalies=COMPARATOR_L_INFTY_HIGH"
+    assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before", allowed) == 0
+    # A report of one split shows drift only where there is a baseline.
+    assert ' only-one"' in (folder / "before/report.html").read_text()
+    assert ' only-one"' not in (folder / "now/report.html").read_text()
+    [info] = anomalies(folder / "now").drift_skew_info
+    assert info.drift_measurements[0].value == pytest.approx(0.25)
+    assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "before") == 1
+    assert (
+        cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "before/statistics/Split-train/FeatureStats.pb")
+        == 1
+    )
+    assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "now") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"],
+            "Did you mean 'SCHEMA_NEW_COLUMN'?",
+        ),
+        (["validate", "r.yaml", "--environment", "SERVING"], "expected none, because the schema names no environment"),
+        (["validate", "r.yaml", "--baseline", "nowhere"], "nowhere: found no statistics"),
+        (["validate", "d.csv", "--environment", "SERVING"], "found no schema to go by"),
+        (["validate", "nowhere", "--schema", "s.pbtxt"], "nowhere"),
+        (["schema", "infer", "nowhere", "--output", "x.pbtxt"], "nowhere: found no statistics"),
+        (["schema", "update", "s.pbtxt", "d.csv"], "d.csv: found no statistics"),
+    ],
+)
+def test_mistakes_on_the_command_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """Exit 2 and a message that says what was expected."""
+    assert cli(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_schema_is_inferred_widened_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``update`` keeps comments and comparators and makes the data pass; diff says what it did; infer makes one from nothing."""
+    assert cli("describe", "r.yaml", "--output", "seen") == 0
+    (folder / "old.pbtxt").write_text(SCHEMA)
+    capsys.readouterr()
+    assert cli("schema", "update", "s.pbtxt", "seen") == 0
+    printed = capsys.readouterr().out
+    text = (folder / "s.pbtxt").read_text()
+    expected = SCHEMA.replace('value: "UA"', 'value: "UA" value: "QQ" value: "ZZ"').replace("min: 0", "min: -5")
+    assert text == expected.replace("min_fraction: 1", "min_fraction: 0.75")
+    assert cli("schema", "diff", "old.pbtxt", "s.pbtxt") == 0
+    assert capsys.readouterr().out == printed
+    assert "  int_domain.min:         0 → -5  (widens)" in printed
+    assert cli("validate", "r.yaml") == 0
+    assert cli("schema", "update", "s.pbtxt", "seen") == 0
+    assert capsys.readouterr().out.endswith("no difference\n")
+    assert cli("schema", "infer", "seen", "--output", "new.pbtxt") == 0
+    assert cli("schema", "infer", "seen", "--output", "new.pbtxt") == 2
+    assert cli("validate", "seen", "--schema", "new.pbtxt") == 0
+
+
+def test_a_label_may_be_absent_where_serving_says_so(folder: Path) -> None:
+    """The same schema serves both: without the label only in the environment that has none."""
+    (folder / "s.pbtxt").write_text(
+        'default_environment: "TRAINING" default_environment: "SERVING"\nfeature { name: "id" type: INT }\n'
+        'feature { name: "late" type: INT presence { min_count: 1 } not_in_environment: "SERVING" }\n'
+    )
+    (folder / "d.csv").write_text("id\n1\n2\n")
+    assert cli("validate", "r.yaml") == 1
+    assert cli("validate", "r.yaml", "--environment", "TRAINING") == 1
+    assert cli("validate", "r.yaml", "--environment", "SERVING") == 0

@@ -1,0 +1,444 @@
+"""Tests of reading recipes: the values they become, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import Problem, RecipeError
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe import model as model_module
+from beam_pipelines.recipe.model import Join, OnError, Output, Recipe, Source, Split, TimeSplit
+from beam_pipelines.sources import FORMATS
+
+
+class Encoding:
+    """Stands in for encodings: takes any parameters but ``wrong``."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Encoding:
+        if "wrong" in parameters:
+            raise ValueError("found 'wrong'.")
+        return cls()
+
+
+ENCODINGS = dict.fromkeys(("cast", "vocabulary", "bucketize", "fill", "z_score"), Encoding)
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+
+FLIGHTS = """\
+name: flights
+sources:
+  flights: {path: data/flights.csv}
+  planes:  {path: data/planes.csv, key: tailnum}
+  weather: {path: [data/weather-1.csv, data/weather-2.csv], nulls: [NA, null, -999]}
+from: flights
+join:
+  - {source: planes,  on: tailnum, how: left, prefix: plane_}
+  - {source: weather, on: [origin, time_hour], how: inner, prefix: weather_, strategy: hash}
+filter: arr_delay IS NOT NULL
+derive:
+  late: arr_delay > 15
+  one: 1
+drop: [arr_delay, arr_time]
+encode:
+  carrier: vocabulary
+  dest: {vocabulary: {top_k: 200, num_oov: 8}}
+  distance: {bucketize: 10}
+  dep_delay: [{fill: 0}, z_score]
+label: late
+split: {train: 0.8, eval: 0.2, by: [year, month, day]}
+schema: ../../schemas/flights.pbtxt
+on_error: {reject: 0.1%}
+output: {shard_size: 128 MiB, compression: gzip, shuffle_seed: 7}
+"""
+
+
+def parse(text: str) -> Recipe:
+    return recipes.parse_recipe(textwrap.dedent(text), "recipe.yaml", encodings=ENCODINGS)[0]
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(RecipeError) as caught:
+        parse(text)
+    return str(caught.value).split("\n")
+
+
+def with_output(output: str) -> str:
+    return f"name: a\nsources: {{a: a.csv}}\noutput: {output}\n"
+
+
+def with_split(split: str) -> str:
+    return f"name: a\nsources: {{a: a.csv}}\nsplit: {split}\n"
+
+
+def with_source(source: str) -> str:
+    return f"name: a\nsources:\n  a: {source}\n"
+
+
+def test_design_recipe() -> None:
+    """The recipe of the design page becomes the values it describes."""
+    assert parse(FLIGHTS) == Recipe(
+        name="flights",
+        sources={
+            "flights": Source("flights", ("data/flights.csv",)),
+            "planes": Source("planes", ("data/planes.csv",), key=("tailnum",)),
+            "weather": Source("weather", ("data/weather-1.csv", "data/weather-2.csv"), nulls=("NA", "null", "-999")),
+        },
+        base="flights",
+        join=(
+            Join("planes", (("tailnum", "tailnum"),), prefix="plane_"),
+            Join("weather", (("origin", "origin"), ("time_hour", "time_hour")), "inner", "weather_", "hash"),
+        ),
+        filter="arr_delay IS NOT NULL",
+        derive={"late": "arr_delay > 15", "one": "1"},
+        drop=("arr_delay", "arr_time"),
+        encode={
+            "carrier": (("vocabulary", {}),),
+            "dest": (("vocabulary", {"top_k": 200, "num_oov": 8}),),
+            "distance": (("bucketize", {"value": 10}),),
+            "dep_delay": (("fill", {"value": 0}), ("z_score", {})),
+        },
+        label="late",
+        split=Split({"train": 0.8, "eval": 0.2}, by=("year", "month", "day")),
+        schema="../../schemas/flights.pbtxt",
+        on_error=OnError(0.001),
+        output=Output(shuffle_seed=7),
+    )
+
+
+def test_smallest_recipe_has_defaults() -> None:
+    """A name and one source are enough; the source is the base."""
+    assert parse("name: a\nsources: {clicks: clicks.csv}") == Recipe(
+        name="a", sources={"clicks": Source("clicks", ("clicks.csv",))}, base="clicks"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("b.tsv", Source("a", ("b.tsv",))),
+        ("[b.csv, c.csv]", Source("a", ("b.csv", "c.csv"))),
+        (r'{path: b, format: csv, delimiter: "\t", quote: ""}', Source("a", ("b",), "csv", delimiter="\t", quote="")),
+        ('{path: b, quote: "\'"}', Source("a", ("b",), quote="'")),
+        (
+            "{path: b, header: false, columns: [no, on, 1]}",
+            Source("a", ("b",), header=False, columns=("no", "on", "1")),
+        ),
+        ("{path: b, nulls: []}", Source("a", ("b",), nulls=())),
+        ('{path: b, nulls: ""}', Source("a", ("b",), nulls=("",))),
+        ("{path: b, types: {on: int8, y: list<text>}}", Source("a", ("b",), types={"on": "int8", "y": "list<text>"})),
+        ("{path: b, key: [x, y], infer: full}", Source("a", ("b",), key=("x", "y"), infer="full")),
+        ("{path: b, compression: zstd, schema: s.pbtxt}", Source("a", ("b",), compression="zstd", schema="s.pbtxt")),
+    ],
+)
+def test_sources(text: str, expected: Source) -> None:
+    """Each way to write a source becomes the source it means."""
+    assert parse(with_source(text)).sources["a"] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{train: 1}", Split({"train": 1.0})),
+        ("{train: 80%, eval: 20%}", Split({"train": 0.8, "eval": 0.2})),
+        ("{train: 0.7, eval: 0.2, test: 0.1, by: user}", Split({"train": 0.7, "eval": 0.2, "test": 0.1}, by=("user",))),
+        (
+            "{column: date, train: {before: 2013-11-01}, eval: {after: 2013-11-01}}",
+            Split(
+                {},
+                time_column="date",
+                times=(TimeSplit("train", None, "2013-11-01"), TimeSplit("eval", "2013-11-01", None)),
+            ),
+        ),
+        (
+            "{column: at, train: {before: 2013-11-01T02:00:00+02:00}, eval: {after: '2013-11-01 00:00:00', before: 2014-01-01}}",
+            Split(
+                {},
+                time_column="at",
+                times=(
+                    TimeSplit("train", None, "2013-11-01T00:00:00"),
+                    TimeSplit("eval", "2013-11-01T00:00:00", "2014-01-01"),
+                ),
+            ),
+        ),
+        (
+            "{column: day, train: {before: 20131101}, eval: {after: 20131101}}",
+            Split(
+                {}, time_column="day", times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None))
+            ),
+        ),
+        ('{train: {files: "*2012*"}, eval: {files: "*2013*"}}', Split({}, files={"train": "*2012*", "eval": "*2013*"})),
+    ],
+)
+def test_splits(text: str, expected: Split) -> None:
+    """Each kind of split becomes the value it means."""
+    split = parse(with_split(text)).split
+    assert split == expected
+    assert split.names == expected.names
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("128 MiB", 128 * MIB),
+        ("1KiB", 1024),
+        ("100 MB", 100_000_000),
+        ("1.5 gib", 3 << 29),
+        ("4096", 4096),
+        ("2kb", 2000),
+    ],
+)
+def test_shard_sizes(text: str, size: int) -> None:
+    """Sizes are read with decimal and binary units, and without one as bytes."""
+    assert parse(with_output(f"{{shard_size: {text}}}")).output.shard_size == size
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["recipe.yaml: found an empty file, expected a recipe with 'name', 'sources' and 'output'."]),
+        ("- a", ["recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and 'output'."]),
+        (
+            "name: [",
+            [
+                "recipe.yaml:1: not valid YAML: while parsing a flow node expected the node content, but found '<stream end>'."
+            ],
+        ),
+        (
+            "a: 1\n\tb: 2",
+            [
+                "recipe.yaml:2: not valid YAML: while scanning for the next token found character '\\t' that cannot start any token."
+            ],
+        ),
+        (
+            "name: a\nname: b\nsources: {a: a.csv}",
+            ["recipe.yaml:1: name: found this key on line 1 and again on line 2, expected it once."],
+        ),
+        (
+            "name: a\nsources: {a: !!python/object/apply:os.system [ls]}",
+            [
+                (
+                    "recipe.yaml:2: sources.a: found the YAML tag 'tag:yaml.org,2002:python/object/apply:os.system', "
+                    "expected a plain value. Leave out the tag."
+                )
+            ],
+        ),
+    ],
+)
+def test_broken_files(text: str, expected: list[str]) -> None:
+    """What is not a recipe at all is refused with its line."""
+    found = problems(text)
+    assert found[: len(expected)] == expected
+
+
+def test_all_problems_at_once() -> None:
+    """Every problem of a recipe is listed, in the order of its lines."""
+    text = """\
+    name: my flights
+    sources:
+      flights: {path: flights.csv, delimeter: ";"}
+      planes: {format: cvs, header: 1}
+    form: flights
+    join:
+      - source: plane
+        on: {}
+        how: outer
+        prefix: p_
+    drop: [a, a]
+    keep: b
+    encode:
+      x: {vocab: 10}
+    split: {train: 0.8, eval: 0.1}
+    on_error: {reject: 100%}
+    output: {level: 10, num_shards: 0, shard_size: 5 bytes}
+    """
+    formats = " or ".join(", ".join(FORMATS).rsplit(", ", 1))
+    assert problems(text) == [
+        "recipe.yaml:1: name: found 'my flights', expected letters, digits, '_', '.' and '-', beginning with a letter or a digit.",
+        "recipe.yaml:1: found no 'from', expected the source whose rows become examples: flights, planes.",
+        "recipe.yaml:3: sources.flights.delimeter: found an unknown key 'delimeter'. Did you mean 'delimiter'?",
+        "recipe.yaml:4: sources.planes: found no 'path', expected one, for example 'path: data/planes.csv'.",
+        f"recipe.yaml:4: sources.planes.format: found 'cvs', expected {formats}. Did you mean 'csv'?",
+        "recipe.yaml:4: sources.planes.header: found '1', expected true or false.",
+        "recipe.yaml:5: form: found an unknown key 'form'. Did you mean 'from'?",
+        "recipe.yaml:7: join[0].source: found 'plane', expected flights or planes. Did you mean 'planes'?",
+        "recipe.yaml:8: join[0].on: found an empty mapping, expected a mapping, one 'column: …' a line.",
+        "recipe.yaml:9: join[0].how: found 'outer', expected left or inner.",
+        "recipe.yaml:11: drop: found 'a' more than once, expected it once.",
+        "recipe.yaml:12: keep: found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
+        "recipe.yaml:14: encode.x.vocab: found 'vocab', expected cast, vocabulary, bucketize, fill or z_score. Did you mean 'vocabulary'?",
+        "recipe.yaml:15: split: found shares that add up to 0.9, expected 1.",
+        "recipe.yaml:16: on_error.reject: found '100%', expected a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100.",
+        "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes.",
+        "recipe.yaml:17: output.num_shards: found '0', expected a whole number from 1 to 1000000.",
+        "recipe.yaml:17: output.level: found '10', expected a whole number from 0 to 9.",
+        "recipe.yaml:17: output: found both 'num_shards' and 'shard_size', expected one of them.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (with_output("{compression: zlib, level: 10}"), "3: output.level", "from 0 to 9"),
+        (with_output("{compression: none, level: 1}"), "3: output.level", "'compression: none'"),
+        (with_output("{compression: gz}"), "3: output.compression", "found 'gz', expected gzip, zlib or none"),
+        (with_output("{num_shards: true}"), "3: output.num_shards", "whole number"),
+        (with_output("{num_shards: 10, shards_multiple_of: 4}"), "3: output", "a multiple of it"),
+        (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
+        (with_output("8"), "3: output", "a mapping"),
+        (with_split("{}"), "3: split", "no splits"),
+        (with_split("{train: 1.5}"), "3: split.train", "at most 1"),
+        (with_split("{train: nan}"), "3: split.train", "found 'nan'"),
+        (with_split("{train: 1, by: []}"), "3: split.by", "at least one"),
+        (with_split("{tr/ain: 1}"), "3: split.tr/ain", "TFX"),
+        (with_split("{train: 0.5, eval: {before: 2013-01-01}}"), "3: split", "several kinds"),
+        (with_split("{train: {before: 2013-01-01}}"), "3: split", "without 'column'"),
+        (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
+        (with_split("{column: a, train: {befor: 1}}"), "3: split.train.befor", "Did you mean 'before'?"),
+        (with_split("{column: a, train: {before: soon}}"), "3: split.train.before", "found 'soon', expected a date"),
+        (with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"), "3: split", "dates and numbers"),
+        (with_split("{column: a, train: {before: 3}, eval: {after: 2}}"), "3: split", "overlap"),
+        (with_split("{column: a, train: {before: 3, after: 3}}"), "3: split.train", "holds nothing"),
+        (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
+        (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
+        (with_source("{path: []}"), "3: sources.a.path", "at least one"),
+        (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
+        (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
+        (with_source("{path: b, header: false}"), "3: sources.a", "without 'columns'"),
+        (with_source("{path: b, types: {x: integer}}"), "3: sources.a.types.x", "unknown type 'integer'"),
+        (with_source("{path: b, infer: all}"), "3: sources.a.infer", "sample or full"),
+        (with_source(""), "3: sources.a", "found nothing"),
+        ("name: a\nsources: {}\n", "2: sources", "an empty mapping"),
+        ("name: a\nsources: {a: a, b: b}\nfrom: c\n", "3: from", "expected a or b"),
+        ("name: a\nsources: {a b: a}\n", "2: sources.a b", "the name 'a b'"),
+        ("name: a\nsources: {a: a}\nfilter:\n", "3: filter", "found nothing, expected a text"),
+        ("name: a\nsources: {a: a}\nderive: [b]\n", "3: derive", "a mapping"),
+        ("name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n", "3: encode.x[1]", "several kinds"),
+        ("name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n", "3: encode.x.fill", "found 'wrong'."),
+        ("name: a\nsources: {a: a}\nencode: {x: []}\n", "3: encode.x", "at least one encoding"),
+        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin: {source: b}\n", "4: join", "found keys, expected a list"),
+        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- source: b\n", "5: join[0]", "found no 'on'"),
+        (
+            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x}\n- {source: b, on: y}\n",
+            "6: join[1]",
+            "joined again",
+        ),
+        ("name: a\nsources: {a: a}\n[b]: c\n", "1", "no text"),
+        ("name: a\nsources: {a: a}\nlabel: !!int b\n", "3: label", "its tag"),
+    ],
+)
+def test_each_problem(text: str, place: str, message: str) -> None:
+    """Each mistake is reported at its line and path, with what was expected."""
+    found = problems(text)
+    assert any(line.startswith(f"recipe.yaml:{place}: ") and message in line for line in found), found
+
+
+def test_joined_twice_with_prefixes() -> None:
+    """A source may be joined twice when the prefixes differ."""
+    text = (
+        "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x, prefix: p}\n- {source: b, on: {y: x}}\n"
+    )
+    assert parse(text).join == (Join("b", (("x", "x"),), prefix="p"), Join("b", (("y", "x"),)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+        "a: &a [*a]",
+        "a: " + "[" * 10_000,
+        "a: " + "[" * 60 + "]" * 60,
+        "name: " + "x" * (5 << 20),
+    ],
+    ids=["alias bomb", "alias of itself", "open brackets", "deep", "large"],
+)
+def test_hostile_yaml(text: str) -> None:
+    """Files made to eat memory or the stack are refused at once."""
+    assert "expected" in problems(text)[0] or "than" in problems(text)[0]
+
+
+def test_later_problems_find_their_lines() -> None:
+    """A problem found in planning gets the line of the longest known part of its path."""
+    _, lines = recipes.parse_recipe(FLIGHTS, "recipe.yaml", encodings=ENCODINGS)
+    error = recipes.explain(
+        [
+            Problem(("join", 1, "on", 0), "found no column 'origin'."),
+            Problem(("sources", "planes", "types", "x"), "found no column 'x'."),
+            Problem((), "found nothing."),
+            Problem((), "found nothing."),
+        ],
+        lines,
+    )
+    assert str(error).split("\n") == [
+        "recipe.yaml:1: found nothing.",
+        "recipe.yaml:4: sources.planes.types.x: found no column 'x'.",
+        "recipe.yaml:9: join[1].on[0]: found no column 'origin'.",
+    ]
+    assert str(recipes.explain([Problem(("label",), "bad.")], recipes.Lines("a.csv"))) == "a.csv: label: bad."
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("clicks.csv", "clicks"),
+        ("data/my clicks.csv.gz", "my_clicks"),
+        ("gs://bucket/clicks/*.parquet", "clicks"),
+        ("*.csv", "dataset"),
+        ("data/part-*.csv", "part"),
+    ],
+)
+def test_bare_recipe(path: str, name: str) -> None:
+    """A data file alone makes a recipe that is named after it and keeps every row in one split."""
+    bare = recipes.bare_recipe(path)
+    assert bare == Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
+    assert bare.split.fractions == {"train": 1.0}
+
+
+def test_load_recipe(tmp_path: pathlib.Path) -> None:
+    """A file is read with its folder as the directory, whether or not it has a byte order mark."""
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(b"\xef\xbb\xbfname: a\nsources: {a: a.csv}\n")
+    loaded, lines = recipes.load(str(path))
+    assert (loaded.name, loaded.directory.rstrip("/"), lines.origin) == ("a", str(tmp_path), str(path))
+    path.write_bytes(b"name: \xff")
+    with pytest.raises(RecipeError, match="not UTF-8"):
+        recipes.load(str(path))
+    with pytest.raises(RecipeError, match="cannot be read"):
+        recipes.load(str(tmp_path / "missing.yml"))
+    assert recipes.load("clicks.csv")[0].sources["clicks"].path == ("clicks.csv",)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200) | st.lists(st.sampled_from(FLIGHTS.split("\n"))).map("\n".join))
+def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
+    """Whatever is in the file, reading it ends in a recipe or in a RecipeError, never in another exception."""
+    with contextlib.suppress(RecipeError):
+        assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS)[0], Recipe)
+
+
+def test_documented() -> None:
+    """docs/recipe.md mentions every key that a recipe can have."""
+    page = (DOCS / "recipe.md").read_text()
+    yaml_key = {"base": "from", "fractions": "train", "times": "before", "time_column": "column"}
+    for kind in (Recipe, Source, Join, Split, TimeSplit, OnError, Output):
+        hidden = {"directory", "name"} if kind is not Recipe else {"directory"}
+        for field in dataclasses.fields(kind):
+            if field.name not in hidden:
+                assert f"`{yaml_key.get(field.name, field.name)}`" in page, (kind.__name__, field.name)
+
+
+def test_normalised_defaults_are_stable() -> None:
+    """Two ways to write the same recipe have the same hash."""
+    short = parse("name: a\nsources: {a: a.csv}")
+    long = parse("name: a\nfrom: a\nsources: {a: {path: [a.csv], header: true}}\nsplit: {train: 1}\noutput: {level: 1}")
+    assert model_module.recipe_hash(short) == model_module.recipe_hash(long)

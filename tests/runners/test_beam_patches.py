@@ -1,0 +1,187 @@
+"""A command leaves out what it has no use for, and nothing else; Beam gets the same answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.transforms import userstate
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+
+from beam_pipelines.runners import beam_patches
+
+
+def run(code: str) -> str:
+    """Runs code in a process of its own, and returns what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_what_is_left_out_can_be_imported_afterwards() -> None:
+    """Without pandas, clients of services and filesystems of object stores Beam is imported whole; who asks for them gets them."""
+    code = """
+import sys
+from beam_pipelines.runners import beam_patches
+beam_patches.import_beam([])
+import pyarrow
+pyarrow.array([1.5])
+from beam_pipelines.core import files
+for left_out in ("pandas", "google.cloud.pubsub", "google.cloud.storage", "boto3"):
+    print(any(name == left_out or name.startswith(left_out + ".") for name in sys.modules))
+from apache_beam.io.filesystems import FileSystems
+for path in ("gs://bucket/file", "s3://bucket/file"):
+    print(type(FileSystems.get_filesystem(path)).__name__)
+import pandas, google.cloud.pubsub
+print(pandas.Series([1, 2]).sum())
+"""
+    assert run(code).split("\n") == [*["False"] * 4, "GCSFileSystem", "S3FileSystem", "3", ""]
+
+
+def test_what_beam_calls_is_imported_when_it_is_called() -> None:
+    """HTTP, Avro, HMACs and the comparison of type hints are not there, until Beam calls one of them: then they are what Beam takes them for."""
+    code = """
+import io, sys
+from beam_pipelines.runners import beam_patches
+beam_patches.import_beam([])
+later = ("httplib2", "pyparsing", "cryptography", "fastavro", "beartype")
+print([name for name in later if name in sys.modules])
+from apache_beam.internal import http_client
+from apache_beam.transforms import util
+from apache_beam.typehints import typehints
+from apache_beam.coders import coder_impl
+print(typehints.is_consistent_with(bool, int), typehints.is_consistent_with(str, int))
+import beartype.roar
+print(typehints.BeartypeDoorException is beartype.roar.BeartypeDoorException)
+print(type(http_client.get_new_http()).__module__, len(util.Fernet.generate_key()))
+schema = coder_impl.parse_schema({"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]})
+stream = io.BytesIO()
+coder_impl.schemaless_writer(stream, schema, {"a": 5})
+stream.seek(0)
+print(coder_impl.schemaless_reader(stream, schema))
+"""
+    assert run(code).split("\n") == ["[]", "True False", "True", "httplib2 44", "{'a': 5}", ""]
+
+
+@pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
+def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
+    """Nothing is left out where a runner is named."""
+    code = f"import sys\nfrom beam_pipelines.runners import beam_patches\nbeam_patches.import_beam({arguments})\nprint('apache_beam' in sys.modules)"
+    assert run(code) == "False\n"
+
+
+class _Stateful(beam.DoFn):
+    """Has state."""
+
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(self, element: int, count: object = beam.DoFn.StateParam(COUNT)) -> None:  # type: ignore[override]
+        """Does nothing."""
+
+
+class _Stateless(beam.DoFn):
+    """Has none."""
+
+    def process(self, element: int) -> None:
+        """Does nothing."""
+
+
+def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of a DoFn is found as before, by one look at each object."""
+    looked = []
+    look = userstate.get_dofn_specs
+    expected = look(_Stateful())
+
+    def count(dofn: beam.DoFn) -> object:
+        looked.append(type(dofn))
+        return look(dofn)
+
+    monkeypatch.setattr(userstate, "get_dofn_specs", count)
+    beam_patches.remember_dofns()
+    stateful, stateless = _Stateful(), _Stateless()
+    for _ in range(3):
+        assert userstate.get_dofn_specs(stateful) == expected
+        assert userstate.is_stateful_dofn(stateful)
+        assert not userstate.is_stateful_dofn(stateless)
+    assert looked == [_Stateful, _Stateless]
+
+
+def test_elements_are_not_pickled_to_be_measured() -> None:
+    """Pickling fails, and nobody notices until the element has to travel; what travels is as before."""
+    code = """
+from beam_pipelines.runners import beam_patches
+beam_patches.import_beam([])
+beam_patches.leave_elements_unmeasured()
+import apache_beam as beam
+from apache_beam.coders import coders
+class Unpicklable:
+    def __reduce__(self):
+        raise RuntimeError("pickled")
+coder = coders.WindowedValueCoder(coders.FastPrimitivesCoder()).get_impl()
+value = beam.utils.windowed_value.WindowedValue(Unpicklable(), 0, ())
+print(coder.get_estimated_size_and_observables(value)[1])
+plain = coders.FastPrimitivesCoder()
+print(plain.decode(plain.encode([1, "a", {2: None}])))
+"""
+    assert run(code).split("\n") == ["[]", "[1, 'a', {2: None}]", ""]
+
+
+def test_bundles_end_when_their_work_is_done() -> None:
+    """The thread that a bundle waits for when it ends sleeps at most 5 ms, where Beam's own sleeps up to 200."""
+    code = """
+from beam_pipelines.runners import beam_patches
+beam_patches.import_beam([])
+from apache_beam.runners.worker.statesampler import StateSampler
+from apache_beam.utils.counters import CounterFactory
+print(StateSampler("before", CounterFactory()).sampling_period_ms)
+beam_patches.end_bundles_at_once()
+sampler = StateSampler("after", CounterFactory())
+print(sampler.sampling_period_ms)
+sampler.start()
+sampler.stop()
+"""
+    assert run(code).split() == ["200", "5"]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
+    """What a stage worked on is gone in the next one, where Beam keeps the last element of each of its steps."""
+    code = f"""
+import builtins, contextlib, weakref
+from beam_pipelines.runners import beam_patches
+beam_patches.import_without_garbage()
+beam_patches.import_beam([])
+beam_patches.collect_garbage()
+import apache_beam as beam
+class Element:
+    pass
+builtins.made = []
+def make(_):
+    element = Element()
+    builtins.made.append(weakref.ref(element))
+    return element
+def look(_):
+    print([element() is None for element in builtins.made])
+with beam_patches.bundles_forgotten() if {forgets} else contextlib.nullcontext(), beam.Pipeline("FnApiRunner") as pipeline:
+    made = pipeline | beam.Create([0]) | beam.Map(make) | beam.Map(lambda element, other: other, 1)
+    made | beam.Reshuffle() | beam.Map(look)
+"""
+    assert run(code) == f"[{forgets}]\n"
+
+
+def test_views_of_options_share_what_is_set() -> None:
+    """A view that is handed out again shows what was set through another one, and others' options are not mixed up."""
+    options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])
+    before = PipelineOptions.view_as
+    with beam_patches.options_parsed_once():
+        view = options.view_as(DirectOptions)
+        assert view.direct_num_workers == 3
+        options.view_as(StandardOptions).view_as(DirectOptions).direct_num_workers = 4
+        assert view.direct_num_workers == 4
+        assert options.view_as(DirectOptions) is view
+        assert other.view_as(DirectOptions).direct_num_workers == 1
+    assert PipelineOptions.view_as is before

@@ -1,0 +1,127 @@
+"""runners/fork_server.py: worker processes are forks that do as their clients do, and none outlives the command."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from beam_pipelines.runners import fork_server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+
+BIN = pathlib.Path(sys.executable).parent
+ROWS = 60_000
+RECIPE = "name: numbers\nsources: {numbers: {path: numbers.csv}}\noutput: {num_shards: 3}\n"
+MANY = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+SERVER = """\
+import subprocess, sys
+from beam_pipelines.runners import fork_server
+fork_server.claim_process()
+with fork_server.prepared():
+    command = fork_server.command()
+    print("ready", flush=True)
+    print(eval(sys.argv[1]), flush=True)
+"""
+
+
+def serve(expression: str) -> subprocess.Popen[str]:
+    """Starts a process with a server of its own, which evaluates an expression of ``command``."""
+    return subprocess.Popen([sys.executable, "-c", SERVER, expression], stdout=subprocess.PIPE, text=True)
+
+
+def convert(folder: pathlib.Path, output: str, *options: str) -> subprocess.Popen[str]:
+    """Starts a conversion by the command line."""
+    command = [str(BIN / "beam-pipelines"), "convert", "recipe.yaml", "--output", output, "--quiet"]
+    return subprocess.Popen([*command, *options], cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def data(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with a recipe and its table."""
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "numbers.csv").write_text("a,b\n" + "".join(f"{row},x{row % 977}\n" for row in range(ROWS)))
+    return tmp_path
+
+
+def test_a_program_with_threads_of_its_own_is_not_forked() -> None:
+    """Only the command line's own process is."""
+    with fork_server.prepared():
+        assert fork_server.command() is None
+
+
+def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
+    """A conversion by forked workers gives the same bytes, and what they print goes nowhere."""
+    for output, options in (("forks", MANY), ("thread", ["--direct_num_workers=1"])):
+        process = convert(data, output, *options)
+        _, errors = process.communicate(timeout=120)
+        assert (process.returncode, errors) == (0, "")
+    written = [sorted((data / output / "examples").rglob("*.gz")) for output in ("forks", "thread")]
+    assert len(written[0]) == 3
+    assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]
+
+
+def test_a_client_that_fails_says_so() -> None:
+    """A worker without what Beam has to tell it fails, and its client has its exit status and its words."""
+    process = serve("(lambda done: (done.returncode, 'CONTROL_API' in done.stderr))"
+                    "(subprocess.run(command, shell=True, capture_output=True, text=True))")  # fmt: skip
+    printed, _ = process.communicate(timeout=120)
+    assert printed.splitlines() == ["ready", "(1, True)"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Signals) -> None:
+    """Workers and their server end when the command is killed or interrupted in the middle."""
+    process = convert(data, "out", *MANY)
+    family: dict[int, psutil.Process] = {}
+    deadline = time.monotonic() + 60
+    while len(family) < 4 and time.monotonic() < deadline and process.poll() is None:
+        family |= {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
+        time.sleep(0.05)
+    assert len(family) >= 4, "a server, and a client or a worker at least twice"
+    os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(list(family.values()), timeout=15)
+    assert not alive
+
+
+@pytest.fixture
+def temporary() -> Iterator[pathlib.Path]:
+    """A folder whose path is short enough for a socket's."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield pathlib.Path(folder)
+
+
+def test_a_folder_that_nobody_removed(temporary: pathlib.Path) -> None:
+    """What commands leave that are killed with all their processes, the next one removes, but not that of one that is running or about to."""
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    code = "from beam_pipelines.runners import fork_server as f; f.claim_process()\nwith f.prepared(): print(f.command(), flush=True); input()"
+    start = [sys.executable, "-c", code]
+    running, killed = (
+        subprocess.Popen(
+            start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, text=True
+        )
+        for _ in range(2)
+    )
+    for process in (running, killed):
+        assert process.stdout is not None
+        process.stdout.readline()
+    assert len(list(temporary.iterdir())) == 2
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert len(list(temporary.iterdir())) == 2
+    for path in temporary.iterdir():
+        os.utime(path, (time.time() - 100,) * 2)
+    (temporary / "beam-pipelines-run-new").mkdir()
+    subprocess.run(start, input=b"", capture_output=True, env=environment, check=False)
+    assert len(list(temporary.iterdir())) == 2
+    running.communicate("\n")
+    assert [path.name for path in temporary.iterdir()] == ["beam-pipelines-run-new"]

@@ -1,0 +1,179 @@
+"""Tests of noting progress in workers and showing it in the launcher."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import pathlib
+import pickle
+import re
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from beam_pipelines.runners import progress
+from beam_pipelines.runners.progress import ProgressLog, Totals, describe, show_progress, show_seconds
+
+
+class Terminal(io.StringIO):
+    """A text stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def note(folder: str, times: int) -> None:
+    log = ProgressLog(folder)
+    for _ in range(times):
+        log.add(rows=3, size_bytes=100, kind="read")
+    log.add(rows=7, size_bytes=50, kind="written")
+
+
+def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
+    """What threads and processes note is added up without loss."""
+    folder = str(tmp_path / "progress")
+    log = pickle.loads(pickle.dumps(ProgressLog(folder)))  # noqa: S301 - as Beam sends it to workers
+    note(folder, 1)
+    workers = [multiprocessing.get_context("spawn").Process(target=note, args=(folder, 200)) for _ in range(2)]
+    workers += [threading.Thread(target=note, args=(folder, 200)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert log.totals() == Totals(3 * 1201, 100 * 1201, 7 * 7, 50 * 7, 7)
+    assert len(list((tmp_path / "progress").iterdir())) == 3
+    log.close()
+
+
+def test_record_in_the_making_is_left_for_later(tmp_path: pathlib.Path) -> None:
+    """A record of which only a part has arrived does not disturb the sum."""
+    log = ProgressLog(str(tmp_path))
+    log.add(5, 6, "read")
+    log.close()
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes() + b"\0\1\2")
+    assert log.totals() == Totals(5, 6, 0, 0, 0)
+
+
+@pytest.mark.parametrize("folder", ["", "/dev/null/no-folder"])
+def test_nowhere_to_note(folder: str) -> None:
+    """Without a folder, or with one that cannot be written, nothing is noted and nothing fails."""
+    log = ProgressLog(folder)
+    log.add(1, 1, "read")
+    assert log.totals() == Totals()
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        (Totals(), "read 0 rows, 0.0 of 620.0 MB (0%), 0 rows/s, 0 shards written"),
+        (
+            Totals(1_200_000, 310_000_000, 5, 5, 1),
+            "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard written",
+        ),
+        (Totals(10, 620_000_000, 9, 9, 3), "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written"),
+        (
+            Totals(20, 930_000_000, 9, 9, 3),
+            "read 20 rows, 620.0 of 620.0 MB (100%), 2 rows/s, some of it again, as engines repeat the tasks of a machine that is lost, 3 shards written",
+        ),
+    ],
+)
+def test_describe(totals: Totals, expected: str) -> None:
+    """A line says rows, bytes, rate, time left and shards."""
+    assert describe(totals, 620_000_000, 12.5) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+)
+def test_show_seconds(seconds: float, text: str) -> None:
+    """Durations are shown in the two largest units."""
+    assert show_seconds(seconds) == text
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows progress more often than people want it."""
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("quick")
+def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
+    """A stream that is no terminal gets whole lines, and no more of them than the interval allows."""
+    stream, log = io.StringIO(), ProgressLog(str(tmp_path))
+    start = time.monotonic()
+    with show_progress(log, total_bytes=1000, stream=stream):
+        log.add(10, 500, "read")
+        time.sleep(0.3)
+    lines = stream.getvalue().splitlines()
+    assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
+    assert all(re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines)
+
+
+def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of the engine is shown once a minute while neither rows nor that state change."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    state = ["starting"]
+    stalls = progress._Stalls(lambda: state[0])
+    shown = {}
+    for second in range(1, 300):
+        now[0] = float(second)
+        state[0] = "starting" if second < 100 else "no slots"
+        if line := stalls.find(Totals(rows_read=min(second, 50))):
+            shown[second] = line
+    assert shown == {
+        160: "no progress for 1 min 0 s: no slots",
+        220: "no progress for 2 min 0 s: no slots",
+        280: "no progress for 3 min 0 s: no slots",
+    }
+
+
+def test_an_engine_without_a_log_shows_only_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers elsewhere note nothing that the command sees."""
+    for name, seconds in (("POLL_SECONDS", 0.01), ("STATE_SECONDS", 0.02), ("STALL_SECONDS", 0.1)):
+        monkeypatch.setattr(progress, name, seconds)
+    stream = io.StringIO()
+    with show_progress(ProgressLog(""), 100, stream=stream, state=lambda: "RUNNING"):
+        wait_for(lambda: stream.getvalue().startswith("no progress for 0 s: RUNNING\n"))
+
+
+def wait_for(is_there: Callable[[], bool]) -> None:
+    """Waits, for as long as a busy machine may take."""
+    end = time.monotonic() + 30
+    while not is_there():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_short_run_prints_nothing_in_a_log(tmp_path: pathlib.Path) -> None:
+    """A run of less than ten seconds leaves no lines in a log."""
+    stream = io.StringIO()
+    with show_progress(ProgressLog(str(tmp_path)), 1000, stream=stream):
+        time.sleep(0.05)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.usefixtures("quick")
+def test_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
+    """A terminal gets a bar with the same words, which is gone in the end."""
+    stream, log = Terminal(), ProgressLog(str(tmp_path))
+    with show_progress(log, 1000, stream=stream):
+        log.add(10, 500, "read")
+        time.sleep(0.3)
+    assert "read 10 rows" in stream.getvalue()
+
+
+@pytest.mark.usefixtures("quick")
+def test_quiet_and_errors_leave_no_thread(tmp_path: pathlib.Path) -> None:
+    """Nothing is shown when quiet; an error in the body goes through and the thread ends."""
+    stream = io.StringIO()
+    with show_progress(ProgressLog(str(tmp_path)), 1000, quiet=True, stream=stream):
+        time.sleep(0.1)
+    with pytest.raises(KeyError), show_progress(ProgressLog(str(tmp_path)), 1000, stream=stream):
+        raise KeyError
+    assert stream.getvalue() == ""
+    assert "progress" not in {thread.name for thread in threading.enumerate()}

@@ -1,0 +1,397 @@
+"""CIFAR-10 and CIFAR-100 from their archives and out of them: pictures, classes, splits, ranges, and every way in which files are wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.dataset import loader
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.sources.archives import tar
+from beam_pipelines.sources.images import cifar
+from beam_pipelines.sources.images.png import encode_pngs
+from beam_pipelines.transforms import read
+from beam_pipelines.transforms.split import split_piece
+from tests.sources.support import plan_of, problems_of, read_rows
+from tests.support import image_sets
+from tests.support.image_sets import CIFAR10, COARSE, FINE, colour_digits, pickled, write_archive
+
+PNG = {"image/format": "png", "image/height": 32, "image/width": 32, "image/channels": 3}
+
+
+def decoded(data: bytes) -> np.ndarray:
+    """Returns the pixels of a picture, as Pillow reads them."""
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CIFAR-10 as it is handed out, but with 20 pictures in a batch."""
+    path = tmp_path_factory.mktemp("cifar") / "cifar-10-python.tar.gz"
+    return write_archive(path, "cifar-10-batches-py", image_sets.cifar10_files(20), image_sets.CIFAR10_MEMBERS)
+
+
+def check_rows(rows: list[dict], count: int) -> None:
+    """Compares rows with the pictures that were written, from the first on."""
+    pictures, labels = colour_digits(count)
+    assert len(rows) == count
+    for row, picture, label in zip(rows, pictures, labels, strict=True):
+        np.testing.assert_array_equal(decoded(row.pop("image/encoded")), picture)
+        row.pop("image/filename", None)
+        assert row == {**PNG, "image/class/label": label, "image/class/text": CIFAR10[label]}
+
+
+def test_cifar10_from_its_archive(archive: Path) -> None:
+    """The archive as it is handed out: six batches in order, every pixel, class and file name, whatever else is in it."""
+    plan = plan_of(archive)
+    assert [file.path for file in plan.files] == [
+        f"{archive}/cifar-10-batches-py/{name}" for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")
+    ]
+    assert plan.labels == {"image/class/label": CIFAR10}
+    rows = read_rows(archive)
+    assert rows[21]["image/filename"] == image_sets.filenames([rows[21]["image/class/label"]])[0].decode().replace(
+        "000000", "000001"
+    )
+    check_rows(rows, 120)
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w"])
+def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path, mode: str) -> None:
+    """Records of bytes give the rows that pickles give, without file names, in archives compressed in any way."""
+    suffix = {"w:gz": ".tar.gz", "w:bz2": ".tar.bz2", "w": ".tar"}[mode]
+    path = tmp_path / f"cifar-10-binary{suffix}"
+    members = image_sets.cifar10_binary_files(20)
+    write_archive(path, "cifar-10-batches-bin", members, image_sets.CIFAR10_BINARY_MEMBERS, mode)
+    rows = read_rows(path)
+    check_rows([dict(row) for row in rows], 120)
+    with_names = read_rows(archive)
+    assert rows == [{key: row[key] for key in row if key != "image/filename"} for row in with_names]
+
+
+def test_files_out_of_their_archive(tmp_path: Path, archive: Path) -> None:
+    """The unpacked folder gives the same rows: all of it, or some batches, whose classes' names lie beside them."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    folder = tmp_path / "cifar-10-batches-py"
+    assert read_rows(folder / "*", format="cifar") == read_rows(archive)
+    (row, *_) = read_rows(folder / "data_batch_3", format="cifar")
+    assert row["image/class/text"] == CIFAR10[row["image/class/label"]]
+    (folder / "batches.meta").unlink()
+    assert "image/class/text" not in read_rows(folder / "data_batch_3", format="cifar")[0]
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_cifar100_has_two_classes(tmp_path: Path, is_binary: bool) -> None:
+    """CIFAR-100 has a fine and a coarse class, with their names, in either version."""
+    pictures, _ = colour_digits(250)
+    fine = np.arange(250) % 100
+    if is_binary:
+        members = {
+            "train.bin": image_sets.records(pictures[:200], fine[:200] % 20, fine[:200]),
+            "fine_label_names.txt": "\n".join(FINE).encode() + b"\n",
+            "test.bin": image_sets.records(pictures[200:], fine[200:] % 20, fine[200:]),
+            "coarse_label_names.txt": "\n".join(COARSE).encode() + b"\n",
+        }
+        path = write_archive(tmp_path / "cifar-100-binary.tar.gz", "cifar-100-binary", members)
+    else:
+        members = {
+            "file.txt~": b"",
+            "train": image_sets.cifar100_batch(pictures[:200], fine[:200]),
+            "test": image_sets.cifar100_batch(pictures[200:], fine[200:]),
+            "meta": image_sets.cifar100_meta(),
+        }
+        path = write_archive(tmp_path / "cifar-100-python.tar.gz", "cifar-100-python", members)
+    rows = sorted(read_rows(path), key=lambda row: row["image/class/label"])
+    assert plan_of(path).labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
+    # By path, "test" comes before "train".
+    np.testing.assert_array_equal(decoded(read_rows(path)[0]["image/encoded"]), pictures[200])
+    assert [row["image/class/label"] for row in rows] == sorted(fine.tolist())
+    for row in rows:
+        assert row["image/class/text"] == FINE[row["image/class/label"]]
+        assert row["image/class/coarse/label"] == row["image/class/label"] % 20
+        assert row["image/class/coarse/text"] == COARSE[row["image/class/label"] % 20]
+        assert ("image/filename" in row) != is_binary
+
+
+def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
+    """A batch of 10,000 pictures, 30,730,000 bytes in the binary version, is read whole, as pickle and in two ranges."""
+    pictures, labels = colour_digits(10_000)
+    (tmp_path / "data_batch_1").write_bytes(image_sets.cifar10_batch(pictures, labels))
+    (tmp_path / "data_batch_1.bin").write_bytes(image_sets.records(pictures, labels))
+    assert (tmp_path / "data_batch_1.bin").stat().st_size == 30_730_000
+    options = {"format": "cifar", "columns": ("image/class/label", "image/encoded")}
+    assert len(plan_of(tmp_path / "data_batch_1.bin", **options).ranges) == 2
+    from_pickle = read_rows(tmp_path / "data_batch_1", **options)
+    assert from_pickle == read_rows(tmp_path / "data_batch_1.bin", **options)
+    assert [row["image/class/label"] for row in from_pickle] == labels.tolist()
+    for number in (0, 4095, 4096, 9999):
+        np.testing.assert_array_equal(decoded(from_pickle[number]["image/encoded"]), pictures[number])
+
+
+@pytest.mark.parametrize("range_bytes", [1, 3072, 3073, 3074, 10_000, 100_000])
+def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> None:
+    """However a binary file is cut, each record is read once."""
+    pictures, labels = colour_digits(20)
+    path = tmp_path / "data_batch_1.bin"
+    path.write_bytes(image_sets.records(pictures, labels))
+    if range_bytes == 1:
+        range_bytes = 500  # a cut inside every record
+    rows = read_rows(path, range_bytes=range_bytes, format="cifar", columns=("image/class/label", "image/encoded"))
+    assert rows == read_rows(path, format="cifar", columns=("image/class/label", "image/encoded"))
+    assert [row["image/class/label"] for row in rows] == labels.tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 3), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 3, 4]), st.integers(0, 2**32 - 1)
+)
+def test_png_files_hold_the_pixels(count: int, height: int, width: int, channels: int, seed: int) -> None:
+    """Pillow finds in our PNG files just the pixels that went in, grey or coloured, with alpha or without."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, height, width, channels), np.uint8)
+    pixels[:1] //= 100
+    for data, wanted in zip(encode_pngs(pixels).to_pylist(), pixels, strict=True):
+        picture = Image.open(io.BytesIO(data))
+        assert picture.mode == {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[channels]
+        np.testing.assert_array_equal(np.asarray(picture).reshape(wanted.shape), wanted)
+
+
+class Exploit:
+    """Pickles as a call of ``os.system``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.parametrize("place", ["data_batch_1", "batches.meta"])
+def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
+    """A batch, or the names of classes, that would run a command: an error that names the member and the command's function."""
+    ran = tmp_path / "ran"
+    members = {**image_sets.cifar10_files(5), place: pickle.dumps({b"data": Exploit(ran)}, 2)}
+    path = write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members)
+    with pytest.raises(
+        DataError, match=rf"{place}: found a pickle with the name 'posix\.system', .*with Python's pickle"
+    ):
+        read.read_table(plan_of(path), reject=True)
+    assert not ran.exists()
+
+
+def batch(**changes: object) -> bytes:
+    """Returns a pickled batch of two pictures, changed; ``None`` leaves a key out."""
+    whole = {"data": np.zeros((2, 3072), np.uint8), "labels": [0, 1], "filenames": [b"a", b"b"], **changes}
+    return pickled({key: value for key, value in whole.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (batch(labels=None), "found no 'labels' among data, filenames, expected CIFAR-10 pickles"),
+        (batch(labels=[0, 1, 2]), "found 3 labels of 2 images"),
+        (batch(labels=[0, b"1"]), "found labels that are no numbers"),
+        (batch(labels={b"a": 1}), "found labels that are no list"),
+        (batch(labels=[0, 1 << 70]), "found labels that are no numbers"),
+        (batch(filenames=[b"a"]), "found 1 filenames of 2 images"),
+        (batch(filenames=[b"a", b"\xff"]), "found filenames that are no texts"),
+        (batch(filenames=7), "found filenames that are no texts"),
+        (batch(data=np.zeros((2, 3071), np.uint8)), r"found data of uint8\[2, 3071\]"),
+        (batch(data=np.zeros((2, 3072), np.int16)), r"found data of int16\[2, 3072\]"),
+        (batch(data=np.zeros(3072, np.uint8)), r"found data of uint8\[3072\]"),
+        (batch(data=np.zeros((), np.uint8)), r"found data of uint8\[\]"),
+        (batch(data=[1, 2]), "found data of list"),
+        (pickled([1, 2]), "found a pickled list, expected a mapping"),
+        (batch()[:-1000], "found a pickle with damaged data"),
+        (b"not a pickle", "found a pickle with"),
+    ],
+)
+def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
+    """A batch that is not as CIFAR's are is an error with the file, what was found and what was expected."""
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"data_batch_1: {message}"):
+        read.read_table(plan_of(path, format="cifar"), reject=True)
+
+
+def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
+    """A label beyond the names stops the run with the image's number, or that row alone is rejected."""
+    (tmp_path / "batches.meta").write_bytes(image_sets.cifar10_meta())
+    (tmp_path / "data_batch_1").write_bytes(batch(labels=[3, 10]))
+    plan = plan_of(tmp_path / "data_batch_1", format="cifar")
+    with pytest.raises(
+        DataError, match="data_batch_1, image 1, column 'image/class/label': found class 10, expected 0 to 9"
+    ):
+        read.read_table(plan, reject=False)
+    table, counts, rejected = read.read_table(plan, reject=True)
+    assert counts == {"read": 1, "rejected": 1}
+    assert table["image/class/text"].to_pylist() == ["cat"]
+    assert rejected[0].position == "image 1"
+
+
+def test_wrong_files(tmp_path: Path, archive: Path) -> None:
+    """What is no CIFAR, of two kinds, of the wrong size, or given options that mean nothing, is said at planning."""
+    (tmp_path / "readme.html").write_bytes(b"<html>")
+    with pytest.raises(DataError, match=r"found no batch of CIFAR in readme\.html"):
+        plan_of(tmp_path / "*", format="cifar")
+    (tmp_path / "data_batch_1").write_bytes(batch())
+    (tmp_path / "train").write_bytes(batch())
+    with pytest.raises(DataError, match="train: found CIFAR-100 pickles, expected CIFAR-10 pickles as"):
+        plan_of(tmp_path / "*", format="cifar")
+    (tmp_path / "x.bin").write_bytes(bytes(3074))
+    with pytest.raises(DataError, match="found 3,074 bytes, expected CIFAR-10 records: a multiple of 3,073 bytes"):
+        plan_of(tmp_path / "x.bin", format="cifar")
+    found = problems_of(archive, types={"image/class/label": "int8"}, schema="a", compression="zlib", delimiter=";")
+    assert {path[-1] for path in found} == {"types", "schema", "compression", "delimiter"}
+
+
+def test_large_files_are_refused(tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch, or a file of names, that is larger than any of CIFAR is not read into memory."""
+    monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1000)
+    with pytest.raises(DataError, match=r"data_batch_1: found [0-9,]+ bytes, expected at most 1,000"):
+        plan_of(archive)
+    monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 10)
+    with pytest.raises(DataError, match=r"batches\.meta: found [0-9,]+ bytes, expected at most 10"):
+        plan_of(archive)
+
+
+def member(name: str, content: bytes = b"", **attributes: object) -> tuple[tarfile.TarInfo, bytes]:
+    """Returns an entry of an archive."""
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in attributes.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def write_members(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    """Writes an archive of entries as they are."""
+    with tarfile.open(path, "w:gz") as opened:
+        for info, content in members:
+            opened.addfile(info, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
+    """An archive with a link or a device in it is refused, wherever it leads."""
+    path = write_members(
+        tmp_path / "a.tar.gz",
+        member("data_batch_1", batch()),
+        member("data_batch_2", type=kind, linkname="data_batch_1"),
+    )
+    with pytest.raises(DataError, match=r"a\.tar\.gz/data_batch_2: found a link or a device, expected plain files"):
+        plan_of(path, format="cifar")
+
+
+def test_names_lead_nowhere(tmp_path: Path) -> None:
+    """Members with names from the root or from above are read like others, and nothing is written to disk."""
+    path = write_members(
+        tmp_path / "a.tar.gz",
+        member("../../data_batch_1", batch()),
+        member(f"{tmp_path}/outside/data_batch_2", batch()),
+    )
+    before = sorted(tmp_path.parent.rglob("*"))
+    plan = plan_of(path, format="cifar")
+    assert [file.path for file in plan.files] == [
+        f"{path}/../../data_batch_1",
+        f"{path}/{tmp_path}/outside/data_batch_2",
+    ]
+    assert read.read_table(plan, reject=False)[1] == {"read": 4, "rejected": 0}
+    assert sorted(tmp_path.parent.rglob("*")) == before
+    twice = write_members(tmp_path / "b.tar.gz", member("data_batch_1", batch()), member("data_batch_1", batch()))
+    with pytest.raises(DataError, match="found a second file of that name"):
+        plan_of(twice, format="cifar")
+
+
+@pytest.mark.parametrize("end", [10, 600, 5000, -1100, -600, -20])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -> None:
+    """An archive that ends too early, in a member, between two or before its end mark, is an error and not fewer rows."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as opened:
+        for info, content in (member("data_batch_1", batch()), member("data_batch_2", batch())):
+            opened.addfile(info, io.BytesIO(content))
+    whole = buffer.getvalue().rstrip(b"\0")
+    whole += bytes(-len(whole) % 512)
+    data = whole[: end if end > 0 else len(whole) + end + 600]
+    path = tmp_path / ("a.tar.gz" if compressed else "a.tar")
+    path.write_bytes(
+        gzip.compress(data)[:-4] if compressed and end == -20 else gzip.compress(data) if compressed else data
+    )
+    with pytest.raises(DataError, match=r"a\.tar(\.gz)?: found a damaged archive, expected a whole tar file"):
+        plan_of(path, format="cifar")
+
+
+def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A header that claims more bytes than any has is refused before it is read."""
+    monkeypatch.setattr(tar, "MAX_HEADER_BYTES", 1000)
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as opened:
+        opened.addfile(member("data_batch_1", batch(), pax_headers={"comment": "x" * 2000})[0], io.BytesIO(batch()))
+    with pytest.raises(DataError, match=r"a\.tar: found a damaged archive.*a header of 2,"):
+        plan_of(path, format="cifar")
+
+
+def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> None:
+    """The example's recipe, unchanged, on an archive of the original's name: splits by batch, the frozen schema, class names, pixels."""
+    for folder in ("examples/cifar", "schemas"):
+        shutil.copytree(repository / folder, tmp_path / folder)
+    for name in (".demo/cifar", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(archive, tmp_path / ".demo/cifar")
+    recipe, _ = load_recipe(str(tmp_path / "examples/cifar/cifar10.yaml"))
+    out = tmp_path / "out" / "cifar10"
+    convert.convert(make_plan(recipe), str(out), quiet=True)
+    manifest = json.loads((out / "dataset.json").read_text())
+    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {"train": 100, "test": 20}
+    assert manifest["labels"] == {"image/class/label": list(CIFAR10)}
+    assert (out / "labels.txt").read_text().splitlines()[:2] == ["0:airplane", "1:automobile"]
+    assert len(manifest["sources"]["photographs"]["files"]) == 6
+    pictures, labels = colour_digits(120)
+    loaded = loader.load(str(out), "test", batch_size=8, shuffle=False, images=True)
+    found = [
+        (pixels, label)
+        for features, label in loaded
+        for pixels, label in zip(features["image/encoded"].numpy(), label.numpy(), strict=True)
+    ]
+    assert sorted((pixels.tobytes(), int(label.item())) for pixels, label in found) == sorted(
+        (picture.tobytes(), int(label)) for picture, label in zip(pictures[100:], labels[100:], strict=True)
+    )
+
+
+def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Path) -> None:
+    """The example's recipe for CIFAR-100, unchanged, plans: each of the two batches in its split, and the label has its names."""
+    for folder in ("examples/cifar", "schemas"):
+        shutil.copytree(repository / folder, tmp_path / folder)
+    pictures, _ = colour_digits(30)
+    members = {
+        "train": image_sets.cifar100_batch(pictures[:20], range(20)),
+        "test": image_sets.cifar100_batch(pictures[20:], range(10)),
+        "meta": image_sets.cifar100_meta(),
+    }
+    write_archive(tmp_path / ".demo/cifar/cifar-100-python.tar.gz", "cifar-100-python", members)
+    recipe, _ = load_recipe(str(tmp_path / "examples/cifar/cifar100.yaml"))
+    plan = make_plan(recipe)
+    assert plan.labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
+    found = {}
+    for range_ in plan.base.ranges:
+        (piece,) = read.read_range(plan.base, range_, {}, reject=False)
+        (part,) = [part for part in split_piece(plan.split, piece) if isinstance(part, Piece)]
+        found[part.split] = part.batch.num_rows
+    assert found == {"train": 20, "test": 10}

@@ -1,0 +1,525 @@
+"""Folders of images: what a file becomes, what is rejected, classes, and a dataset of them read back by TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import re
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.limits import Limits
+from beam_pipelines.dataset import loader
+from beam_pipelines.dataset.verify import verify_dataset
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import ImageOptions, Source
+from beam_pipelines.sources.file_list import store_files
+from beam_pipelines.sources.images import pictures
+from beam_pipelines.sources.plan import FileInfo, gather_ranges
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms.read import read_table
+from tests.support.image_files import DIGIT_NAMES, FORMATS, animation, encode, photographs, write_digits
+
+REPOSITORY = Path(__file__).parents[2]
+PHOTO = photographs()["flower"]
+SMALL = np.ascontiguousarray(PHOTO[100:121, 200:233])
+GREY = np.ascontiguousarray(SMALL[:, :, 1])
+ALPHA = np.dstack([SMALL, GREY])
+
+
+def as_tensorflow(data: bytes) -> np.ndarray[Any, Any]:
+    """Decodes the first frame."""
+    return tf.io.decode_image(data, expand_animations=False).numpy()
+
+
+def source_of(path: str | Path, **options: Any) -> Source:
+    return Source("photos", (str(path),), format="images", **options)
+
+
+def rows_of(source: Source, reject: bool = False) -> tuple[list[dict[str, Any]], tuple[Rejected, ...]]:
+    table, _, rejected = read_table(plan_source(source, ""), reject)
+    return table.to_pylist(), rejected
+
+
+def converted(folder: Path, recipe: str) -> dict[str, Any]:
+    """Converts into ``out``, verifies, and returns the manifest."""
+    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
+    verify_dataset(str(folder / "out"))
+    return manifest
+
+
+CASES = {
+    **{f"RGB {name}": encode(SMALL, name) for name in FORMATS},
+    **{f"grey {name}": encode(GREY, name) for name in FORMATS},
+    "RGBA png": encode(ALPHA, "png"),
+    "RGBA webp": encode(ALPHA, "webp", lossless=True),
+    "grey and alpha png": encode(np.dstack([GREY, GREY]), "png"),
+    "16 bits png": encode(GREY.astype(np.uint16) * 256 + 255, "png"),
+    "progressive jpeg": encode(SMALL, "jpeg", progressive=True),
+    "animated gif": animation([SMALL, SMALL[::-1], SMALL], "gif"),
+}
+# TensorFlow 2.21 corrupts its memory when it decodes one.
+ANIMATED_WEBP = animation([SMALL, SMALL[::-1], SMALL], "webp")
+
+
+@pytest.mark.parametrize("data", CASES.values(), ids=CASES)
+def test_a_look_is_what_tensorflow_decodes(data):
+    """Height, width and channels are those of the tensor that a trainer will get."""
+    assert pictures.probe(data)[1:] == as_tensorflow(data).shape
+
+
+@pytest.mark.parametrize("data", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "png"},
+        {"format": "jpeg"},
+        {"mode": "grey"},
+        {"mode": "rgb"},
+        {"resize": (7, 11)},
+        {"resize": (40, 30), "format": "png", "mode": "rgb"},
+    ],
+    ids=str,
+)
+def test_a_converted_image_is_as_asked(data, options):
+    """In format, size and channels, as TensorFlow and as we see it; and converting twice changes nothing more."""
+    asked = ImageOptions(**options)
+    made, look = pictures.convert(data, asked)
+    assert pictures.probe(made) == look
+    assert as_tensorflow(made).shape == look[1:]
+    assert look.format == options.get("format", "jpeg" if pictures.probe(data).format == "jpeg" else "png")
+    assert (look.height, look.width) == options.get("resize", SMALL.shape[:2])
+    assert look.channels == {"rgb": 3, "grey": 1, None: look.channels}[options.get("mode")]
+    assert pictures.convert(made, asked) == (made, look)
+
+
+def test_of_an_animation_the_first_frame_counts():
+    """In a look, and where it is encoded again."""
+    assert pictures.probe(ANIMATED_WEBP) == ("webp", *SMALL.shape)
+    made, _ = pictures.convert(CASES["animated gif"], ImageOptions(format="png"))
+    np.testing.assert_array_equal(as_tensorflow(made), as_tensorflow(CASES["animated gif"]))
+    made, _ = pictures.convert(ANIMATED_WEBP, ImageOptions(format="png"))
+    assert np.abs(as_tensorflow(made).astype(int) - SMALL).mean() < 12
+
+
+@pytest.mark.parametrize("name", ["RGB png", "RGBA png", "grey and alpha png", "RGB bmp", "RGBA webp", "grey gif"])
+def test_a_lossless_image_keeps_its_pixels_as_png(name):
+    """Every value of every pixel."""
+    made, _ = pictures.convert(CASES[name], ImageOptions(format="png"))
+    np.testing.assert_array_equal(as_tensorflow(made), as_tensorflow(CASES[name]))
+
+
+def test_sixteen_bits_become_the_upper_eight():
+    """As TensorFlow takes them."""
+    made, _ = pictures.convert(CASES["16 bits png"], ImageOptions(format="png", mode="grey"))
+    np.testing.assert_array_equal(as_tensorflow(made)[:, :, 0], GREY)
+
+
+@pytest.mark.parametrize("format_", ["png", "jpeg"])
+def test_an_image_as_asked_keeps_its_bytes(format_):
+    """Nothing is lost by encoding again what is right already."""
+    data = encode(SMALL, format_)
+    asked = ImageOptions(resize=SMALL.shape[:2], format=format_, mode="rgb", quality=10)  # type: ignore[arg-type]
+    assert pictures.convert(data, asked)[0] is data
+
+
+def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
+    """The shortcut of decoding a JPEG at a fraction of its size shows in no pixel by much."""
+    large = np.asarray(Image.fromarray(PHOTO).resize((2560, 1708)))
+    data = encode(large, "jpeg", quality=95)
+    made, _ = pictures.convert(data, ImageOptions(resize=(64, 96), format="png"))
+    expected = Image.fromarray(as_tensorflow(data)).resize((96, 64), Image.Resampling.BILINEAR)
+    difference = np.abs(as_tensorflow(made).astype(int) - np.asarray(expected).astype(int))
+    assert difference.mean() < 3
+
+
+def test_a_turned_photograph_is_put_upright():
+    """What a camera only notes in a tag is done when an image is encoded again; bytes that are kept are as they were."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
+    data = encode(SMALL, "png", exif=exif)
+    made, look = pictures.convert(data, ImageOptions(format="png"))
+    np.testing.assert_array_equal(as_tensorflow(made), np.rot90(SMALL, -1))
+    assert (look.height, look.width) == SMALL.shape[1::-1]
+    assert pictures.probe(data)[1:3] == SMALL.shape[:2]
+
+
+@pytest.mark.parametrize("name", [f"RGB {format_}" for format_ in FORMATS])
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=60, deadline=None)
+def test_a_truncated_image_is_refused(name, share):
+    """Wherever it ends, but for the last bytes, which hold no pixels."""
+    data = CASES[name]
+    cut = data[: min(int(share * len(data)), len(data) - 5)]
+    for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(resize=(5, 5)))):
+        with pytest.raises(pictures.PictureError, match="expected a"):
+            look_at(cut)
+
+
+@given(data=st.binary(max_size=200), name=st.sampled_from(sorted(CASES)), place=st.floats(0, 1))
+@settings(max_examples=150, deadline=None)
+def test_damage_is_refused_or_harmless(data, name, place):
+    """Whatever bytes are overwritten, nothing but ``PictureError`` comes out."""
+    good = CASES[name]
+    at = int(place * len(good))
+    damaged = good[:at] + data + good[at + len(data) :]
+    for options in (None, ImageOptions(resize=(9, 9), mode="rgb")):
+        with contextlib.suppress(pictures.PictureError):
+            pictures.convert(damaged, options) if options else pictures.probe(damaged)
+
+
+def png_of_zeros(width: int, height: int) -> bytes:
+    """Returns a small PNG file of very many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = chunk(b"IDAT", zlib.compress(bytes(1000)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + pixels + chunk(b"IEND", b"")
+
+
+def webp_of_size(width: int, height: int) -> bytes:
+    """Returns a WebP file whose header claims so many pixels."""
+    data = bytearray(ANIMATED_WEBP)
+    data[24:30] = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("data", [png_of_zeros(50_000, 50_000), webp_of_size(60_000, 60_000)], ids=["png", "webp"])
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(data):
+    """By the size that the header claims, which would take gigabytes."""
+    for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(mode="grey"))):
+        with pytest.raises(
+            pictures.PictureError, match=r"pixels, expected at most 50,000,000 .*'limits: {image_pixels: …}'"
+        ):
+            look_at(data)
+
+
+def test_the_pixel_limit_is_the_recipes():
+    """One pixel more than it allows is refused."""
+    pixels = SMALL.shape[0] * SMALL.shape[1]
+    assert pictures.probe(CASES["RGB png"], Limits(image_pixels=pixels))
+    with pytest.raises(pictures.PictureError, match="the limit 'image_pixels'"):
+        pictures.probe(CASES["RGB png"], Limits(image_pixels=pixels - 1))
+
+
+def test_rows_are_the_files_of_the_class_folders(tmp_path):
+    """Bytes as they are, in the order of paths, with class ids in the order of names; what is no image file is no row."""
+    written = write_digits(tmp_path, 60, FORMATS)
+    (tmp_path / ".DS_Store").write_bytes(b"x")
+    (tmp_path / "README.txt").write_text("x")
+    (tmp_path / "one" / "._0001.png").write_bytes(b"x")
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "0.png").write_bytes(b"x")
+    (tmp_path / "empty").mkdir()
+    rows, _ = rows_of(source_of(tmp_path))
+    assert [row["image/filename"] for row in rows] == sorted(written)
+    names = sorted(DIGIT_NAMES)
+    for row in rows:
+        name, data = written[row["image/filename"]]
+        format_, height, width, channels = pictures.probe(data)
+        assert row == {
+            "image/encoded": data,
+            "image/format": format_,
+            "image/height": height,
+            "image/width": width,
+            "image/channels": channels,
+            "image/class/label": names.index(name),
+            "image/class/text": name,
+            "image/filename": row["image/filename"],
+        }
+    assert plan_source(source_of(tmp_path), "").labels == {"image/class/label": tuple(names)}
+
+
+@pytest.mark.parametrize(
+    ("paths", "filenames"),
+    [
+        ("*/*.png", ["cat/1.png", "dog/2.png"]),
+        ("cat/*.png", ["1.png"]),
+        ("cat/1.png", ["1.png"]),
+        ("*", []),
+        ("**.jpg", ["dog/deep/3.jpg"]),
+        (["cat/*", "dog/*.png"], ["cat/1.png", "dog/2.png"]),
+    ],
+)
+def test_patterns_choose_files(tmp_path, paths, filenames):
+    """File names are as seen from the last folder that all patterns name in full."""
+    for name in ("cat/1.png", "dog/2.png", "dog/deep/3.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(CASES["RGB png"])
+    patterns = [paths] if isinstance(paths, str) else paths
+    source = Source("photos", tuple(patterns), format="images")
+    if not filenames:
+        with pytest.raises(RecipeProblems):
+            plan_source(source, str(tmp_path))
+        return
+    table, _, _ = read_table(plan_source(source, str(tmp_path)), reject=False)
+    assert table.column("image/filename").to_pylist() == filenames
+
+
+def test_images_without_folders_have_no_class(tmp_path):
+    """As a table of labels is joined with them."""
+    (tmp_path / "1.png").write_bytes(CASES["RGB png"])
+    (row,), _ = rows_of(source_of(tmp_path))
+    assert "image/class/label" not in row
+    assert row["image/filename"] == "1.png"
+
+
+def write(tmp_path: Path, *names: str) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(CASES["grey png"])
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ((), {}, "no file matches"),
+        (("notes.txt",), {}, "found no image"),
+        (("cat/1.png", "2.png"), {}, "found .*2.png outside of the class folders"),
+        (("cat/1.png", "cat/more/2.png"), {}, "more/2.png in a folder inside another, .*/\\*/\\*/\\*'"),
+        (("a\nb/1.png", "cat/1.png"), {}, "found a line end in the name of the folder"),
+        (("cta/1.png",), {"classes": ("cat", "dog")}, "none of the 2 classes. Did you mean 'cat'"),
+    ],
+)
+def test_wrong_folders_are_explained(tmp_path, names, options, message):
+    """Before any image is read."""
+    write(tmp_path, *names)
+    with pytest.raises(RecipeProblems) as caught:
+        plan_source(source_of(tmp_path, image=ImageOptions(**options)), "")
+    assert any(re.search(message, problem.message) for problem in caught.value.problems)
+
+
+def test_folders_that_are_no_classes_may_be_nested(tmp_path):
+    """Where the recipe reads no class."""
+    write(tmp_path, "2024/11/1.png", "2.png")
+    rows, _ = rows_of(source_of(tmp_path, columns=("image/filename", "image/width")))
+    assert rows == [{"image/filename": name, "image/width": SMALL.shape[1]} for name in ("2.png", "2024/11/1.png")]
+
+
+def test_the_recipe_may_fix_the_ids_of_classes(tmp_path):
+    """So that a folder more or less, in other data, changes none."""
+    write(tmp_path, "dog/1.png", "cat/1.png")
+    rows, _ = rows_of(source_of(tmp_path, image=ImageOptions(classes=("dog", "bird", "cat"))))
+    assert [row["image/class/label"] for row in rows] == [2, 0]
+
+
+BAD = {
+    "truncated": CASES["RGB jpeg"][:-100],
+    "empty": b"",
+    "text": b"<html>404</html>",
+    "bomb": png_of_zeros(50_000, 50_000),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_rejected_with_its_path(tmp_path, kind):
+    """And named by the error if nothing may be rejected."""
+    write(tmp_path, "cat/1.png", "cat/3.png")
+    (tmp_path / "cat" / "2.jpg").write_bytes(BAD[kind])
+    rows, rejected = rows_of(source_of(tmp_path), reject=True)
+    assert [row["image/filename"] for row in rows] == ["cat/1.png", "cat/3.png"]
+    assert [(bad.file, bad.position) for bad in rejected] == [(str(tmp_path / "cat" / "2.jpg"), "")]
+    with pytest.raises(DataError, match=r"cat/2.jpg: found .*, expected "):
+        rows_of(source_of(tmp_path))
+
+
+@given(
+    sizes=st.lists(st.integers(0, 30), min_size=1, max_size=60),
+    splits=st.booleans(),
+    most=st.integers(1, 9),
+)
+@settings(max_examples=100, deadline=None)
+def test_ranges_gather_files(sizes, splits, most):
+    """Each file once, in order; as few ranges as one pass makes, within both limits, and none with files of two groups."""
+    files = [FileInfo(f"{number}.png", size) for number, size in enumerate(sizes)]
+    groups = [number // 7 for number in range(len(files))] if splits else []
+    ranges = gather_ranges(files, groups, range_bytes=40, most=most)
+    assert [position for range_ in ranges for position in range(*range_.members)] == list(range(len(files)))
+    for number, range_ in enumerate(ranges):
+        first, end = range_.members
+        assert (range_.number, range_.file) == (number, files[first])
+        assert range_.end == sum(sizes[first:end])
+        assert end - first <= most
+        assert range_.end <= 40 or end - first == 1
+        assert not splits or len(set(groups[first:end])) == 1
+        if end < len(files) and (not splits or groups[end] == groups[first]):
+            assert end - first == most or range_.end + sizes[end] > 40
+
+
+RECIPE = """
+name: digits
+sources:
+  digits: {path: photos, format: images}
+label: image/class/label
+"""
+
+
+def test_a_dataset_of_class_folders(tmp_path):
+    """Every image is in it as it was, with the class that the label map names, and TensorFlow decodes it."""
+    written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
+    manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
+    names = sorted(DIGIT_NAMES)
+    assert manifest["labels"] == {"image/class/label": names}
+    assert (tmp_path / "out" / "labels.txt").read_text() == "".join(f"{i}:{name}\n" for i, name in enumerate(names))
+    (entry,) = manifest["sources"]["digits"]["files"]
+    assert (entry["files"], entry["bytes"]) == (120, sum(len(data) for _, data in written.values()))
+    info = loader.info(tmp_path / "out")
+    assert info.class_names() == tuple(names)
+    seen = {}
+    for split in info.splits:
+        for features, label in loader.load(tmp_path / "out", split, images=False, batch_size=32):
+            for number, path in enumerate(features["image/filename"].numpy()[:, 0]):
+                name, data = written[path.decode()]
+                assert names[label[number, 0]] == name == features["image/class/text"][number, 0].numpy().decode()
+                assert features["image/encoded"][number, 0].numpy() == data
+                seen[path.decode()] = split
+    assert set(seen) == set(written)
+    assert set(seen.values()) == {"train", "eval"}
+
+
+def test_resized_images_have_one_shape(tmp_path):
+    """So that they make a batch; and a new split by files keeps each file in its own."""
+    write_digits(tmp_path / "photos", 90, FORMATS)
+    for name, pixels in photographs().items():
+        (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))
+    options = "image: {resize: [16, 24], format: png, mode: rgb}"
+    recipe = RECIPE.replace("format: images", f"format: images, {options}")
+    converted(tmp_path, f"{recipe}split: {{train: {{files: '*[0-7].*'}}, eval: {{files: '*[!0-7].*'}}}}\n")
+    rows = 0
+    for name in ("train", "eval"):
+        for features, _ in loader.load(tmp_path / "out", name, images=False, batch_size=32):
+            for number, data in enumerate(features["image/encoded"].numpy()[:, 0]):
+                assert as_tensorflow(data).shape == (16, 24, 3)
+                stem = Path(features["image/filename"].numpy()[number, 0].decode()).stem
+                assert (stem[-1] in "01234567") == (name == "train")
+                rows += 1
+    assert rows == 92
+
+
+def test_a_table_of_labels_is_joined_by_file_name(tmp_path):
+    """As in docs/sources.md; a class that is derived or dropped has no names of ids."""
+    write(tmp_path / "photos", "1.png", "2.png", "3.png")
+    (tmp_path / "labels.csv").write_text("file,kind\n1.png,cat\n2.png,dog\n4.png,cat\n")
+    recipe = """
+name: pets
+sources:
+  photos: {path: photos, format: images}
+  labels: {path: labels.csv, key: file}
+from: photos
+join: [{source: labels, on: {image/filename: file}, how: inner}]
+"""
+    manifest = converted(tmp_path, recipe)
+    assert manifest["counts"]["dropped"] == 1
+    assert manifest["labels"] == {}
+    assert not (tmp_path / "out" / "labels.txt").exists()
+    (features,) = loader.load(tmp_path / "out", images=False)
+    kinds = dict(zip(features["image/filename"].numpy()[:, 0], features["kind"].numpy()[:, 0], strict=True))
+    assert kinds == {b"1.png": b"cat", b"2.png": b"dog"}
+
+
+def test_labels_go_through_a_join_and_not_through_an_encoding(tmp_path):
+    """By the name of the result; a feature that an encoding makes is no id of the source's any more."""
+    write(tmp_path / "photos", "cat/1.png", "dog/2.png")
+    (tmp_path / "votes.csv").write_text("file,votes\ncat/1.png,3\ndog/2.png,5\n")
+    recipe = """
+name: pets
+sources:
+  photos: {path: photos, format: images, columns: [image/class/label, image/filename]}
+  votes: {path: votes.csv}
+from: votes
+join: [{source: photos, on: {file: image/filename}, prefix: photo_}]
+"""
+    label = "photo_image/class/label"
+    assert make_plan(parse_recipe(recipe, "r", str(tmp_path))[0]).labels == {label: ("cat", "dog")}
+    for more in (f"drop: {label}", f"encode: {{{label}: {{cast: float32}}}}"):
+        assert make_plan(parse_recipe(f"{recipe}{more}\n", "r", str(tmp_path))[0]).labels == {}
+
+
+def test_new_images_keep_the_ids_of_classes(tmp_path):
+    """Converted by an earlier dataset's encodings, they have its ids, whichever of its classes are there; others are an error."""
+    write(tmp_path, "photos/cat/1.png", "photos/dog/2.png", "new/dog/3.png", "other/bird/4.png")
+    converted(tmp_path, f"{RECIPE}encode: {{image/height: {{cast: float32}}}}\n")
+    plan = plan_transform(str(tmp_path / "out"), [str(tmp_path / "new")], {}, "test")
+    table, _, _ = read_table(plan.base, reject=False)
+    assert table.column("image/class/label").to_pylist() == [1]
+    with pytest.raises(RecipeProblems, match="none of the 2 classes"):
+        plan_transform(str(tmp_path / "out"), [str(tmp_path / "other")], {}, "test")
+
+
+def test_rejected_images_are_listed(tmp_path):
+    """In ``rejected/``, with their paths, and counted."""
+    write_digits(tmp_path / "photos", 30)
+    (tmp_path / "photos" / "one" / "broken.jpg").write_bytes(CASES["RGB jpeg"][:200])
+    manifest = converted(tmp_path, f"{RECIPE}on_error: {{reject: 10%}}\n")
+    assert (manifest["counts"]["read"], manifest["counts"]["rejected"]) == (30, 1)
+    (line,) = (tmp_path / "out" / "rejected" / "digits.jsonl").read_text().splitlines()
+    assert json.loads(line)["file"].endswith("photos/one/broken.jpg")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{path: photos}", "is a folder. .* 'format: images'"),
+        ("{path: photos, format: images, image: {resize: 224}}", "expected height and width, as"),
+        ("{path: photos, format: images, image: {resize: [0, 5]}}", "resize.*expected a whole number from 1"),
+        ("{path: photos, format: images, image: {format: png, quality: 5}}", "quality.* expected it with JPEG only"),
+        ("{path: photos, format: images, image: {classes: [a, a]}}", "class 'a' twice"),
+        ("{path: photos, format: images, image: {size: 5}}", "unknown key 'size'"),
+        ("{path: photos, format: images, delimiter: ';'}", "delimiter"),
+        ("{path: photos, format: images, types: {image/height: int8}}", "have their types"),
+        ("{path: photos, format: images, compression: gzip}", "compressed inside"),
+        ("{path: t.csv, image: {mode: rgb}}", "found it with format 'csv', expected it with images only"),
+    ],
+)
+def test_wrong_options_are_explained(tmp_path, source, message):
+    """By the recipe's reader or at planning."""
+    write(tmp_path / "photos", "cat/1.png")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises((RecipeError, RecipeProblems), match=message):
+        make_plan(parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path))[0])
+
+
+def test_the_example_meets_its_schema(tmp_path):
+    """The recipe under examples/ converts any class folders, and the frozen schema holds."""
+    write_digits(tmp_path / "photos", 40, FORMATS)
+    recipe = (REPOSITORY / "examples" / "images" / "recipe.yaml").read_text()
+    recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
+    manifest = converted(tmp_path, recipe)
+    assert manifest["counts"]["written"] == 40
+    batch, labels = next(iter(loader.load(tmp_path / "out", "train", batch_size=16)))
+    assert batch["image/encoded"].shape == (16, 224, 224, 3)
+    assert labels.shape == (16, 1)
+
+
+def test_a_stored_list_of_files_is_the_list(tmp_path):
+    """As a sequence, by position and slice; and however many files there are, a plan that is sent to workers stays small."""
+    write(tmp_path / "photos", *(f"{number % 7}/{number:04}.png" for number in range(300)))
+    plan = plan_source(source_of(tmp_path / "photos"), "")
+    stored = store_files(plan, str(tmp_path / "lists"))
+    assert len(stored.files) == 300
+    assert tuple(stored.files) == tuple(plan.files)
+    assert (stored.files[17], stored.files[-1], stored.files[290:]) == (
+        plan.files[17],
+        plan.files[-1],
+        plan.files[290:],
+    )
+    assert stored.size_bytes == plan.size_bytes
+    assert len(pickle.dumps(stored)) < 5_000

@@ -1,0 +1,112 @@
+"""Planning, reading ranges, and the stage in a pipeline."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import apache_beam as beam
+import google_crc32c
+import pyarrow as pa
+import pytest
+from apache_beam.testing.util import assert_that
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import plan as plans
+from beam_pipelines.sources import planner
+from beam_pipelines.transforms import read
+from tests.sources.support import plan_of, problems_of, read_rows, write
+
+QUOTED = "a,b\n" + "".join(f'{number},"x\n{number}"\n' for number in range(2000))
+PLAIN = "a,b\n" + "".join(f"{number},x{number}\n" for number in range(2000))
+
+
+@pytest.mark.parametrize("content", [QUOTED, PLAIN])
+def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -> None:
+    """In a pipeline, every range gives the pieces that it gives outside, with quotes over cuts or without."""
+    path = write(tmp_path / "a.csv", content)
+    plan = plan_of(path, range_bytes=2000)
+    table, counts, _ = read.read_table(plan, reject=False)
+    assert bool(read.ranges_to_scan(plan))
+
+    def check(pieces: list[Piece]) -> None:
+        ordered = sorted(pieces, key=lambda piece: (piece.range_number, piece.part))
+        assert {piece.range_number for piece in ordered} == set(range(len(plan.ranges)))
+        assert pa.Table.from_batches([piece.batch for piece in ordered]).equals(table)
+        assert sum(piece.counts["read"] for piece in ordered) == counts["read"] == 2000
+
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        assert_that(pipeline | "Read" >> read.ReadBatches(plan), check)
+
+
+def test_every_range_has_a_piece_and_a_checksum(tmp_path: Path) -> None:
+    """A range in which no record begins gives an empty piece, and checksums cover each byte once."""
+    content = b'a,b\n1,"' + b"x" * 5000 + b'"\n2,y\n'
+    path = write(tmp_path / "a.csv", content)
+    plan = plan_of(path, range_bytes=1000)
+    states = {path: b"\x00" + b"\x02" * (len(plan.ranges) - 1) + b"\x00"}
+    pieces = [list(read.read_range(plan, range_, states, reject=False)) for range_ in plan.ranges]
+    assert [[piece.batch.num_rows for piece in of_range] for of_range in pieces] == [[1], [0], [0], [0], [1]]
+    for range_, (piece,) in zip(plan.ranges, pieces, strict=True):
+        assert piece.crc32c == google_crc32c.value(content[range_.start : range_.end])
+        assert piece.path == path
+
+
+def test_a_cut_with_quotes_needs_its_scan(tmp_path: Path) -> None:
+    """A range of a cut file is never read on the guess that it begins outside quotes."""
+    plan = plan_of(write(tmp_path / "a.csv", QUOTED), range_bytes=2000)
+    with pytest.raises(RuntimeError, match="without the states of a scan"):
+        list(read.read_range(plan, plan.ranges[1], {}, reject=False))
+
+
+def test_long_ranges_are_cut_into_pieces(tmp_path: Path) -> None:
+    """Narrow rows make several pieces of bounded length."""
+    plan = plan_of(write(tmp_path / "a.csv", "a\n" + "1\n" * 300_000))
+    pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+    assert [piece.batch.num_rows for piece in pieces] == [131_072, 131_072, 37_856]
+    assert [piece.crc32c is None for piece in pieces] == [True, True, False]
+
+
+def test_problems_with_paths(tmp_path: Path) -> None:
+    """Missing files, globs without a match, folders and files matched twice are problems of the recipe."""
+    write(tmp_path / "a.csv", "a\n1\n")
+    where = ("sources", "s", "path")
+    assert "no file matches" in problems_of(tmp_path / "b.csv")[where]
+    assert "no file matches" in problems_of(tmp_path / "*.tsv")[where]
+    assert "is a folder" in problems_of(tmp_path)[where]
+    assert "matched twice" in problems_of(tmp_path / "a.csv", tmp_path / "*.csv")[where]
+    assert "cannot tell the format" in problems_of(write(tmp_path / "a.dat", "a\n"))["sources", "s", "format"]
+
+
+def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
+    """A relative pattern is looked for in the recipe's folder."""
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data" / "a.csv", "a\n1\n")
+    plan = planner.plan_source(Source("s", ("data/*.csv",)), str(tmp_path))
+    path = tmp_path / "data" / "a.csv"
+    assert plan.files == (plans.FileInfo(str(path), 4, path.stat().st_mtime),)
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    """One look at a source reports all that is wrong with it."""
+    path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+    assert len(problems_of(path, tmp_path / "no.csv", delimiter="xx", types={"a": "int"}, compression="zip")) == 4
+    assert len(problems_of(path, key=("c",), types={"d": "text"})) == 2
+
+
+def test_ranges_are_numbered_over_files(tmp_path: Path) -> None:
+    """Ranges number on over files, cut and compressed ones alike, and rows come in their order."""
+    write(tmp_path / "a.csv", PLAIN)
+    write(tmp_path / "b.csv", PLAIN)
+    plan = plan_of(tmp_path / "*.csv", range_bytes=10_000)
+    assert [range_.number for range_ in plan.ranges] == list(range(len(plan.ranges)))
+    assert [range_.chunk for range_ in plan.ranges] == [0, 1, 0, 1]
+    rows = read_rows(tmp_path / "*.csv", range_bytes=10_000)
+    assert [row["a"] for row in rows] == [*range(2000), *range(2000)]
+
+
+def test_a_plan_travels(tmp_path: Path) -> None:
+    """A plan survives pickling into a worker."""
+    plan = plan_of(write(tmp_path / "a.csv", PLAIN))
+    assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301

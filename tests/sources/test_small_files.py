@@ -1,0 +1,159 @@
+"""Many small files are read together: the same rows, bad rows and errors as when each is read alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.pipeline import convert
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources import plan, planner
+from beam_pipelines.transforms import read
+
+LINES = [
+    "1,x",
+    "2,y",
+    '3,"a,b"',
+    '4,"two\nlines"',
+    '5,"""q"""',
+    "",
+    "x,1",
+    "1",
+    "1,2,3",
+    '7,"y"z',
+    "8,é",
+    '9,x"y',
+    "10,",
+]
+SOURCE = Source("a", ("*.csv",), types={"n": "int64", "t": "text"})
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads four files and more together, so that tests need no hundreds."""
+    monkeypatch.setattr(plan, "SEPARATE_FILES", 3)
+
+
+def outcome(folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Returns the rows and rejected rows of a source, or the error, and in how many ranges it is read."""
+    monkeypatch.setattr(plan, "SEPARATE_FILES", separate)
+    try:
+        planned = planner.plan_source(SOURCE, str(folder))
+        table, counts, rejected = read.read_table(planned, reject)
+    except DataError as error:
+        return str(error), 0
+    return (table.to_pylist(), counts, rejected), len(planned.ranges)
+
+
+contents = st.lists(st.sampled_from(LINES), max_size=6).flatmap(
+    lambda lines: st.tuples(
+        st.just(lines), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["", "\ufeff"]), st.booleans()
+    )
+)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=st.lists(contents, min_size=4, max_size=9), reject=st.booleans())
+def test_together_is_as_one_by_one(
+    files: list[tuple[list[str], str, bool, str, bool]],
+    reject: bool,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever line ends, marks, quotes, blank lines and bad rows there are in some of them."""
+    for old in tmp_path.glob("*.csv"):
+        old.unlink()
+    (tmp_path / "0.csv").write_text("n,t\n0,zero\n")
+    for number, (lines, end, ends, mark, quoted) in enumerate(files, start=1):
+        header = '"n",t' if quoted else "n,t"
+        text = mark + end.join([header, *lines]) + (end if ends else "")
+        (tmp_path / f"{number}.csv").write_bytes(text.encode())
+    (together, ranges), (alone, many) = (outcome(tmp_path, some, reject, monkeypatch) for some in (3, 1000))
+    assert together == alone
+    if not isinstance(alone, str):
+        assert (ranges, many) == (1, len(files) + 1)
+
+
+@pytest.mark.parametrize("bad", [b'1,"open\n', b"\xff\xfe1", b"1,\xff\n", b"n,u\n1,x\n"])
+def test_errors_name_the_file(bad: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file among many with an open quote, UTF-16, no UTF-8 or another header: the error is the one of this file."""
+    for number in range(6):
+        (tmp_path / f"{number}.csv").write_text("n,t\n1,x\n")
+    (tmp_path / "4.csv").write_bytes(bad if bad[:1] in (b"n", b"\xff") else b"n,t\n" + bad)
+    (together, _), (alone, _) = (outcome(tmp_path, some, False, monkeypatch) for some in (3, 1000))
+    assert together == alone
+    assert "4.csv" in together
+
+
+def write_parts(folder: pathlib.Path, suffix: str) -> list[int]:
+    """Writes seven files of ten rows, of which -1 and -2 are bad, and returns all numbers."""
+    numbers = list(range(70))
+    numbers[33], numbers[61] = -1, -2
+    folder.mkdir()
+    for part in range(7):
+        some = numbers[part * 10 : part * 10 + 10]
+        path = folder / f"{part}.{suffix}"
+        if suffix == "parquet":
+            pq.write_table(pa.table({"n": some}), path)
+        elif suffix == "jsonl":
+            path.write_text("".join(json.dumps({"n": number}) + "\n" for number in some))
+        else:
+            data = ("n\n" + "".join(f"{number}\n" for number in some)).encode()
+            path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("suffix", "places"),
+    [
+        ("csv", ["line 5", "line 3"]),
+        ("csv.gz", ["line 5", "line 3"]),
+        ("jsonl", ["line 4", "line 2"]),
+        ("parquet", ["row 4", "row 2"]),
+    ],
+)
+def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None:
+    """Rows keep their order, and one that an expression rejects is found in its file; splits by file stay apart."""
+    numbers = write_parts(tmp_path / "in", suffix)
+    recipe = (
+        f"name: a\nsources: {{a: \"in/*.{suffix}\"}}\nderive: {{r: CAST(CASE WHEN n < 0 THEN 'x' ELSE '1' END AS BIGINT)}}\n"
+        f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: "[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
+    )
+    planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path))[0])
+    assert [range_.members for range_ in planned.base.ranges] == [(0, 4), (4, 7)]
+    manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
+    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {"train": 39, "eval": 29}
+    rows = [json.loads(line) for line in (tmp_path / "out" / "rejected" / "a.jsonl").read_text().splitlines()]
+    files = [str(tmp_path / "in" / f"{part}.{suffix}") for part in (3, 6)]
+    assert [(row["file"], row["position"]) for row in rows] == list(zip(files, places, strict=True))
+    table, _, _ = read.read_table(planned.base, reject=False)
+    assert table.column("n").to_pylist() == numbers
+
+
+def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
+    """An append knows files that were read together by their content, when their dates have changed."""
+    write_parts(tmp_path / "in", "csv")
+    recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
+    converted = parse_recipe(recipe, "r.yaml", str(tmp_path))[0]
+    planned = make_plan(converted)
+    assert read.fingerprint_files(planned.base) == read.fingerprint_files(
+        planner.with_files(planned.base, planned.base.files, together=True)
+    )
+    os.utime(tmp_path / "in" / "2.csv", (1, 1))
+    again = planner.plan_source(planned.base.source, str(tmp_path))
+    before = read.fingerprint_files(planned.base)
+    assert read.fingerprint_files(again) == before
+    (tmp_path / "in" / "2.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(21, 31)))
+    assert read.fingerprint_files(again) != before

@@ -1,0 +1,100 @@
+"""Reports to look at: one of everything, full of names and values that try to break out of the page."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import struct
+import zlib
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.report import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core.chunks import Rejected
+
+EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(1)\">&amp;${name}"
+
+
+def png(width: int = 2, height: int = 2) -> bytes:
+    """Returns a grey image as PNG."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    pixels = zlib.compress((b"\0" + b"\x80" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def batch_of_everything(rows: int = 60) -> pa.RecordBatch:
+    """Returns a column of every type, and of everything that is hard to draw."""
+    generator = np.random.default_rng(1)
+    return pa.record_batch(
+        {
+            EVIL: pa.array([EVIL, "", " "][i % 3] for i in range(rows)),
+            "int": pa.array(generator.integers(-(2**60), 2**60, rows)),
+            "skewed": pa.array((generator.lognormal(3, 3, rows)).astype(np.int64)),
+            "label": pa.array(generator.integers(0, 2, rows)),
+            "float": pa.array([math.nan, math.inf, 1.5, None, -1e308, 1e308] * (rows // 6)),
+            "constant": pa.array([0.1] * rows),
+            "bool": pa.array([True] * rows),
+            "date": pa.array([datetime.date(1, 1, 1), datetime.date(2020, 5, 17)] * (rows // 2)),
+            "when": pa.array([2**62, 1_600_000_000_000_000] * (rows // 2)).view(pa.timestamp("us")),
+            "time": pa.array([datetime.time(12, 30)] * rows),
+            "list": pa.array([["a"] * (i % 3) for i in range(rows)]),
+            "image": pa.array([bytes([255, i]) for i in range(rows)]),
+            "nothing": pa.nulls(rows, pa.string()),
+            "no numbers": pa.nulls(rows, pa.float64()),
+            "year": pa.array([2013] * rows),
+        }
+    )
+
+
+def report(**changes: object) -> Report:
+    """Returns a report with everything in it."""
+    batch = batch_of_everything()
+    values: dict[str, object] = {
+        "name": f"name {EVIL}",
+        "base": f"source {EVIL}",
+        "splits": {"train": SplitSummary(50, (12000, 12345)), f"eval {EVIL}": SplitSummary(0)},
+        "sources": [SourceSummary(f"source {EVIL}", 3, 1 << 30, 1_234_567, 3), SourceSummary("side", 1, 500, 7, 0)],
+        "joins": [JoinSummary("side", "left", "broadcast", f"on {EVIL}", 3, 1)],
+        "anomalies": [
+            Row("train", EVIL, "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
+            Row("train", f"feature {EVIL}", "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
+        ],
+        "statistics": {"train": TableStatistics.of(batch), f"eval {EVIL}": TableStatistics.empty(batch.schema)},
+        "filter": f"filter {EVIL}",
+        "filtered": 17,
+        "label": "label",
+        "rejected": [Rejected("side", f"file {EVIL}", "line 4", f"column {EVIL}", f"reason {EVIL}", "")],
+        "images": [ImageSample("train", f"image {EVIL}", "image/png", png())],
+    }
+    return Report(**(values | changes))  # type: ignore[arg-type]
+
+
+def wide_report(features: int) -> Report:
+    """Returns a report of many features of several kinds in three splits."""
+    generator = np.random.default_rng(0)
+    rows = 1500
+    kinds = [
+        lambda: pa.array(generator.normal(size=rows)),
+        lambda: pa.array(generator.lognormal(3, 2, rows).astype(np.int64)),
+        lambda: pa.array([f"{value}{'&' * 2000 if value > 90 else ''}" for value in generator.zipf(1.5, rows) % 100]),
+        lambda: pa.array(np.where(generator.random(rows) < 0.3, None, generator.integers(0, 9, rows)), pa.int64()),
+    ]
+    batch = pa.record_batch({f"feature_{i:04d}": kinds[i % 4]() for i in range(features)})
+    tables = [TableStatistics.of(batch.slice(start, 500)) for start in range(0, rows, 500)]
+    splits = ["train", "eval", "test"]
+    return Report(
+        "wide",
+        "table",
+        {split: SplitSummary(500, (1_000_000,)) for split in splits},
+        [SourceSummary("table", 1, 1 << 24, rows, 0)],
+        [],
+        [],
+        dict(zip(splits, tables, strict=True)),
+    )

@@ -1,0 +1,76 @@
+"""transforms/exchange.py delivers every payload once and in order, through files and through the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.transforms import exchange
+from beam_pipelines.transforms.exchange import Address, Exchange, Parcel, load_payload, store_parcel
+
+PARCELS = [
+    Parcel((1, 0), {0: b"c", 2: b"x" * 1000}),
+    Parcel((0, 1), {0: b"b"}),
+    Parcel((0, 0), {0: b"a", 1: b""}),
+    Parcel((10, 0), {0: b"d"}),
+]
+
+
+@pytest.mark.parametrize("by_files", [True, False])
+def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
+    """Payloads come by partition, ordered by their parcels, however they travel."""
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        deliveries = (
+            pipeline
+            | beam.Create(PARCELS)
+            | Exchange(str(tmp_path / "blocks") if by_files else None)
+            | beam.Map(lambda delivery: (delivery.partition, delivery.orders, list(delivery.payloads())))
+        )
+        assert_that(
+            deliveries,
+            equal_to(
+                [
+                    (0, ((0, 0), (0, 1), (1, 0), (10, 0)), [b"a", b"b", b"c", b"d"]),
+                    (1, ((0, 0),), [b""]),
+                    (2, ((1, 0),), [b"x" * 1000]),
+                ]
+            ),
+        )
+
+
+@pytest.mark.parametrize(("most_held", "most_in_element", "elements"), [(50_000, 8_192, 3), (1, 8_192, 5), (9, 2, 4)])
+def test_places_of_many_parcels_travel_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, most_in_element: int, elements: int
+) -> None:
+    """A bundle's are one element for each partition, as long as they are few; none is lost on the way."""
+    monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
+    monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
+    sender = exchange._Store(str(tmp_path))
+    sender.start_bundle()
+    sent = [element for parcel in PARCELS for element in sender.process(parcel)]
+    sent += [windowed.value for windowed in sender.finish_bundle()]
+    assert len(sent) == elements
+    contents: dict[int, list[bytes]] = {}
+    for partition in {partition for partition, _ in sent}:
+        delivery = exchange.deliver(partition, [places for to, places in sent if to == partition], str(tmp_path))
+        contents[partition] = list(delivery.payloads())
+    assert contents == {0: [b"a", b"b", b"c", b"d"], 1: [b""], 2: [b"x" * 1000]}
+
+
+def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
+    """A bundle that runs again, with other elements in it, does not change what consumers of the first attempt read."""
+    first = store_parcel(str(tmp_path), Parcel((3, 4), {7: b"seven", 8: b"eight"}))
+    second = store_parcel(str(tmp_path), Parcel((3, 4), {8: b"8", 7: b"7"}))
+    assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]
+
+
+def test_a_short_file_is_noticed(tmp_path: Path) -> None:
+    """A temporary file that somebody truncated is an error, not a short payload."""
+    path = tmp_path / "block"
+    path.write_bytes(b"abc")
+    with pytest.raises(DataError, match="found 2 bytes at 1, expected 5"):
+        load_payload(Address(str(path), 1, 5))

@@ -1,0 +1,230 @@
+"""transforms/fit.py learns the same from a split however it is cut into pieces, in whatever order they come, and whoever carries them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core import files
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.plan import EncodePlan, load_fitted, plan_encode, with_fitted
+from beam_pipelines.encodings.store import load_encodings
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import Fit
+from beam_pipelines.transforms import fit
+from beam_pipelines.transforms.encode import encode_batch, row_folds
+from beam_pipelines.transforms.exchange import Delivery
+from beam_pipelines.transforms.fit import (
+    FitEncodings,
+    add_sums,
+    finish_read,
+    learn_batch,
+    merge_numbers,
+    pack_sums,
+    select_partition,
+)
+
+COLUMNS = pa.schema([("x", pa.float64()), ("n", pa.int64()), ("t", pa.string()), ("w", pa.float64())])
+ENCODE = """
+  z: [{column: x}, {fill: mean}, log1p, z_score]
+  q: [{column: x}, {bucketize: 3}]
+  n: {fill: most_frequent}
+  v: [{column: t}, {vocabulary: {top_k: 3, num_oov: 2}}]
+  m: [{column: t}, {target_mean: {target: n}}]
+  zz: [{column: z}, z_score]
+"""
+
+rows = st.lists(
+    st.tuples(
+        st.none() | st.sampled_from([0.0, 0.5, 3.25, 1e6, math.nan]) | st.floats(0, 1e3, width=32),
+        st.integers(-5, 5),
+        st.none() | st.sampled_from(["a", "b", "c", "d", "é", ""]),
+        st.integers(0, 8).map(lambda eighths: eighths / 8),
+    ),
+    max_size=40,
+).map(lambda found: [(1.5, 1, "a", 1.0), *found])
+
+
+def plan(encode: str = ENCODE, weight: str | None = None) -> EncodePlan:
+    """Plans the encodings of a recipe's ``encode``, given as YAML."""
+    recipe, _ = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
+    planned = plan_encode(recipe, COLUMNS)
+    return EncodePlan(planned.columns, planned.chains, planned.written, Fit(planned.fit.splits, weight))
+
+
+def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Returns rows as a batch."""
+    columns = list(zip(*values, strict=True)) or [()] * len(COLUMNS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
+    )
+
+
+def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: int) -> EncodePlan:
+    """Fits every read, piece by piece and partition by partition, without Beam."""
+    for read in range(planned.reads):
+        parts = [learn_batch(planned, read, batch, "f", (0, part)) for part, batch in enumerate(batches)]
+        numbers = [
+            {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)} for part in parts
+        ]
+        learned: dict[Any, Any] = dict(merge_numbers(numbers))
+        payloads: dict[int, list[bytes]] = {}
+        for part, learning in enumerate(parts):
+            tallies = {key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)}
+            for partition, payload in pack_sums((0, part), tallies, partitions).payloads.items():
+                payloads.setdefault(partition, []).append(payload)
+        selected = [
+            select_partition(Delivery(partition, tuple(contents), ((0,),) * len(contents)), planned).payloads[0]
+            for partition, contents in payloads.items()
+        ]
+        for key, value in parts[0].items():
+            if isinstance(value, pa.RecordBatch):
+                learned[key] = value.slice(0, 0)
+        for key, found in fit._by_step(selected).items():
+            learned[key] = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        planned = with_fitted(planned, finish_read(planned, read, learned))
+    return planned
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5), st.booleans())
+def test_pieces_and_partitions_do_not_matter(
+    values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
+) -> None:
+    """Whole or in pieces, in one partition or several: the same encodings, but for the last bits of means."""
+    planned = plan(
+        "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line), "w" if is_weighted else None
+    )
+    edges = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
+    pieces = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
+    whole, cut = fit_all(planned, [batch_of(values)], 1), fit_all(planned, pieces, partitions)
+    left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (whole, cut))
+    for name in left.schema.names:
+        if pa.types.is_floating(left.column(name).type):
+            np.testing.assert_allclose(
+                left.column(name).to_numpy(zero_copy_only=False),
+                right.column(name).to_numpy(zero_copy_only=False),
+                rtol=1e-4,
+                atol=1e-5,
+            )
+        else:
+            assert left.column(name).equals(right.column(name)), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows)
+def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[Any, ...]]) -> None:
+    """Mean and deviation after ``fill: mean`` are those of the filled values, though nulls are filled only after the read."""
+    fitted = fit_all(plan("\n  x: [{fill: mean}, log1p, z_score]\n"), [batch_of(values)], 1)
+    numbers = np.array([math.nan if row[0] is None else row[0] for row in values], np.float32).astype(np.float64)
+    known = numbers[~np.isnan(numbers)]
+    filled = np.where(np.isnan(numbers), np.float32(known.mean() if len(known) else 0), numbers)
+    logs = np.log1p(filled).astype(np.float32).astype(np.float64)
+    expected = (logs - logs.mean()) / (logs.std() or 1)
+    found = encode_batch(fitted, batch_of(values), "f").column("x").to_numpy()
+    if logs.std() > 1e-6 * max(1, abs(logs.mean())):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_are_added_by_key() -> None:
+    """Integer and float sums of equal keys are added, each key comes once."""
+    first = pa.record_batch({"key": ["a", "b"], "count": [1, 2], "sum": [0.5, 1.0]})
+    second = pa.record_batch({"key": ["b", "c"], "count": [3, 4], "sum": [0.25, 2.0]})
+    assert sorted(add_sums([first, second]).to_pylist(), key=lambda row: row["key"]) == [
+        {"key": "a", "count": 1, "sum": 0.5},
+        {"key": "b", "count": 5, "sum": 1.25},
+        {"key": "c", "count": 4, "sum": 2.0},
+    ]
+
+
+def test_folds_are_even_and_stay() -> None:
+    """A row's fold depends on its address alone, and folds are about equally large."""
+    folds = row_folds((3, 1), 50_000, 5)
+    assert np.array_equal(folds, row_folds((3, 1), 60_000, 5)[:50_000])
+    assert not np.array_equal(folds, row_folds((3, 2), 50_000, 5))
+    assert np.bincount(folds, minlength=5).min() > 9_500
+
+
+@pytest.mark.parametrize("weight", [None, -1.0, math.nan, math.inf])
+def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
+    """A weight that is none is an error that shows it."""
+    batch = batch_of([(1.0, 1, "a", 1.0), (1.0, 1, "a", weight)])
+    with pytest.raises(DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"):
+        learn_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f", (0, 0))
+
+
+def test_nothing_to_learn_from_is_an_error_that_says_so() -> None:
+    """There is no mean of no numbers."""
+    planned = plan("\n  x: {fill: mean}\n")
+    with pytest.raises(DataError, match="feature 'x', fill: found no values"):
+        fit_all(planned, [batch_of([(None, 1, "a", 1.0)])], 1)
+
+
+def pieces_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Piece]:
+    """Returns pieces of a few rows each, two a range, every third of them in the split eval."""
+    batches = [batch_of(values[start : start + size]) for start in range(0, len(values), size)]
+    return [
+        Piece(number // 2, number % 2, batch, {}, split="eval" if number % 3 == 2 else "train")
+        for number, batch in enumerate(batches)
+    ]
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: str | None) -> None:
+    """Through files or the engine, pieces in order or reversed, one partition or several: the same files, fitted on train alone."""
+    generator = np.random.default_rng(7)
+    values = [
+        (float(x) if x < 3 else None, int(n), chr(97 + int(t)), float(w))
+        for x, n, t, w in zip(
+            generator.gamma(1.0, size=600),
+            generator.integers(0, 9, 600),
+            generator.integers(0, 20, 600),
+            generator.random(600),
+            strict=True,
+        )
+    ]
+    planned, pieces = plan(weight=weight), pieces_of(values, 25)
+    found = []
+    for number, (exchange, ordered, size) in enumerate(
+        [("files", pieces, 1), ("", pieces[::-1], 1), ("files", pieces[::-1], 3 * fit.PARTITION_BYTES)]
+    ):
+        folder = str(tmp_path / str(number))
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            fitted = ""
+            done: tuple[beam.PCollection[str], ...] = ()
+            for read in range(planned.reads):
+                source = pipeline | f"Pieces{read}" >> beam.Create(ordered)
+                if done:
+                    source = source | f"Await{read}" >> beam.Map(
+                        lambda piece, _: piece, beam.pvalue.AsSingleton(done[0])
+                    )
+                fit_read = FitEncodings(
+                    planned,
+                    read,
+                    fitted,
+                    num_ranges=len(pieces) // 2,
+                    size_bytes=size,
+                    folder=files.join(folder, f"encodings{read}"),
+                    scratch=files.join(folder, f"scratch{read}"),
+                    exchange=files.join(folder, f"exchange{read}") if exchange else None,
+                )
+                fitted, done = fit_read.folder, (source | f"Fit{read}" >> fit_read,)
+        last = files.join(folder, f"encodings{planned.reads - 1}")
+        found.append({files.name_of(item.path): files.read_bytes(item.path) for item in files.list_files(last + "/*")})
+    assert found[0] == found[1] == found[2]
+    pure = fit_all(planned, [piece.batch for piece in pieces if piece.split == "train"], 1)
+    staged = load_fitted(planned, str(tmp_path / "0" / "encodings1"))
+    assert len(load_encodings(str(tmp_path / "0" / "encodings1"))) == 7
+    left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (pure, staged))
+    assert left.column("v").equals(right.column("v"))
+    np.testing.assert_allclose(left.column("zz").to_numpy(), right.column("zz").to_numpy(), rtol=1e-4, atol=1e-5)

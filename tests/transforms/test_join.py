@@ -1,0 +1,476 @@
+"""Tests of the joins against a nested loop in plain Python, and of both strategies against each other."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import math
+import re
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core import hashing
+from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.model import Join, Source
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.sources.planner import plan_source
+from beam_pipelines.transforms import read
+from beam_pipelines.transforms.exchange import Delivery
+from beam_pipelines.transforms.join import hash_join, join, unique_key
+from beam_pipelines.transforms.join import index as index_module
+from beam_pipelines.transforms.join import plan as plan_module
+
+NAN = float("nan")
+
+
+def same_key(left, right):
+    """Whether two keys match: no nulls; NaN equals NaN, -0.0 equals 0.0."""
+    return all(
+        one is not None
+        and other is not None
+        and (one == other or (isinstance(one, float) and math.isnan(one) and math.isnan(other)))
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def nested_loop(left, right, keys, how):
+    """Joins lists of tuples, the first ``keys`` values of each being the key; every pair of rows is compared."""
+    rows = []
+    for row in left:
+        matches = [other for other in right if same_key(row[:keys], other[:keys])]
+        rows += [row + other[keys:] for other in matches]
+        if not matches and how == "left":
+            rows.append((*row, None))
+    return rows
+
+
+KEYS_FOR_TYPE = [
+    (pa.int64(), st.sampled_from([0, 1, -1, 2**63 - 1])),
+    (pa.string(), st.sampled_from(["", "a", "a\0", "ab", "Zürich", "x" * 70])),
+    (pa.binary(), st.sampled_from([b"", b"\xff", b"a"])),
+    (pa.float64(), st.sampled_from([0.0, -0.0, NAN, 1.5])),
+    (pa.float32(), st.sampled_from([0.0, -0.0, NAN, 1.5])),
+    (pa.bool_(), st.booleans()),
+    (pa.date32(), st.sampled_from([datetime.date(1970, 1, 1), datetime.date(2013, 1, 1)])),
+    (
+        pa.timestamp("us"),
+        st.sampled_from(
+            [datetime.datetime.fromisoformat("1970-01-01"), datetime.datetime.fromisoformat("2013-01-01T05:00:00")]
+        ),
+    ),
+    (pa.time64("us"), st.sampled_from([datetime.time(0), datetime.time(5, 6, 7, 8)])),
+]
+
+
+@st.composite
+def two_tables(draw):
+    """Draws key types, left rows and right rows; rows are keys and one value."""
+    kinds = draw(st.lists(st.sampled_from(KEYS_FOR_TYPE), min_size=1, max_size=3))
+    key = st.tuples(*(st.none() | values for _, values in kinds))
+    rows = st.lists(key, max_size=12).map(lambda keys: [(*key, number) for number, key in enumerate(keys)])
+    return [kind for kind, _ in kinds], draw(rows), draw(rows)
+
+
+def batch_of(kinds, rows, value="value"):
+    names = [f"k{number}" for number in range(len(kinds))] + [value]
+    arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate([*kinds, pa.int64()])]
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def rows_of(batch):
+    columns = [column.to_pylist() for column in batch.columns]
+    return [repr(row) for row in zip(*columns, strict=True)] if columns else []
+
+
+def step_of(kinds, how, partitions=3, key=(), number=0):
+    on = tuple((f"k{at}", f"k{at}") for at in range(len(kinds)))
+    schema = batch_of(kinds, []).schema
+    source = Source("right", ("right.csv",), key=key)
+    plan = SourcePlan(source, "csv", (FileInfo("right.csv", 1),), schema, schema, ())
+    result = batch_of(kinds, [], "left").schema.append(pa.field("right", pa.int64()))
+    return plan_module.JoinStep(
+        number, Join("right", on, how), plan, "hash", 1, partitions, (("value", "right"),), result
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
+def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
+    """The indexed join of slices gives the nested loop's rows, in its order, and counts what it did."""
+    kinds, left, right = tables
+    step = step_of(kinds, how)
+    right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
+    index = index_module.build_index(right_table, step.right_on, step.added)
+    left, right = left[left_start:], right[right_start:]
+    joined, counts = index_module.join_batch(batch_of(kinds, left, "left"), index, step.left_on, how, step.number)
+    expected = nested_loop(left, right, len(kinds), how)
+    assert rows_of(joined) == [repr(row) for row in expected]
+    assert joined.schema == step.schema
+    matched = sum(any(same_key(row[:-1], other[:-1]) for other in right) for row in left)
+    other = "unmatched/0" if how == "left" else "dropped/0"
+    kept = matched if how == "inner" else len(left)
+    assert counts == {"matched/0": matched, other: len(left) - matched, "added/0": len(expected) - kept}
+
+
+def exchange(parcels):
+    """Groups parcels as ``Exchange`` does, without Beam."""
+    sent = collections.defaultdict(list)
+    for parcel in parcels:
+        for partition, payload in parcel.payloads.items():
+            sent[partition].append((parcel.order, payload))
+    assert all(len({order for order, _ in contents}) == len(contents) for contents in sent.values())
+    return [
+        Delivery(to, tuple(payload for _, payload in sorted(contents)), tuple(order for order, _ in sorted(contents)))
+        for to, contents in sent.items()
+    ]
+
+
+def pieces_of(kinds, rows, cuts, value):
+    """Cuts rows into pieces at ``cuts``: two parts a range."""
+    ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
+    starts = [0, *ends[:-1]]
+    rejected = (Rejected("left", "left.csv", "line 3", "k0", "found 'ü'", "ü,1"),)
+    return [
+        Piece(
+            number // 2,
+            number % 2,
+            batch_of(kinds, rows[start:end], value),
+            {"read": end - start, "rejected": number % 2},
+            rejected * (number % 2),
+            number * 77 if number % 2 else None,
+            "left.csv",
+        )
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    two_tables(),
+    st.sampled_from(["left", "inner"]),
+    st.lists(st.integers(0, 12), max_size=4),
+    st.integers(2, 5),
+    st.tuples(st.sampled_from([0, 100, 1 << 20]), st.sampled_from([0, 50, 1 << 20])),
+    st.randoms(use_true_random=False),
+)
+def test_hash_partitioned_join_gives_the_broadcast_joins_pieces(tables, how, cuts, partitions, limits, shuffler):
+    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same pieces, accounts and all, as the broadcast join."""
+    kinds, left, right = tables
+    step = step_of(kinds, how, partitions)
+    index = index_module.build_index(pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added)
+    left_pieces = pieces_of(kinds, left, cuts, "left")
+    expected = [join.join_piece(piece, step, index) for piece in left_pieces]
+
+    parcels = [hash_join.send_left(piece, step.left_on, partitions) for piece in left_pieces]
+    parcels += [
+        hash_join.send_right(piece, step.right_on, partitions) for piece in pieces_of(kinds, right, cuts, "value")
+    ]
+    shuffler.shuffle(parcels)
+    returned = [
+        parcel for delivery in exchange(parcels) for parcel in hash_join.join_partition(delivery, step, *limits)
+    ]
+    returned += [hash_join.send_account(piece) for piece in left_pieces]
+    shuffler.shuffle(returned)
+    restored = [piece for delivery in exchange(returned) for piece in hash_join.restore_range(delivery, step)]
+    restored.sort(key=lambda piece: piece[:2])
+    assert [piece._replace(batch=None) for piece in restored] == [piece._replace(batch=None) for piece in expected]
+    for one, other in zip(restored, expected, strict=True):
+        assert rows_of(one.batch) == rows_of(other.batch)
+        assert one.batch.schema == other.batch.schema
+
+
+@pytest.mark.parametrize("bad_seeds", [1, 3])
+def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
+    """Different keys with one hash get a new seed on the right, and do not match on the left."""
+    real = hashing.hash_rows
+
+    def weak(arrays, seed=0):
+        return real(arrays, seed) % np.uint64(3 if seed < bad_seeds else 1 << 63)
+
+    monkeypatch.setattr(hashing, "hash_rows", weak)
+    right = pa.table({"k": list(range(50)), "v": list(range(50))})
+    index = index_module.build_index(right, ["k"], [("v", "v")])
+    assert index.keys.seed == bad_seeds
+    monkeypatch.setattr(hashing, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0])))
+    found = index_module.find_keys(index.keys, [pa.array(range(100))])
+    assert (found >= 0).sum() == 1
+
+
+def test_empty_sides():
+    """A join with no rows on one side or both has the right columns, and counts nothing."""
+    step = step_of([pa.int64()], "left")
+    index = index_module.build_index(pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added)
+    for rows in ([], [(1, 10), (None, 20)]):
+        joined, counts = index_module.join_batch(batch_of([pa.int64()], rows, "left"), index, step.left_on, "left")
+        assert joined.to_pylist() == [{"k0": key, "left": value, "right": None} for key, value in rows]
+        assert joined.schema == step.schema
+        assert counts == {"matched/0": 0, "unmatched/0": len(rows), "added/0": 0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [("N1", 1), ("N2", 1), ("N3", 1), ("N2", 1), ("N3", 1), ("N2", 1)],
+            r"planes: found tail='N2', year=1 3 times \(and 1 more keys occur more than once\), expected once",
+        ),
+        ([("N1", 1), ("N1", 1)], r"planes: found tail='N1', year=1 2 times, expected once.*key: \[tail, year\]"),
+    ],
+)
+def test_repeated_key_is_an_error_that_shows_it(rows, message):
+    """The first repeated key is shown with its number of rows."""
+    table = pa.record_batch({"tail": [row[0] for row in rows], "year": [row[1] for row in rows]})
+    index = index_module.index_keys(table.columns)
+    with pytest.raises(DataError, match=message):
+        index_module.check_unique(index, table, ("tail", "year"), "planes")
+
+
+def test_unique_keys_pass():
+    """Unique keys are counted; rows with a null in a key column may repeat, because they match nothing."""
+    table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
+    assert index_module.check_unique(index_module.index_keys(table.columns), table, ("tail", "year"), "planes") == 2
+
+
+def source_plan(name, size_bytes=100, format_="csv", compression=None, suffix="csv", key=(), **fields):
+    schema = pa.schema(list(fields.items()))
+    file = FileInfo(f"{name}.{suffix}", size_bytes)
+    return SourcePlan(
+        Source(name, (file.path,), compression=compression, key=key), format_, (file,), schema, schema, ()
+    )
+
+
+FLIGHTS = source_plan("flights", tail=pa.string(), hour=pa.int64(), origin=pa.string())
+
+
+def test_plan_join_names_columns_and_chains():
+    """Later joins see the columns of earlier ones; key columns of the right are not added; the prefix names the rest."""
+    planes = source_plan("planes", tailnum=pa.string(), model=pa.string(), hour=pa.int64())
+    models = source_plan("models", model=pa.string(), seats=pa.int64())
+    plan = plan_module.plan_join(
+        (
+            Join("planes", (("tail", "tailnum"),), prefix="plane_"),
+            Join("models", (("plane_model", "model"),), how="inner"),
+        ),
+        FLIGHTS,
+        {"planes": planes, "models": models},
+    )
+    assert plan.schema.names == ["tail", "hour", "origin", "plane_model", "plane_hour", "seats"]
+    assert [step.strategy for step in plan.steps] == ["broadcast", "broadcast"]
+    assert plan.steps[0].schema.names == plan.schema.names[:-1]
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "settings_", "strategy", "expected", "partitions"),
+    [
+        (64 << 20, {}, "auto", "broadcast", 0),
+        ((64 << 20) + 1, {}, "auto", "hash", 16),
+        (1 << 30, {}, "auto", "hash", 16),
+        (2 << 30, {}, "auto", "hash", 32),
+        (1 << 30, {}, "broadcast", "broadcast", 0),
+        (1, {}, "hash", "hash", 16),
+        (20 << 20, {"suffix": "csv.gz"}, "auto", "hash", 16),
+        (20 << 20, {"suffix": "csv.gz", "compression": "none"}, "auto", "broadcast", 0),
+        (20 << 20, {"compression": "zstd"}, "auto", "hash", 16),
+        (20 << 20, {"format_": "parquet", "suffix": "parquet"}, "auto", "hash", 16),
+        (20 << 20, {"format_": "arrow", "suffix": "arrow"}, "auto", "broadcast", 0),
+    ],
+)
+def test_strategy_follows_the_right_sources_size(size_bytes, settings_, strategy, expected, partitions):
+    """Small right sources are broadcast, large ones partitioned; compressed bytes weigh more; the recipe may force either."""
+    right = source_plan("planes", size_bytes, tail=pa.string(), seats=pa.int64(), **settings_)
+    step = plan_module.plan_join(
+        (Join("planes", (("tail", "tail"),), strategy=strategy),), FLIGHTS, {"planes": right}
+    ).steps[0]
+    assert (step.strategy, step.partitions) == (expected, partitions)
+
+
+def test_plan_join_reports_all_problems_at_once():
+    """Unknown columns, types that differ, lists as keys and clashing names are all reported, each at its place."""
+    planes = source_plan("planes", tailnum=pa.string(), hour=pa.float64(), origin=pa.string())
+    prices = source_plan("prices", hour=pa.string(), tags=pa.list_(pa.string()))
+    with pytest.raises(RecipeProblems) as caught:
+        plan_module.plan_join(
+            (
+                Join("planes", (("tall", "tailnum"), ("hour", "hours"))),
+                Join("planes", (("hour", "hour"),), prefix="a_"),
+                Join("prices", (("hour", "hour"), ("a_tailnum", "tags"))),
+            ),
+            FLIGHTS,
+            {"planes": planes, "prices": prices},
+        )
+    problems = caught.value.problems
+    assert [problem.path for problem in problems] == [
+        ("join", 0, "on"),
+        ("join", 0, "on"),
+        ("join", 0),
+        ("join", 1, "on"),
+        ("join", 2, "on"),
+        ("join", 2, "on"),
+    ]
+    for problem, said in zip(
+        problems,
+        [
+            "found 'tall', expected one of the columns so far. Did you mean 'tail'?",
+            "found 'hours', expected one of the columns of source 'planes'. Did you mean 'hour'?",
+            "adds 'hour', 'origin', which the rows so far have already",
+            (
+                "'hour' is int64 and 'hour' of source 'planes' is float64, expected the same type. "
+                "Add 'types: {hour: int64}' to source 'planes'."
+            ),
+            "Add 'types: {hour: text}' to source 'flights'.",
+            "column 'tags' is a list, expected a scalar to join on",
+        ],
+        strict=True,
+    ):
+        assert said in problem.message
+
+
+def write_csv(folder, name, lines):
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def flights(tmp_path):
+    """Plans of two small tables: 40 flights in two files, 10 planes, of which two occur twice."""
+    for half in range(2):
+        rows = [f"N{number * 7 % 13},{number}" for number in range(half * 20, half * 20 + 20)]
+        write_csv(tmp_path, f"flights{half}.csv", ["tail,id", *rows, ",99"])
+    planes = [f"N{number},{number * 10}" for number in (0, 1, 2, 3, 4, 5, 6, 7, 3, 5)]
+    write_csv(tmp_path, "planes.csv", ["tail,seats", *planes, ",1"])
+    return (
+        plan_source(Source("flights", ("flights*.csv",)), str(tmp_path)),
+        plan_source(Source("planes", ("planes.csv",)), str(tmp_path)),
+    )
+
+
+def describe(piece):
+    return piece.range_number, piece.part, piece.batch.to_pylist(), sorted(piece.counts.items()), piece.crc32c
+
+
+def joined_one_by_one(plan, base):
+    """The broadcast join without Beam: every piece through every step."""
+    indexes = [join.load_index(step, reject=False) for step in plan.steps]
+    for range_ in base.ranges:
+        for piece in read.read_range(base, range_, {}, reject=False):
+            joined = piece
+            for step, index in zip(plan.steps, indexes, strict=True):
+                joined = join.join_piece(joined, step, index)
+            yield describe(joined)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "through_files"), [(("broadcast", "hash"), True), (("hash", "broadcast"), False)]
+)
+def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_files):
+    """Broadcast, hash through files and hash through the engine give the pieces of the pure functions."""
+    base, planes = flights
+    joins = (
+        Join("planes", (("tail", "tail"),), "left", strategy=strategies[0]),
+        Join("planes", (("tail", "tail"),), "inner", prefix="again_", strategy=strategies[1]),
+    )
+    plan = plan_module.plan_join(joins, base, {"planes": planes})
+    expected = list(joined_one_by_one(plan, base))
+    # 19 flights of planes that occur once; 3 of each of two planes that occur twice, joined twice: 19 + 2 * 3 * 4.
+    assert sum(len(rows) for _, _, rows, *_ in expected) == 43
+    folder = str(tmp_path / "exchange") if through_files else None
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        joined = (
+            pipeline | "Base" >> read.ReadBatches(base, reject=False) | join.JoinBatches(plan, folder, reject=False)
+        )
+        assert_that(joined | beam.Map(describe), equal_to(expected))
+
+
+READS: list[str] = []
+
+
+def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypatch):
+    """However many pieces and threads there are, a process reads a right source once for each join in the chain."""
+    base, planes = flights
+    joins = (Join("planes", (("tail", "tail"),)), Join("planes", (("tail", "tail"),), prefix="again_"))
+    plan = plan_module.plan_join(joins, base, {"planes": planes})
+    real = read.read_table
+
+    def counting(source_plan, reject):
+        READS.append(source_plan.source.name)
+        return real(source_plan, reject)
+
+    batch = real(base, reject=False)[0].to_batches()[0]
+    monkeypatch.setattr(join.read, "read_table", counting)
+    options = PipelineOptions(direct_num_workers=2, direct_running_mode="multi_threading")
+    READS.clear()
+    with beam.Pipeline(runner="FnApiRunner", options=options) as pipeline:
+        pieces = pipeline | beam.Create([Piece(number, 0, batch, {}) for number in range(20)])
+        pieces | beam.Reshuffle() | join.JoinBatches(plan, None, reject=False)
+    assert READS == ["planes", "planes"]
+
+
+def test_right_sources_are_counted_once(flights):
+    """A right source that is joined twice has one account, with its rows and its checksum."""
+    base, planes = flights
+    joins = (Join("planes", (("tail", "tail"),)), Join("planes", (("tail", "tail"),), prefix="again_"))
+    plan = plan_module.plan_join(joins, base, {"planes": planes})
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        counted = pipeline | join.CountRightSources(plan, None, reject=False)
+        summary = counted.receipts | beam.MapTuple(
+            lambda source, own: (source, own.range_number, own.counts["read"], own.crc32c is None)
+        )
+        assert_that(summary, equal_to([("planes", 0, 11, False)]))
+
+
+def test_no_joins(flights):
+    """Without joins pieces pass as they are, and there is nothing to count."""
+    base, _ = flights
+    plan = plan_module.plan_join((), base, {})
+    assert plan.schema == base.schema
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        joined = pipeline | "Base" >> read.ReadBatches(base) | join.JoinBatches(plan, None, reject=False)
+        assert_that(joined | beam.Map(describe), equal_to(list(joined_one_by_one(plan, base))))
+        counted = pipeline | join.CountRightSources(plan, None, reject=False)
+        assert_that(counted.receipts, equal_to([]), label="CheckCounts")
+
+
+@pytest.mark.parametrize("strategy", ["broadcast", "hash"])
+def test_key_of_a_right_source_is_checked(flights, strategy):
+    """A right source whose key repeats fails the run with either strategy, and shows the key."""
+    base, planes = flights
+    planes = dataclasses.replace(planes, source=dataclasses.replace(planes.source, key=("tail",)))
+    plan = plan_module.plan_join((Join("planes", (("tail", "tail"),), strategy=strategy),), base, {"planes": planes})
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    pipeline | join.CountRightSources(plan, None, reject=False)
+    with pytest.raises(Exception, match=r"planes: found tail='N[35]' 2 times"):
+        pipeline.run()
+    if strategy == "broadcast":
+        with pytest.raises(DataError, match=r"planes: found tail='N3' 2 times \(and 1 more keys"):
+            join.load_index(plan.steps[0], reject=False)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.none() | st.integers(0, 3)), max_size=10),
+    st.lists(st.integers(0, 10), max_size=3),
+    st.integers(1, 4),
+)
+def test_unique_key_over_pieces(rows, cuts, partitions):
+    """Keys are unique over all pieces exactly if Counter says so; the number of keys comes back."""
+    pieces = pieces_of([pa.string(), pa.int64()], [(*row, 0) for row in rows], cuts, "v")
+    counts = collections.Counter(row for row in rows if None not in row)
+    source = Source("planes", ("planes.csv",), key=("k0", "k1"))
+    deliveries = exchange([unique_key.send_keys(piece, source.key, partitions) for piece in pieces])
+    if not counts or max(counts.values()) == 1:
+        assert sum(unique_key.check_partition(delivery, source) for delivery in deliveries) == len(counts)
+    else:
+        with pytest.raises(DataError, match="times") as caught:
+            [unique_key.check_partition(delivery, source) for delivery in deliveries]
+        found = re.search(r"k0='(.)', k1=(\d) (\d+) times", str(caught.value))
+        assert counts[found[1], int(found[2])] == int(found[3]) > 1

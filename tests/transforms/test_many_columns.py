@@ -1,0 +1,241 @@
+"""Thousands of columns cost as many times more than hundreds as they are more: nothing grows with the square of their number."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies import find_anomalies
+from beam_pipelines.analysis.schema import infer_schema, read_schema, schema_to_text
+from beam_pipelines.analysis.schema.text import feature_lines
+from beam_pipelines.analysis.schema.update import update_schema
+from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core import pickling
+from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.pickling import PickledOnce
+from beam_pipelines.core.schema_features import duplicates
+from beam_pipelines.encodings.plan import plan_encode
+from beam_pipelines.pipeline.convert import Conversion, _folders
+from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
+from beam_pipelines.transforms.join.plan import JoinStep, plan_join
+from beam_pipelines.transforms.select import plan_select
+from tests.support.cost import least_ratio
+
+FEW, MANY = 400, 1600
+# Four times as many columns take four times as long; sixteen times where each is searched for among all.
+LARGEST_RATIO = 7
+
+
+def names(count: int) -> list[str]:
+    return [f"column{number:05}" for number in range(count)]
+
+
+def columns(count: int) -> pa.Schema:
+    return pa.schema([(name, pa.int64()) for name in names(count)])
+
+
+def table(count: int) -> TableStatistics:
+    """Statistics of texts, each with a domain of its own."""
+    return TableStatistics.of(pa.record_batch({name: ["a", "b", "b"] for name in names(count)}))
+
+
+def schema(count: int) -> schema_pb2.Schema:
+    """A schema of texts, each with a domain of its own that allows one of two values."""
+    features = [
+        schema_pb2.Feature(name=name, type=schema_pb2.BYTES, domain=name, presence={"min_fraction": 1})
+        for name in names(count)
+    ]
+    return schema_pb2.Schema(
+        feature=features, string_domain=[schema_pb2.StringDomain(name=name, value=["a"]) for name in names(count)]
+    )
+
+
+def recipe(**changes: Any) -> Recipe:
+    text = "name: wide\nsources: {wide: wide.parquet}\n"
+    return dataclasses.replace(parse_recipe(text, ".")[0], **changes)
+
+
+def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
+    return SourcePlan(Source(name, ("wide.parquet",)), "parquet", (FileInfo("wide.parquet", 1),), schema, schema, ())
+
+
+# What is done with so many columns -> what makes its arguments of their number.
+WORK: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
+    "infer": (infer_schema, lambda count: ({"train": table(count)},)),
+    "find anomalies": (find_anomalies, lambda count: ({"train": table(count)}, schema(count))),
+    "update": (update_schema, lambda count: (schema(count), [table(count)])),
+    "lines of features": (feature_lines, lambda count: (text_format.MessageToString(schema(count)),)),
+    "duplicates": (lambda found: list(duplicates(found)), lambda count: (schema(count),)),
+    "select": (plan_select, lambda count: (recipe(drop=tuple(names(count)[1:])), columns(count))),
+    "encode": (
+        plan_encode,
+        lambda count: (recipe(encode={name: (("one_hot", {"value": 2}),) for name in names(count)}), columns(count)),
+    ),
+    "join": (
+        plan_join,
+        lambda count: (
+            (Join("right", ((names(1)[0], names(1)[0]),), prefix="right_"),),
+            source_plan("left", columns(count)),
+            {"right": source_plan("right", columns(count))},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_time_grows_with_columns(name: str) -> None:
+    """Four times the columns take less than seven times the time."""
+    work, arguments = WORK[name]
+    few, many = arguments(FEW), arguments(MANY)
+    assert least_ratio(lambda: work(*many), lambda: work(*few), LARGEST_RATIO) < LARGEST_RATIO
+
+
+@dataclasses.dataclass(frozen=True)
+class Value(PickledOnce):
+    """Something that is pickled once."""
+
+    number: int
+    parts: tuple[Any, ...] = ()
+
+
+def roundtrip(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301
+
+
+def test_a_value_is_pickled_once() -> None:
+    """Where it was made it is unpickled as itself; a value in it as well; a changed one is pickled anew."""
+    inner = Value(1)
+    value = Value(2, (inner, inner))
+    assert roundtrip([value, value]) == [value, value]
+    assert roundtrip(value) is value
+    assert roundtrip(inner) is inner
+    other = dataclasses.replace(value, number=3)
+    assert roundtrip(other) == other != value
+
+
+def test_another_process_has_one_value_for_all() -> None:
+    """A process that gets the same value twice, by itself and in another one, has one that is equal."""
+    inner = source_plan("inner", columns(2))
+    outer = JoinStep(0, Join("inner", (("a", "a"),)), inner, "hash", 1, 2, (), columns(3))
+    data = [pickle.dumps(inner), pickle.dumps(outer)]
+    code = f"import pickle; inner, outer = map(pickle.loads, {data!r}); print(outer.source_plan is inner, outer)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"True {outer}\n"
+
+
+def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
+    """Making a job of a hundred columns pickles each part of its plan once, and takes little more for each step than for one."""
+    path = tmp_path / "wide.parquet"
+    pq.write_table(pa.table({name: [1, 2] for name in names(100)}), path)
+    text = (
+        f"name: wide\nsources: {{wide: '{path}'}}\nencode: {{column00001: z_score}}\nsplit: {{train: 0.5, eval: 0.5}}\n"
+    )
+    plan = make_plan(parse_recipe(text, str(tmp_path))[0])
+    pickled: list[type] = []
+    dumps = pickle.dumps
+
+    class Pickle:
+        """Notes what is pickled."""
+
+        HIGHEST_PROTOCOL, loads = pickle.HIGHEST_PROTOCOL, pickle.loads
+
+        @staticmethod
+        def dumps(value: Any, protocol: int) -> bytes:
+            pickled.append(value[0])
+            return dumps(value, protocol)
+
+    monkeypatch.setattr(pickling, "pickle", Pickle)
+    pipeline = beam.Pipeline("FnApiRunner")
+    _ = pipeline | Conversion(plan, _folders(str(tmp_path / "out"), "", None, "run"), 0.0)
+    pipeline.to_runner_api()
+    assert len(pickled) == len(set(pickled)) > 4
+    assert type(plan) in pickled
+
+
+TEXTS = st.text(max_size=8) | st.sampled_from(['"', "\\", "\n", "'", "\x00", "é", "\u2028", "\x7f"])
+DOMAINS = st.builds(schema_pb2.StringDomain, name=TEXTS, value=st.lists(TEXTS, max_size=4))
+FEATURES = st.builds(
+    schema_pb2.Feature,
+    name=TEXTS,
+    type=st.sampled_from([1, 2, 3]),
+    string_domain=DOMAINS | st.none(),
+    presence=st.builds(schema_pb2.FeaturePresence, min_fraction=st.floats(0, 1)),
+)
+
+
+SCHEMAS = st.builds(
+    schema_pb2.Schema,
+    feature=st.lists(FEATURES, max_size=3),
+    sparse_feature=st.lists(st.builds(schema_pb2.SparseFeature, name=TEXTS), max_size=2),
+    string_domain=st.lists(DOMAINS | st.builds(schema_pb2.StringDomain), max_size=3),
+    default_environment=st.lists(TEXTS, max_size=2),
+    dataset_constraints=st.builds(schema_pb2.DatasetConstraints, min_examples_count=st.integers(0, 9)) | st.none(),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCHEMAS)
+def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
+    """Whatever stands in its fields and texts, a schema has the text that protobuf's own printer gives it."""
+    assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    SCHEMAS, st.sampled_from(["", "# a comment\n", "\n"]), st.integers(0, 60), st.sampled_from(["", " ", "}", "x", '"'])
+)
+def test_schemas_are_read_as_protobuf_does(tmp_path_factory, found, comment: str, place: int, dirt: str) -> None:
+    """A schema's text, as it was written or touched since, is read as protobuf's own parser reads it, or refused as it refuses it."""
+    text = comment + schema_to_text(found).decode()
+    text = text[:place] + dirt + text[place:]
+    path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
+    path.write_bytes(text.encode())
+    names = [feature.name for feature in found.feature]
+    try:
+        expected = text_format.Parse(text, schema_pb2.Schema())
+    except text_format.ParseError:
+        with pytest.raises(DataError):
+            read_schema(str(path))
+    else:
+        if len(names) == len(set(names)):
+            assert read_schema(str(path)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'feature {\nname: "a"\nstring_domain {\n  name: "d"\n  value: "x"\n}\n}\n',
+        'feature {\n  name: "a" annotation {\n}\nstring_domain {\n  name: "d"\n  value: "x"\n}\n  }\n',
+        '# string_domain\nstring_domain {\n  name: "d"\n  value: "x"\n}\nfeature { name: "a" }\n',
+    ],
+)
+def test_domains_stay_where_they_stand(tmp_path, text: str) -> None:
+    """A domain within a feature that is not indented is the feature's; another order of fields does no harm."""
+    path = tmp_path / "schema.pbtxt"
+    path.write_text(text)
+    assert read_schema(str(path)) == text_format.Parse(text, schema_pb2.Schema())
+
+
+def test_schemas_know_no_field_before_string_domains_but_features() -> None:
+    """String domains are written between features and what else there is, in the order of the fields' numbers."""
+    numbers = {field.name: field.number for field in schema_pb2.Schema.DESCRIPTOR.fields}
+    assert min(numbers, key=numbers.__getitem__) == "feature"
+    others = [number for name, number in numbers.items() if name not in ("feature", "string_domain")]
+    assert numbers["string_domain"] < min(others, default=math.inf)

@@ -1,0 +1,45 @@
+"""The sample from which the size of shards is estimated: of bounded memory, and true whatever it leaves out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.recipe.model import Output
+from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes, sample_share
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "num_ranges", "share"),
+    [
+        (0, 1, Share(1.0, 8 * MIB)),
+        (4 * MIB, 1, Share(1.0, 8 * MIB)),
+        (16 * MIB, 2, Share(0.25, 4 * MIB)),
+        (4096 * MIB, 256, Share(1 / 1024, MIB // 16)),
+    ],
+)
+def test_share(size_bytes: int, num_ranges: int, share: Share) -> None:
+    """4 MiB as they lie on disk; in memory 8 MiB over all ranges, and 64 KiB of each in any case."""
+    assert sample_share(size_bytes, num_ranges) == share
+
+
+@pytest.mark.parametrize("growth", [1, 30], ids=["as on disk", "30 times as large in memory"])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bool) -> None:
+    """Of ranges whose rows are of different lengths, in several parts each, within 5 % of all rows framed."""
+    random = np.random.default_rng(5)
+    pieces = [
+        Piece(number, part, pa.record_batch({"t": [random.bytes(20 + 40 * (number % 8))] * 20_000}), {})
+        for number in range(16)
+        for part in range(2)
+    ]
+    size = sum(piece.batch.nbytes for piece in pieces)
+    share = sample_share(size // growth, 16)
+    samples = [sample for piece in pieces for sample in _sample(piece, share, shuffle=shuffle)]
+    assert sum(sample.batch.nbytes for sample in samples) < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
+    _, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
+    _, exact = estimate_row_bytes(pieces, Output(shuffle=shuffle))
+    assert framed == pytest.approx(exact, rel=0.05 if shuffle else 0.3)

@@ -1,0 +1,99 @@
+"""transforms/shards.py plans shards of the asked size, and says which positions a piece has."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.core.limits import MIB
+from beam_pipelines.recipe.model import Output
+from beam_pipelines.transforms.shards import (
+    PARTITION_BYTES,
+    LoadedShardPlan,
+    ShardPlan,
+    SplitShards,
+    count_shards,
+    load_shard_plan,
+    plan_shards,
+    save_shard_plan,
+    shard_path,
+)
+
+
+@given(st.floats(1, 1e15), st.integers(1024, 1 << 40))
+def test_shards_are_near_the_target_size(split_bytes: float, shard_size: int) -> None:
+    """As soon as there are two shards, each is within 20 % of the target, so that 5 % are left for the estimate."""
+    count = count_shards(Output(shard_size=shard_size), split_bytes)
+    size = split_bytes / count
+    if count > 1:
+        assert 0.8 - 1e-9 <= size / shard_size <= 1.2 + 1e-9
+    else:
+        assert size < 1.6 * shard_size
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (Output(num_shards=7), 7),
+        (Output(num_shards=7, shards_multiple_of=4), 8),
+        (Output(shard_size=10 * MIB), 10),
+        (Output(shard_size=10 * MIB, shards_multiple_of=8), 16),
+        (Output(shard_size=1000 * MIB, shards_multiple_of=8), 8),
+    ],
+)
+def test_number_and_multiple(output: Output, expected: int) -> None:
+    """A number is taken as it is, and a multiple rounds up."""
+    assert count_shards(output, 100 * MIB) == expected
+
+
+def test_offsets_follow_addresses_not_arrival() -> None:
+    """A piece's offset is the rows of its split in all pieces with a smaller address."""
+    receipts = [
+        Receipt(1, 0, {}, {"train": 5}),
+        Receipt(0, 1, {}, {"eval": 2}),
+        Receipt(0, 0, {}, {"train": 3, "eval": 1}),
+    ]
+    sizes = {"train": 100.0, "eval": 100.0}
+    plan = plan_shards(Output(num_shards=2), ("train", "eval"), receipts, sizes, sizes)
+    assert plan.splits["train"].offsets == {(0, 0): 0, (0, 1): 3, (1, 0): 3}
+    assert plan.splits["eval"].offsets == {(0, 0): 0, (0, 1): 1, (1, 0): 3}
+    assert (plan.splits["train"].rows, plan.splits["eval"].rows) == (8, 3)
+    assert [plan.locate(number)[0].name for number in range(plan.num_shards)] == ["train", "train", "eval", "eval"]
+    assert plan.locate(3)[1] == 1
+
+
+def test_large_shards_are_cut_into_partitions() -> None:
+    """Memory of a writer is bounded by partitions of some 64 MiB."""
+    plan = plan_shards(Output(num_shards=1), ("train",), [], {"train": 1.0}, {"train": 10.0 * PARTITION_BYTES})
+    assert plan.splits["train"].partitions_per_shard == 10
+
+
+def test_path() -> None:
+    """Shards are named as TensorFlow names them."""
+    assert shard_path("flights", "eval", 3, 12, "gzip") == "examples/Split-eval/flights-00003-of-00012.tfrecord.gz"
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=5),
+        st.dictionaries(st.tuples(st.integers(0, 2**50), st.integers(0, 2**50)), st.integers(0, 2**50), max_size=6),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sets(st.integers(0, 9), max_size=4),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_stored_plan_is_the_plan(
+    tmp_path_factory: pytest.TempPathFactory, offsets: dict[str, dict[tuple[int, int], int]], finished: set[int]
+) -> None:
+    """Splits without pieces, large addresses and finished shards come back from the file."""
+    splits = {
+        name: SplitShards(name, number, number + 1, 2, 3 * number, own)
+        for number, (name, own) in enumerate(offsets.items())
+    }
+    plan = ShardPlan(splits, frozenset(finished))
+    path = save_shard_plan(plan, str(tmp_path_factory.mktemp("plan") / "shard_plan"))
+    assert load_shard_plan(path) == plan
+    assert LoadedShardPlan(path).get() == plan

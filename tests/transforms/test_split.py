@@ -1,0 +1,295 @@
+"""Tests of transforms/split.py against one row at a time in plain Python."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import fractions
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_pipelines.core.chunks import Piece, Receipt, Rejected
+from beam_pipelines.core.errors import DataError, RecipeProblems
+from beam_pipelines.recipe.model import Recipe, Split, TimeSplit
+from beam_pipelines.transforms import split
+
+MASK = (1 << 64) - 1
+G = 0x9E3779B97F4A7C15
+
+
+def mix(value):
+    value &= MASK
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB & MASK
+    return value ^ (value >> 31)
+
+
+def expected_row(values, seed):
+    """The definition of hashing.py for integers, short texts and nulls."""
+    total = mix(seed)
+    for value in values:
+        if value is None:
+            hashed = mix(int.from_bytes(b"nullnull", "big") + seed)
+        elif isinstance(value, int):
+            hashed = mix(value + G + seed)
+        else:
+            data = value.encode()
+            words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+            keyed = sum(mix(word ^ mix((place + 1) * G + seed)) for place, word in enumerate(words))
+            hashed = mix(len(data) + G + seed + keyed)
+        total = mix((total ^ hashed) + G)
+    return total
+
+
+def plan_of(schema, split_, **rest):
+    return split.plan_split(Recipe("test", {}, "flights", split=split_, **rest), schema)
+
+
+def piece_of(batch, path="data/flights.csv"):
+    return Piece(3, 1, batch, {"read": batch.num_rows}, path=path)
+
+
+def batch_of(rows):
+    return pa.record_batch(
+        {"user": pa.array([row[0] for row in rows], pa.string()), "day": pa.array([row[1] for row in rows], pa.int64())}
+    )
+
+
+ROWS = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-5, 5)), max_size=30)
+SHARES = st.sampled_from(
+    [(0.8, 0.2), (0.1, 0.2, 0.7), (1 / 3, 1 / 3, 1 / 3), (0.999, 0.001), (0.5, 0.25, 0.125, 0.125)]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
+def test_fractions_follow_the_hash(rows, shares, by, start):
+    """Each row lands where the hash of its columns, in plain Python, falls among the exact sums of shares."""
+    names = [f"split{number}" for number in range(len(shares))]
+    batch = batch_of(rows).slice(start)
+    plan = plan_of(batch.schema, Split(fractions=dict(zip(names, shares, strict=True)), by=by))
+    exact = [fractions.Fraction(repr(share)) for share in shares]
+    ends = [sum(exact[: number + 1]) / sum(exact) for number in range(len(shares))]
+    expected = []
+    for user, day in rows[start:]:
+        values = {"user": user, "day": day}
+        place = fractions.Fraction(expected_row([values[name] for name in by or values], split.SPLIT_SEED), 2**64)
+        expected.append(next(number for number, end in enumerate(ends) if place < end))
+    assert split.assign_split(plan, piece_of(batch)).tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.lists(st.integers(0, 30), max_size=4))
+def test_a_key_never_lands_in_two_splits(rows, cuts):
+    """However rows are cut into pieces, a user is in one split, and every row in exactly one."""
+    plan = plan_of(batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",)))
+    batch = batch_of(rows)
+    ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
+    splits_of_user = collections.defaultdict(set)
+    found = collections.Counter()
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        for result in split.split_piece(plan, piece_of(batch.slice(start, end - start))):
+            if isinstance(result, Piece):
+                for row in result.batch.to_pylist():
+                    splits_of_user[row["user"]].add(result.split)
+                    found[row["user"], row["day"]] += 1
+    assert all(len(splits) == 1 for splits in splits_of_user.values())
+    assert found == collections.Counter(rows)
+
+
+def test_fractions_are_met():
+    """Of 100,000 users the splits get their shares, within five standard deviations."""
+    batch = pa.record_batch({"user": np.arange(100_000)})
+    plan = plan_of(batch.schema, Split(fractions={"train": 0.8, "eval": 0.15, "test": 0.05}, by=("user",)))
+    counts = np.bincount(split.assign_split(plan, piece_of(batch)))
+    for count, share in zip(counts, (0.8, 0.15, 0.05), strict=True):
+        assert abs(count - share * 1e5) < 5 * (share * (1 - share) * 1e5) ** 0.5
+
+
+def test_thresholds_are_exact():
+    """Thresholds are the shares' decimals, not their binary neighbours; an empty rest does not overflow."""
+    assert split.fraction_thresholds((0.1, 0.2, 0.7)) == (2**64 // 10, 3 * 2**64 // 10)
+    assert split.fraction_thresholds((1.0, 0.0)) == (2**64,)
+    plan = plan_of(batch_of([]).schema, Split(fractions={"a": 1.0, "b": 0.0}))
+    assert split.assign_split(plan, piece_of(batch_of([("u", number) for number in range(50)]))).tolist() == [0] * 50
+
+
+def moment(text):
+    return datetime.datetime.fromisoformat(text)
+
+
+TIME_SPLIT = Split(
+    fractions={},
+    time_column="at",
+    times=(TimeSplit("train", None, "2013-11-01"), TimeSplit("eval", "2013-11-01", "2013-12-01T06:30:00+01:00")),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1960-01-01T00:00:00", 0),
+        ("2013-10-31T23:59:59.999999", 0),
+        ("2013-11-01T00:00:00", 1),
+        ("2013-12-01T05:29:59.999999", 1),
+        ("2013-12-01T05:30:00", None),
+        (None, None),
+    ],
+)
+def test_times_split_at_their_bounds(value, expected):
+    """The lower bound belongs to a split, the upper one does not; offsets are applied; other rows are an error."""
+    batch = pa.record_batch({"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))})
+    plan = plan_of(batch.schema, TIME_SPLIT)
+    if expected is not None:
+        assert split.assign_split(plan, piece_of(batch)).tolist() == [expected]
+    else:
+        found = "null" if value is None else "'2013-12-01 05:30:00'"
+        with pytest.raises(DataError, match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:'"):
+            split.assign_split(plan, piece_of(batch))
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "inside", "outside"),
+    [
+        (pa.date32(), ("2013-01-01", "2014-01-01"), datetime.date(2013, 12, 31), datetime.date(2014, 1, 1)),
+        (pa.int64(), ("-5", "9223372036854775807"), 2**63 - 2, 2**63 - 1),
+        (pa.float64(), ("0", "1.5"), 1.4999999999999998, 1.5),
+        (pa.float64(), ("0", "1.5"), 0.0, float("nan")),
+        (pa.float64(), (None, "1.5"), float("-inf"), float("nan")),
+        (pa.float32(), ("0.25", None), float("inf"), 0.2),
+        (pa.time64("us"), ("06:00", "12:00"), datetime.time(11, 59, 59), datetime.time(5)),
+    ],
+)
+def test_times_split_by_other_types(kind, bounds, inside, outside):
+    """Dates, numbers and times of day are compared as what they are."""
+    batch = pa.record_batch({"at": pa.array([inside, outside], kind)})
+    plan = plan_of(batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),)))
+    assert split.assign_split(plan, piece_of(batch.slice(0, 1))).tolist() == [0]
+    with pytest.raises(DataError, match="expected a value in one of the splits"):
+        split.assign_split(plan, piece_of(batch))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("data/2012/a.csv", 0),
+        ("a-eval.csv", 1),
+        ("data/2013/x-eval.csv", 1),
+        ("b.csv", None),
+        ("2012/a-eval.csv", None),
+    ],
+)
+def test_files_decide(path, expected):
+    """A pattern matches the whole path or its last component; a file in no split, or in two, is an error."""
+    plan = plan_of(batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"}))
+    piece = piece_of(batch_of([("a", 1)] * 3), path)
+    if expected is not None:
+        assert split.assign_split(plan, piece).tolist() == [expected] * 3
+    else:
+        with pytest.raises(DataError, match=f"{path}: the file matches (no split|splits 'train' and 'eval')"):
+            split.assign_split(plan, piece)
+
+
+@pytest.mark.parametrize(
+    ("split_", "path", "said"),
+    [
+        (Split(by=("users",)), ("split", "by", 0), "found column 'users'.*Did you mean 'user'"),
+        (Split(fractions={}, time_column="dax", times=TIME_SPLIT.times), ("split", "column"), "Did you mean 'day'"),
+        (
+            Split(fractions={}, time_column="user", times=TIME_SPLIT.times),
+            ("split", "column"),
+            "is text, expected a date",
+        ),
+        (
+            Split(fractions={}, time_column="day", times=(TimeSplit("train", "2013-01-01", None),)),
+            ("split", "train", "after"),
+            "found '2013-01-01', expected an integer, because the column is int64",
+        ),
+        (
+            Split(fractions={}, time_column="day", times=(TimeSplit("a", "5", "5"),)),
+            ("split", "a"),
+            "holds nothing",
+        ),
+        (
+            Split(fractions={}, time_column="day", times=(TimeSplit("a", "0", "5"), TimeSplit("b", "4", None))),
+            ("split", "b"),
+            "splits 'a' and 'b' overlap",
+        ),
+        (
+            Split(fractions={}, time_column="day", times=(TimeSplit("a", None, "5"), TimeSplit("b", None, "4"))),
+            ("split", "b"),
+            "splits 'a' and 'b' overlap",
+        ),
+        (Split(fractions={f"s{number}": 1 / 300 for number in range(300)}), ("split",), "found 300 splits"),
+    ],
+)
+def test_plan_split_refuses(split_, path, said):
+    """What cannot be split by is reported at its place in the recipe."""
+    with pytest.raises(RecipeProblems) as caught:
+        plan_of(batch_of([]).schema, split_)
+    (problem,) = caught.value.problems
+    assert problem.path == path
+    with pytest.raises(RecipeProblems, match=said):
+        raise caught.value
+
+
+def test_a_column_decides_and_is_dropped():
+    """A column that is dropped may decide the split: it is gone afterwards."""
+    batch = batch_of([("a", 1), ("b", 2)])
+    for rest in ({"drop": ("user",)}, {"keep": ("day",)}):
+        plan = plan_of(batch.schema, Split(fractions={"train": 0.5, "eval": 0.5}, by=("user",)), **rest)
+        assert plan.by == ("user",)
+        assert plan.schema.names == ["day"]
+        pieces = [result for result in split.split_piece(plan, piece_of(batch)) if isinstance(result, Piece)]
+        assert all(piece.batch.schema == plan.schema for piece in pieces)
+
+
+def test_one_split_needs_no_hash(monkeypatch):
+    """With one split rows are not looked at, and the batch is passed on as it is."""
+    monkeypatch.setattr(split.hashing, "hash_rows", None)
+    batch = batch_of([("a", 1)])
+    receipt, piece = split.split_piece(plan_of(batch.schema, Split()), piece_of(batch))
+    assert piece == Piece(3, 1, batch, {}, path="data/flights.csv", split="train")
+    assert receipt.rows == {"train": 1}
+
+
+def test_assign_split_hands_over_receipts(tmp_path):
+    """In a pipeline, every piece gives one receipt with its account and, for each split with rows, one piece."""
+    batch = pa.record_batch({"day": [1, 5, 2, 7]})
+    times = (TimeSplit("train", None, "5"), TimeSplit("eval", "5", "7"), TimeSplit("test", "7", None))
+    plan = plan_of(batch.schema, Split(fractions={}, time_column="day", times=times))
+    rejected = (Rejected("flights", "f.csv", "line 3", "day", "found 'x'", "x"),)
+    full = Piece(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
+    empty = Piece(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        outputs = pipeline | beam.Create([full, empty]) | split.AssignSplit(plan, str(tmp_path))
+        rows = outputs.pieces | beam.Map(
+            lambda piece: (*piece[:2], piece.split, piece.batch["day"].to_pylist(), piece.counts)
+        )
+        assert_that(rows, equal_to([(0, 0, "train", [1, 2], {}), (0, 0, "eval", [5], {}), (0, 0, "test", [7], {})]))
+        receipts = [
+            Receipt(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, str(tmp_path / "0_0"), 77, "f.csv"),
+            Receipt(0, 1, empty.counts, {}, path="f.csv"),
+        ]
+        assert_that(outputs.receipts, equal_to(receipts), label="CheckReceipts")
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (["a/train-1.csv", "a/other.csv", "a/eval.csv"], "matches no split"),
+        (["a/train-1.csv"], "no file of the source that matches 'eval"),
+    ],
+)
+def test_files_are_checked_before_they_are_read(paths: list[str], message: str) -> None:
+    """A file without a split, and a split without a file, are found at planning."""
+    plan = split.SplitPlan(("train", "eval"), pa.schema([]), patterns=("train*", "eval*"))
+    with pytest.raises(RecipeProblems, match=message):
+        split.check_files(plan, paths)
+    split.check_files(plan, ["a/train-1.csv", "a/eval-1.csv"])
