@@ -4,7 +4,7 @@ Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in on
 divided by the rows between them, is free of what it costs to start. Differences between lines give the price of each stage. CPU time, not wall time, so
 that a busy machine says the same.
 
-With ``--sizes`` it prints the bytes that grow with ranges, pieces and shards instead.
+With ``--sizes`` it prints the bytes that grow with ranges, chunks and shards instead.
 
   python benchmarks/bench_costs.py --rows 100000
   python benchmarks/bench_costs.py --sizes
@@ -30,7 +30,7 @@ import apache_beam as beam
 import pyarrow.csv as pa_csv
 
 import criteo_like
-from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.first_pass import Folders
@@ -127,12 +127,12 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
 
 
 def print_sizes(path: pathlib.Path) -> None:
-    """Prints bytes for each range of the job graph, for each receipt, each entry of the shard plan, each shard of the manifest, of an idle process; and the CPU of a block."""
+    """Prints bytes for each range of the job graph, for each chunk, each entry of the shard plan, each shard of the manifest, of an idle process; and the CPU of a block."""
     graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
     print(
         f"GRAPH_BYTES_PER_RANGE     {(graphs[10_000] - graphs[1_000]) / 9_000:.0f}  ({graphs[1_000]:,} bytes with 1,000 ranges)"
     )
-    print(f"RECEIPT_BYTES             {held_bytes(receipts):.0f}")
+    print(f"COUNTS_BYTES             {held_bytes(counts_of_chunks):.0f}")
     print(f"OFFSET_BYTES              {held_bytes(offsets):.0f}")
     entry = {
         "path": shard_path("clicks", "train", 123_456, 600_000, "gzip"),
@@ -170,12 +170,12 @@ def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:
     return size / count
 
 
-def receipts(count: int) -> list[Receipt]:
-    """Returns receipts of two splits."""
+def counts_of_chunks(count: int) -> list[ChunkCounts]:
+    """Returns row counts of two splits."""
     path = "gs://bucket/some/folder/part-00000.csv"
     counts = {"read": 64_000, "rejected": 0, "filtered": 17}
     return [
-        pickle.loads(pickle.dumps(Receipt(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)))  # noqa: S301
+        pickle.loads(pickle.dumps(ChunkCounts(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)))  # noqa: S301
         for number in range(count)
     ]
 

@@ -133,13 +133,13 @@ def decoders(batch: pa.RecordBatch, columns: int | None = None) -> list[tuple[st
         schema.feature.add(name=field.name, type=number)
     framed, records = _native.serialize(batch), _native.serialize(batch, framed=False).to_pylist()
     decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
-    pieces = range(0, len(batch), ROWS_OF_A_BLOCK)
+    chunks = range(0, len(batch), ROWS_OF_A_BLOCK)
     return [
         (
             "native",
-            lambda: [taken(_native.parse_examples(framed.slice(i, ROWS_OF_A_BLOCK), types, True)) for i in pieces],
+            lambda: [taken(_native.parse_examples(framed.slice(i, ROWS_OF_A_BLOCK), types, True)) for i in chunks],
         ),
-        ("tfx-bsl", lambda: [decoder.DecodeBatch(records[i : i + ROWS_OF_A_BLOCK]) for i in pieces]),
+        ("tfx-bsl", lambda: [decoder.DecodeBatch(records[i : i + ROWS_OF_A_BLOCK]) for i in chunks]),
     ]
 
 
@@ -149,7 +149,7 @@ def parser_of(schema: pa.Schema) -> CsvParser:
 
 
 def csv_of(batch: pa.RecordBatch, quoting: str) -> list[bytes]:
-    """Returns records as CSV, in pieces of about 16 MiB, as ranges are."""
+    """Returns records as CSV, in chunks of about 16 MiB, as ranges are."""
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style=quoting)
     bodies = []
     for start in range(0, len(batch), ROWS_OF_A_RANGE):

@@ -1,6 +1,6 @@
 """Measures every stage alone, one thread in one process, and beside them the whole and the loop people write today.
 
-Each stage works on all rows of the table of ``criteo_like.py``, cut into pieces as a conversion cuts them; what it needs is
+Each stage works on all rows of the table of ``criteo_like.py``, cut into chunks as a conversion cuts them; what it needs is
 made before the clock starts. The table gives the repeat of least wall time; where its CPU time is another, the machine was busy with something
 else, or the stage waited. What needs a fresh process (imports, start-up, the whole, the loop) is watched as by
 ``bench_convert.py``.
@@ -32,7 +32,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.table import is_text
 from beam_pipelines.core import hashing
 from beam_pipelines.core.binary_arrays import byte_lengths, data_of
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Compression, Recipe, Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
@@ -65,19 +65,21 @@ stages = Stages()
 def scan(clicks: Clicks, which: str) -> Work:
     """What each range does to the quote automaton."""
     plan: SourcePlan = getattr(clicks, which)
-    return Work(lambda: [read.scan_range(plan, range_) for range_ in plan.ranges], clicks.rows, plan.size_bytes)
+    return Work(lambda: [read.scan_range(plan, byte_range) for byte_range in plan.ranges], clicks.rows, plan.size_bytes)
 
 
 @stages.add(("read", "plan"), ("read, every text quoted", "quoted_plan"))
-def read_pieces(clicks: Clicks, which: str) -> Work:
-    """Typed CSV into pieces; CRC and cut included."""
+def read_chunks(clicks: Clicks, which: str) -> Work:
+    """Typed CSV into chunks; CRC and cut included."""
     plan: SourcePlan = getattr(clicks, which)
     states = quote_states(plan)
 
-    def run() -> list[Piece]:
-        return [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, states, reject=False)]
+    def run() -> list[Chunk]:
+        return [
+            chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, states, reject=False)
+        ]
 
-    return Work(run, clicks.rows, plan.size_bytes, lambda pieces: f"{len(plan.ranges)} ranges, {len(pieces)} pieces")
+    return Work(run, clicks.rows, plan.size_bytes, lambda chunks: f"{len(plan.ranges)} ranges, {len(chunks)} chunks")
 
 
 @stages.add(
@@ -106,10 +108,10 @@ def ranges(clicks: Clicks, mebibytes: int) -> Work:
 
     def run() -> TableStatistics:
         parts = []
-        for range_ in plan.ranges:
-            for piece in read.read_range(plan, range_, states, reject=False):
-                parts.append(TableStatistics.of(piece.batch))
-                frame(serialize_batch(encode_batch(clicks.encode, piece.batch, piece.path)))
+        for byte_range in plan.ranges:
+            for chunk in read.read_range(plan, byte_range, states, reject=False):
+                parts.append(TableStatistics.of(chunk.batch))
+                frame(serialize_batch(encode_batch(clicks.encode, chunk.batch, chunk.path)))
         return TableStatistics.merged(parts)
 
     return Work(run, clicks.rows, plan.size_bytes, lambda _: f"{len(plan.ranges)} ranges")
@@ -118,9 +120,9 @@ def ranges(clicks: Clicks, mebibytes: int) -> Work:
 # From rows to features
 
 
-def each_piece(clicks: Clicks, run: Callable[[Piece], Any], note: Callable[[Any], str] = lambda _: "") -> Work:
-    """A stage that takes piece after piece."""
-    return Work(lambda: [run(piece) for piece in clicks.pieces], clicks.rows, clicks.piece_bytes, note)
+def each_chunk(clicks: Clicks, run: Callable[[Chunk], Any], note: Callable[[Any], str] = lambda _: "") -> Work:
+    """A stage that takes chunk after chunk."""
+    return Work(lambda: [run(chunk) for chunk in clicks.chunks], clicks.rows, clicks.chunk_bytes, note)
 
 
 @stages.add(("index the right side of a join, 100,000 keys",))
@@ -138,8 +140,8 @@ def join(clicks: Clicks) -> Work:
     def matched(results: list[tuple[pa.RecordBatch, dict[str, int]]]) -> str:
         return f"{sum(counts['matched/0'] for _, counts in results) / clicks.rows:.0%} of the rows match"
 
-    return each_piece(
-        clicks, lambda piece: index_module.join_batch(piece.batch, found, [COLUMN_OF_JOIN], "left"), matched
+    return each_chunk(
+        clicks, lambda chunk: index_module.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"), matched
     )
 
 
@@ -158,14 +160,14 @@ def index_right(right: pa.Table) -> index_module.JoinIndex:
 def select_rows(clicks: Clicks) -> Work:
     """DuckDB, and a copy of what the filter leaves."""
     plan = select.plan_select(RECIPE, clicks.plan.schema)
-    return each_piece(clicks, lambda piece: select.select_piece(piece, plan))
+    return each_chunk(clicks, lambda chunk: select.select_chunk(chunk, plan))
 
 
 @stages.add(("hash of the whole row", None), ("hash of one text column", COLUMN_OF_JOIN))
 def hash_rows(clicks: Clicks, column: str | None) -> Work:
     """What decides the split."""
     names = [column] if column else clicks.plan.schema.names
-    arrays = [[piece.batch.column(name) for name in names] for piece in clicks.pieces]
+    arrays = [[chunk.batch.column(name) for name in names] for chunk in clicks.chunks]
     size = sum(array.nbytes for columns in arrays for array in columns)
     return Work(lambda: [hashing.hash_rows(columns) for columns in arrays], clicks.rows, size)
 
@@ -175,26 +177,26 @@ def split_rows(clicks: Clicks, by: tuple[str, ...]) -> Work:
     """The hash, and a copy of each split's rows."""
     recipe = dataclasses.replace(RECIPE, split=dataclasses.replace(RECIPE.split, by=by))
     plan = split.plan_split(recipe, clicks.plan.schema)
-    return each_piece(clicks, lambda piece: list(split.split_piece(plan, piece)))
+    return each_chunk(clicks, lambda chunk: list(split.split_chunk(plan, chunk)))
 
 
 @stages.add(("statistics",))
 def statistics(clicks: Clicks) -> Work:
-    """Of each piece."""
-    return each_piece(clicks, lambda piece: TableStatistics.of(piece.batch))
+    """Of each chunk."""
+    return each_chunk(clicks, lambda chunk: TableStatistics.of(chunk.batch))
 
 
 @stages.add(("statistics, merged",))
 def merge_statistics(clicks: Clicks) -> Work:
-    """Of all pieces together."""
-    parts = [TableStatistics.of(piece.batch) for piece in clicks.pieces]
-    return Work(lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} pieces")
+    """Of all chunks together."""
+    parts = [TableStatistics.of(chunk.batch) for chunk in clicks.chunks]
+    return Work(lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} chunks")
 
 
 @stages.add(("encode, values kept",))
 def encode(clicks: Clicks) -> Work:
     """Columns become features; here there is nothing to convert."""
-    return each_piece(clicks, lambda piece: encode_batch(clicks.encode, piece.batch, piece.path))
+    return each_chunk(clicks, lambda chunk: encode_batch(clicks.encode, chunk.batch, chunk.path))
 
 
 # From features to shards
@@ -289,8 +291,8 @@ def ratio_to(size: int) -> Callable[[Any], str]:
 def keep(clicks: Clicks, codec: str | None) -> Work:
     """Rows as Arrow streams: as they wait on a local disk, and on another storage."""
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
-    batches = [piece.batch for piece in clicks.pieces]
-    return Work(lambda: [stream_of(batch, options) for batch in batches], clicks.rows, clicks.piece_bytes)
+    batches = [chunk.batch for chunk in clicks.chunks]
+    return Work(lambda: [stream_of(batch, options) for batch in batches], clicks.rows, clicks.chunk_bytes)
 
 
 @stages.add(("unpack, permute, serialize, frame",))
@@ -349,15 +351,15 @@ def parse(clicks: Clicks) -> Work:
 )
 def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
     """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows compressed."""
-    pieces = [piece._replace(batch=piece.batch.slice(0, int(piece.batch.num_rows * part))) for piece in clicks.pieces]
+    chunks = [chunk._replace(batch=chunk.batch.slice(0, int(chunk.batch.num_rows * part))) for chunk in clicks.chunks]
     output = dataclasses.replace(OUTPUT, shuffle=shuffled)
     share = sample.sample_share(clicks.plan.size_bytes, 1).rows
 
     def estimated(rate: float) -> tuple[float, float]:
-        batches = [(piece, sample.sample_piece(piece, rate, shuffled)) for piece in pieces]
+        batches = [(chunk, sample.sample_chunk(chunk, rate, shuffled)) for chunk in chunks]
         samples = [
-            piece._replace(split="train", batch=encode_batch(clicks.encode, batch, piece.path))
-            for piece, batch in batches
+            chunk._replace(split="train", batch=encode_batch(clicks.encode, batch, chunk.path))
+            for chunk, batch in batches
         ]
         return sample.estimate_row_bytes(samples, output)
 
@@ -365,7 +367,7 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
         truth = estimated(1.0)
         return f"sampled {share:.1%}; off by {found[0] / truth[0] - 1:+.2%} compressed, {found[1] / truth[1] - 1:+.2%} framed"
 
-    return Work(lambda: estimated(share), sum(piece.batch.num_rows for piece in pieces), 0, note)
+    return Work(lambda: estimated(share), sum(chunk.batch.num_rows for chunk in chunks), 0, note)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import criteo_like
 from beam_pipelines.analysis.schema import infer_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.recipe.model import Output, Recipe, Source
 from beam_pipelines.sources import planner
@@ -24,7 +24,7 @@ from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms import read, shuffle
 from beam_pipelines.transforms.encode import encode_batch
-from beam_pipelines.transforms.exchange import Parcel
+from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards
 
 SHARDS = 8
@@ -64,14 +64,14 @@ class Clicks:
         return plan_source(path)
 
     @functools.cached_property
-    def pieces(self) -> list[Piece]:
+    def chunks(self) -> list[Chunk]:
         """What the reader makes."""
-        return read_pieces(self.plan)
+        return read_chunks(self.plan)
 
     @functools.cached_property
-    def piece_bytes(self) -> int:
-        """Bytes of all pieces, as Arrow data."""
-        return sum(piece.batch.nbytes for piece in self.pieces)
+    def chunk_bytes(self) -> int:
+        """Bytes of all chunks, as Arrow data."""
+        return sum(chunk.batch.nbytes for chunk in self.chunks)
 
     @functools.cached_property
     def encode(self) -> EncodePlan:
@@ -80,12 +80,12 @@ class Clicks:
 
     @functools.cached_property
     def features(self) -> list[pa.RecordBatch]:
-        """The pieces' columns as features."""
-        return [encode_batch(self.encode, piece.batch, piece.path) for piece in self.pieces]
+        """The chunks' columns as features."""
+        return [encode_batch(self.encode, chunk.batch, chunk.path) for chunk in self.chunks]
 
     @functools.cached_property
     def examples(self) -> list[pa.Array]:
-        """Serialized tf.Examples of each piece."""
+        """Serialized tf.Examples of each chunk."""
         return [serialize_batch(batch) for batch in self.features]
 
     @functools.cached_property
@@ -96,14 +96,14 @@ class Clicks:
     @functools.cached_property
     def shards(self) -> ShardPlan:
         """A plan of one split."""
-        starts = itertools.accumulate((piece.batch.num_rows for piece in self.pieces), initial=0)
-        offsets = {(piece.range_number, piece.part): start for piece, start in zip(self.pieces, starts, strict=False)}
+        starts = itertools.accumulate((chunk.batch.num_rows for chunk in self.chunks), initial=0)
+        offsets = {(chunk.range_number, chunk.part): start for chunk, start in zip(self.chunks, starts, strict=False)}
         return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
 
     @functools.cached_property
     def blocks(self) -> list[list[bytes]]:
-        """For each shard the packed rows that pieces send to it: of each its only block."""
-        payloads = [parcel.payloads for parcel in self.scatter()]
+        """For each shard the packed rows that chunks send to it: of each its only block."""
+        payloads = [message.payloads for message in self.scatter()]
         return [[bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)]
 
     @functools.cached_property
@@ -114,16 +114,16 @@ class Clicks:
     @functools.cached_property
     def schema(self) -> bytes:
         """The TFMD schema of the rows, serialized."""
-        statistics = TableStatistics.merged([TableStatistics.of(piece.batch) for piece in self.pieces])
+        statistics = TableStatistics.merged([TableStatistics.of(chunk.batch) for chunk in self.chunks])
         return bytes(infer_schema({"train": statistics}).SerializeToString())
 
-    def scatter(self) -> list[Parcel]:
+    def scatter(self) -> list[Message]:
         """Deals all rows out to the shards and packs them."""
-        addressed = zip(self.pieces, self.features, strict=True)
+        addressed = zip(self.chunks, self.features, strict=True)
         return [
-            parcel
-            for piece, batch in addressed
-            for parcel in shuffle.scatter(self.shards, OUTPUT, "train", (piece.range_number, piece.part), batch)
+            message
+            for chunk, batch in addressed
+            for message in shuffle.scatter(self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch)
         ]
 
     def write(self) -> list[pa.LargeBinaryArray]:
@@ -143,10 +143,10 @@ def plan_source(path: pathlib.Path) -> SourcePlan:
 def quote_states(plan: SourcePlan) -> dict[str, bytes]:
     """Returns what the scan for quotes finds, if the plan needs one."""
     scans = read.ranges_to_scan(plan)
-    return {scans[0].file.path: fold(read.scan_range(plan, range_) for range_ in scans)} if scans else {}
+    return {scans[0].file.path: fold(read.scan_range(plan, byte_range) for byte_range in scans)} if scans else {}
 
 
-def read_pieces(plan: SourcePlan) -> list[Piece]:
+def read_chunks(plan: SourcePlan) -> list[Chunk]:
     """Reads all ranges of a source of one file."""
     states = quote_states(plan)
-    return [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, states, reject=False)]
+    return [chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, states, reject=False)]

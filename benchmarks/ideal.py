@@ -36,7 +36,7 @@ def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:
     types = {field.name: field.type for field in clicks.plan.read_schema}
     read = pa_csv.ReadOptions(use_threads=False, block_size=16 * MIB)
     convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    batches, features = [piece.batch for piece in clicks.pieces], clicks.features
+    batches, features = [chunk.batch for chunk in clicks.chunks], clicks.features
     framed = [_native.serialize(batch) for batch in features]
     return {
         "parse": lambda: pa_csv.read_csv(clicks.plan.files[0].path, read_options=read, convert_options=convert),

@@ -12,7 +12,7 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_
 
 def say_interrupted() -> int:
     """Says that the command was interrupted, and what has come of it; returns the exit status."""
-    with signals.undisturbed():
+    with signals.ignoring_signals():
         _complain(signals.message())
     return signals.INTERRUPTED
 

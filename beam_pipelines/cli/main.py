@@ -29,7 +29,7 @@ from beam_pipelines.cli.plan import make_plan_command
 from beam_pipelines.cli.schema import make_validate, schema
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
-from beam_pipelines.cli.validation_options import gate_options, gated
+from beam_pipelines.cli.validation_options import policy_options, with_policy
 from beam_pipelines.core import signals
 from beam_pipelines.core.errors import RecipeProblems, mask
 from beam_pipelines.core.version import __version__
@@ -44,7 +44,7 @@ BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, -
 
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
-    signals.by_exception()
+    signals.raise_on_signal()
     claim_process()
     import_without_garbage()
     # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
@@ -56,7 +56,7 @@ def main() -> None:
     except KeyboardInterrupt:  # at the very beginning, or when all is done
         if status is None:
             status = say_interrupted()
-    signals.at_once(status)
+    signals.exit_on_signal(status)
     atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
     # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
     os._exit(status)
@@ -151,7 +151,7 @@ def cli() -> None:
 @date_option
 @input_root_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@gate_options
+@policy_options
 @verbose
 @click.pass_context
 def convert(
@@ -172,7 +172,7 @@ def convert(
         )
     output = output and output_of_day(output, date)
     into = None if overwrite else output
-    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
+    plan = with_policy(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
     if plan.append is not None and not plan.base.files:
         click.echo(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
         return
@@ -208,7 +208,7 @@ def convert(
 @date_option
 @input_root_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@gate_options
+@policy_options
 @verbose
 @click.pass_context
 def describe(
@@ -221,7 +221,7 @@ def describe(
 ) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
     output = output and output_of_day(output, date)
-    plan = gated(_plan(recipe_or_data, date=date, input_roots=input_root), context)
+    plan = with_policy(_plan(recipe_or_data, date=date, input_roots=input_root), context)
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
 
@@ -243,7 +243,7 @@ def describe(
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@gate_options
+@policy_options
 @verbose
 @click.pass_context
 def transform(
@@ -282,7 +282,7 @@ def transform(
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.disk_space import watched
 
-    plan, options = gated(plan, context), context.meta[BEAM_OPTIONS]
+    plan, options = with_policy(plan, context), context.meta[BEAM_OPTIONS]
     with watched(plan, output, options, None if quiet else warn):
         manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
     if not quiet:

@@ -16,10 +16,10 @@ import click
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.runners.beam_patches import (
     collect_garbage,
-    end_bundles_at_once,
     import_beam,
     leave_elements_unmeasured,
     remember_dofns,
+    sample_worker_state_often,
 )
 
 # Beam's classes of options that say how files are opened.
@@ -64,7 +64,7 @@ class BeamCommand(click.Command):
 
         remember_dofns()
         leave_elements_unmeasured()
-        end_bundles_at_once()
+        sample_worker_state_often()
         collect_garbage()
         with prepared():
             return super().invoke(ctx)

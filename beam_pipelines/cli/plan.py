@@ -74,7 +74,7 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:
     from beam_pipelines.core.formatting import show_bytes
-    from beam_pipelines.core.messages import MESSAGE_BYTES
+    from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 
     there = f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
     yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
@@ -82,7 +82,7 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     largest = show_bytes(scale.largest_range_bytes)
     yield _line(
         "ranges",
-        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.pieces)} pieces of {preview.piece_rows:,.0f} rows",
+        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.chunks)} chunks of {preview.chunk_rows:,.0f} rows",
     )
     yield _line("first", _why_first(plan))
     yield _line("kept", f"{show_bytes(scale.kept_bytes)} of temporary files between reading and writing")
@@ -101,12 +101,12 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     yield _line("worker", f"about {show_bytes(scale.worker_bytes)} a process, with {held}")
     yield _line(
         "one worker",
-        f"{show_bytes(scale.receipts_bytes)} of receipts; writes {show_bytes(scale.manifest_bytes)} of dataset.json",
+        f"{show_bytes(scale.counts_bytes)} of row counts; writes {show_bytes(scale.manifest_bytes)} of dataset.json",
     )
     yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")
     yield _line(
         "engine",
-        f"elements of {show_bytes(MESSAGE_BYTES)} at most; the largest side input is of {show_bytes(scale.side_input_bytes)}; with an output "
+        f"elements of {show_bytes(MAX_ELEMENT_BYTES)} at most; the largest side input is of {show_bytes(scale.side_input_bytes)}; with an output "
         f"on an object store a group of the shuffle is of {show_bytes(scale.group_bytes)}",
     )
     total = sum(scale.cpu_secs.values())

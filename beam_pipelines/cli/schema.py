@@ -13,7 +13,7 @@ import click
 from beam_pipelines.cli.date import date_option, output_of_day
 from beam_pipelines.cli.input_root import input_root_option
 from beam_pipelines.cli.options import BEAM_OPTIONS, BeamCommand, StorageCommand, verbose
-from beam_pipelines.cli.validation_options import gate_options, gated, make_gate
+from beam_pipelines.cli.validation_options import make_policy, policy_options, with_policy
 from beam_pipelines.core.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     @click.option(
         "--schema", "schema_path", metavar="FILE", help="What to expect; default: the dataset's or recipe's own."
     )
-    @gate_options
+    @policy_options
     @click.option(
         "--output", metavar="DIR", help="Of a recipe: folder for what 'describe' writes, and the rows to blame."
     )
@@ -133,7 +133,7 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
         else:
             output = output and output_of_day(output, date)
             schema_path = None if schema_path is None else files.absolute(schema_path)
-            planned = gated(plan(data, schema_path, date, input_root), context)
+            planned = with_policy(plan(data, schema_path, date, input_root), context)
             found, name = _validate_recipe(context, planned, output, quiet), data
         if not quiet:
             for line in _passed(name, found):
@@ -155,8 +155,8 @@ def _validate_statistics(
     contract = read_schema(schema_path)
     statistics = read_statistics(path)
     columns = [name for split in statistics.values() for name in view_of(split).features]
-    gate = make_gate(context, contract, schema_path, columns)
-    return anomalies_to_proto(check_statistics(path, statistics, schema_path, contract, gate), contract)
+    policy = make_policy(context, contract, schema_path, columns)
+    return anomalies_to_proto(check_statistics(path, statistics, schema_path, contract, policy), contract)
 
 
 def _validate_recipe(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from beam_pipelines.core.signals import at_once
+from beam_pipelines.core.signals import exit_on_signal
 
 
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
-    at_once()
+    exit_on_signal()
     from beam_pipelines.cli.streams import open_missing
 
     open_missing()

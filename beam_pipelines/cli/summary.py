@@ -35,7 +35,7 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     """
     stream = sys.stdout if stream is None else stream
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
-    # Not by rich: paths must stay in one piece, to be copied.
+    # Not by rich: paths must stay in one chunk, to be copied.
     print(_rows_line(manifest), file=stream)
     if len(manifest.get("generations", ())) > 1:
         print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)

@@ -13,14 +13,14 @@ from beam_pipelines.core.errors import RecipeError
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
-    from beam_pipelines.analysis.anomalies.policy import Gate
+    from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
     from beam_pipelines.pipeline.plan import Plan
 
 Command = TypeVar("Command", bound=Any)
 
 
-def gate_options(command: Command) -> Command:
-    """Adds the options to a command; ``gated`` and ``make_gate`` find them in the context."""
+def policy_options(command: Command) -> Command:
+    """Adds the options to a command; ``gated`` and ``make_policy`` find them in the context."""
     for option in (
         click.option(
             "--allow_anomalies",
@@ -53,7 +53,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
     context.meta[f"{__name__}.{parameter.name}"] = value
 
 
-def gated(plan: Plan, context: click.Context) -> Plan:
+def with_policy(plan: Plan, context: click.Context) -> Plan:
     """Returns a plan with what the command line says about its gate; a baseline that the plan has gives way to another.
 
     Raises:
@@ -63,17 +63,21 @@ def gated(plan: Plan, context: click.Context) -> Plan:
 
     contract = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     where = plan.contract_path or "the recipe's 'schema'"
-    gate = make_gate(context, contract, where, plan.split.schema.names)
-    if gate.baseline is None:
-        gate = dataclasses.replace(gate, baseline=plan.gate.baseline, baseline_path=plan.gate.baseline_path)
-    return dataclasses.replace(plan, gate=dataclasses.replace(gate, allowed=(*plan.gate.allowed, *gate.allowed)))
+    policy = make_policy(context, contract, where, plan.split.schema.names)
+    if policy.baseline is None:
+        policy = dataclasses.replace(policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path)
+    return dataclasses.replace(
+        plan, policy=dataclasses.replace(policy, allowed=(*plan.policy.allowed, *policy.allowed))
+    )
 
 
-def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: str, columns: Iterable[str]) -> Gate:
+def make_policy(
+    context: click.Context, schema: schema_pb2.Schema | None, where: str, columns: Iterable[str]
+) -> ValidationPolicy:
     """Returns what the command line says, checked against a schema.
 
     Args:
-      context: of a command with ``gate_options``.
+      context: of a command with ``policy_options``.
       schema: what is expected; ``None`` if it will be inferred, which leaves nothing to compare with.
       where: name of the schema, for messages.
       columns: of the data.
@@ -81,7 +85,7 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
     Raises:
       RecipeError: as ``gated``.
     """
-    from beam_pipelines.analysis.anomalies.policy import Gate, check_environment, parse_allowed
+    from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, check_environment, parse_allowed
     from beam_pipelines.analysis.statistics.stored import read_statistics
     from beam_pipelines.analysis.statistics.view import proto_of
     from beam_pipelines.core.schema_features import features_of
@@ -100,7 +104,7 @@ def make_gate(context: click.Context, schema: schema_pb2.Schema | None, where: s
             f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in a feature, or "
             "num_examples_drift_comparator in dataset_constraints. Without one nothing is compared."
         )
-    return Gate(
+    return ValidationPolicy(
         environment,
         None if baseline is None else {name: proto_of(split) for name, split in read_statistics(baseline).items()},
         parse_allowed(",".join(allow), [*features, *columns]),

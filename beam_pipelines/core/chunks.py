@@ -1,4 +1,4 @@
-"""What flows through the pipeline: a piece, which is a batch with its address and its account."""
+"""What flows through the pipeline: a chunk, which is a batch with its address and its account."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Rejected(NamedTuple):
         return f"{', '.join(filter(None, (self.file, self.position, column)))}: {self.reason}"
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """One RecordBatch on its way, with its address and its account.
 
-    ``(range_number, part)`` orders pieces and, with a row's place in the batch, gives every row its identity. The account
-    (``counts``, ``rejected``, ``crc32c``) travels with the piece until ``split.AssignSplit`` hands it over as a ``Receipt``.
+    ``(range_number, part)`` orders chunks and, with a row's place in the batch, gives every row its identity. The account
+    (``counts``, ``rejected``, ``crc32c``) travels with the chunk until ``split.AssignSplit`` hands it over as a ``ChunkCounts``.
 
     Attributes:
       range_number: number of the range in its source's plan, from 0.
-      part: number of the piece within its range, from 0; a range always has at least one piece, if with no rows.
+      part: number of the chunk within its range, from 0; a range always has at least one chunk, if with no rows.
       batch: the rows; only column types (``core/columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``, and per join
         ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; ``merged``
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.
       split: name of the split, after AssignSplit; before it, empty.
-      start: number of its first row in the piece that it was cut from; 0 of a whole piece.
+      start: number of its first row in the chunk that it was cut from; 0 of a whole chunk.
     """
 
     range_number: int
@@ -67,15 +67,15 @@ class Piece(NamedTuple):
     start: int = 0
 
 
-class Receipt(NamedTuple):
-    """The account of one piece, without its rows. Small; gathered for conservation, reports and shard plans.
+class ChunkCounts(NamedTuple):
+    """The account of one chunk, without its rows. Small; gathered for conservation, reports and shard plans.
 
     Attributes:
-      range_number, part: the piece's address.
-      counts: as in ``Piece``.
-      rows: split name -> rows of the piece in that split.
+      range_number, part: the chunk's address.
+      counts: as in ``Chunk``.
+      rows: split name -> rows of the chunk in that split.
       rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are none.
-      crc32c, path: as in ``Piece``.
+      crc32c, path: as in ``Chunk``.
     """
 
     range_number: int

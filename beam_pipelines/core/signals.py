@@ -34,7 +34,7 @@ class _Here:
 
     told: float | None = None
     has_raised = False
-    undisturbed = 0
+    ignoring_signals = 0
     outcome = _NOTHING
 
 
@@ -53,7 +53,7 @@ def note_committed(output: str) -> None:
     _Here.outcome = f"{output} was complete already, and stays"
 
 
-def at_once(status: int | None = None) -> None:
+def exit_on_signal(status: int | None = None) -> None:
     """Lets a signal end this process on the spot: where nothing has begun, or all is over and the exit status is known."""
 
     def end(number: int, frame: types.FrameType | None) -> NoReturn:  # noqa: ARG001 - as handlers are called
@@ -65,7 +65,7 @@ def at_once(status: int | None = None) -> None:
         signal.signal(number, end)
 
 
-def by_exception() -> None:
+def raise_on_signal() -> None:
     """Lets a signal raise KeyboardInterrupt, so that temporary files are removed, and Python print no traceback of it.
 
     Signals that follow within ``TIDYING_SECS`` do nothing; a later one ends the process on the spot.
@@ -77,13 +77,13 @@ def by_exception() -> None:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Lets signals that ``by_exception`` takes do nothing while the body runs: it tidies up, and the command is about to end anyway."""
-    _Here.undisturbed += 1
+def ignoring_signals() -> Iterator[None]:
+    """Lets signals that ``raise_on_signal`` takes do nothing while the body runs: it tidies up, and the command is about to end anyway."""
+    _Here.ignoring_signals += 1
     try:
         yield
     finally:
-        _Here.undisturbed -= 1
+        _Here.ignoring_signals -= 1
 
 
 def has_raised() -> bool:
@@ -99,7 +99,7 @@ def _raise(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 
             os._exit(INTERRUPTED)
         return
     _Here.told = now
-    if not _Here.undisturbed:
+    if not _Here.ignoring_signals:
         _Here.has_raised = True
         raise KeyboardInterrupt
 

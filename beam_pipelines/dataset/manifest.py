@@ -19,7 +19,7 @@ from beam_pipelines.dataset.manifest_schema import FormError, check_form
 from beam_pipelines.recipe.dates import span_of
 from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
 from beam_pipelines.sources.plan import SourcePlan
-from beam_pipelines.transforms.row_counts import Account
+from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
 FORMAT_VERSION = 1
@@ -43,7 +43,7 @@ Manifest = dict[str, Any]
 def make_manifest(
     recipe: Recipe,
     plans: Mapping[str, SourcePlan],
-    account: Account,
+    row_counts: RowCounts,
     shards: Sequence[ShardInfo],
     schema: str,
     columns: pa.Schema,
@@ -85,20 +85,20 @@ def make_manifest(
         "compression": recipe.output.compression,
         "splits": {
             name: _split_entry(rows, [shard for shard in ordered if shard.split == name], generation)
-            for name, rows in account.rows.items()
+            for name, rows in row_counts.rows.items()
         },
-        "sources": {name: _source_entry(plans[name], account, generation) for name in plans},
+        "sources": {name: _source_entry(plans[name], row_counts, generation) for name in plans},
         "joins": [
             {"source": join.source, "how": join.how, **vars(counts)}
-            for join, counts in zip(recipe.join, account.joins, strict=True)
+            for join, counts in zip(recipe.join, row_counts.joins, strict=True)
         ],
         "counts": {
-            "read": account.sources[recipe.base].read,
-            "rejected": account.sources[recipe.base].rejected,
-            "added": account.added,
-            "dropped": sum(join.dropped for join in account.joins),
-            "filtered": account.filtered,
-            "merged": account.merged,
+            "read": row_counts.sources[recipe.base].read,
+            "rejected": row_counts.sources[recipe.base].rejected,
+            "added": row_counts.added,
+            "dropped": sum(join.dropped for join in row_counts.joins),
+            "filtered": row_counts.filtered,
+            "merged": row_counts.merged,
             "written": sum(shard.rows for shard in shards),
         },
         "versions": {"beam-pipelines": __version__, "python": platform.python_version()}
@@ -127,7 +127,7 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
 
 def is_gathered(plan: SourcePlan) -> bool:
     """Whether small files of a source are read together, so that the manifest has not an entry for each."""
-    return any(range_.members != (0, 0) for range_ in plan.ranges)
+    return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
 
 
 def list_path(source: str, generation: int) -> str:
@@ -159,8 +159,8 @@ def _split_entry(rows: int, shards: Sequence[ShardInfo], generation: int) -> dic
     }
 
 
-def _source_entry(plan: SourcePlan, account: Account, generation: int) -> dict[str, Any]:
-    source = account.sources[plan.source.name]
+def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> dict[str, Any]:
+    source = row_counts.sources[plan.source.name]
     return {
         "format": plan.format,
         "columns": {field.name: _type_name(field.type) for field in plan.read_schema},
@@ -182,10 +182,10 @@ def _source_entry(plan: SourcePlan, account: Account, generation: int) -> dict[s
 
 def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Yields path, bytes and date of each file; of small ones that are read together, the first one's path, and how many they are."""
-    gathered = [range_ for range_ in plan.ranges if range_.members != (0, 0)]
-    for range_ in gathered:
-        first, end = range_.members
-        yield range_.file.path, range_.end, {"files": end - first}
+    gathered = [byte_range for byte_range in plan.ranges if byte_range.members != (0, 0)]
+    for byte_range in gathered:
+        first, end = byte_range.members
+        yield byte_range.file.path, byte_range.end, {"files": end - first}
     for file in () if gathered else plan.files:
         yield file.path, file.size_bytes, {"modified": file.modified_secs}
 

@@ -78,7 +78,7 @@ class Encoding(abc.ABC):
         """Returns the fitted encoding.
 
         Args:
-          learned: what ``learns`` gathered from the splits to fit on, as a value of that class (of a ``Tally``: its table);
+          learned: what ``learns`` gathered from the splits to fit on, as a value of that class (of a ``ValueCounts``: its table);
             ``None`` if it learns nothing.
 
         Raises:

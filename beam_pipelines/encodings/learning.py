@@ -1,7 +1,7 @@
 """What encodings learn from the first read: accumulators that merge.
 
 Two are small, and merged along a fixed tree: ``Moments`` and ``Distribution`` of a column's numbers. The third is as large as the
-number of distinct values, and merged by hash partition: the ``Tally`` of a column's values. Merging in a fixed order keeps float sums
+number of distinct values, and merged by hash partition: the ``ValueCounts`` of a column's values. Merging in a fixed order keeps float sums
 the same, whatever the number of workers.
 """
 
@@ -150,7 +150,7 @@ class Distribution:
         return chosen
 
 
-class Tally(Protocol):
+class ValueCounts(Protocol):
     """Sums by key, as large as the number of distinct keys: gathered per batch, partitioned by a hash of the key, and merged.
 
     A frozen dataclass, declared as an encoding's ``learns``. Its tables have a column ``key`` (string, binary, int64 or
@@ -178,8 +178,8 @@ class Tally(Protocol):
         """Returns the keys of one hash partition that may be needed (the ``top_k`` largest, say), after all sums were added."""
 
 
-Learns: TypeAlias = type[Moments] | type[Distribution] | Tally
-# Of a tally: the selected keys of all partitions, in no particular order: ``fit`` sorts.
+Learns: TypeAlias = type[Moments] | type[Distribution] | ValueCounts
+# Of value counts: the selected keys of all partitions, in no particular order: ``fit`` sorts.
 Learned: TypeAlias = Moments | Distribution | pa.RecordBatch
 
 

@@ -105,8 +105,8 @@ def flat_values(array: pa.Array) -> pa.Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenTally:
-    """Counts tokens, and selects those of a vocabulary: a ``learning.Tally``.
+class TokenCounts:
+    """Counts tokens, and selects those of a vocabulary: a ``learning.ValueCounts``.
 
     Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows in which a token
     occurs, as often as it does.

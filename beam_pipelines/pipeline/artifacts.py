@@ -95,7 +95,7 @@ def write_files(
 def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
     """Yields for each source with rejected rows the path of their file, where they are stored, and the places of its files."""
     folder = "/".join((REJECTED, *generation_folder(plan.generation)))
-    for name, source in learned.account.sources.items():
+    for name, source in learned.row_counts.sources.items():
         if source.stored:
             yield f"{folder}/{name}.jsonl", source.stored, plan.sources[name].places
 
@@ -129,7 +129,7 @@ def _manifest(
     made = make_manifest(
         plan.recipe if plan.append is None else plan.append.recipe,
         plan.sources,
-        learned.account,
+        learned.row_counts,
         shards,
         schema,
         plan.encode.columns,
@@ -158,7 +158,7 @@ def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
 
 def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]) -> Report:
     """Returns what the report shows: numbers of all generations, rejected rows and images of the new one."""
-    recipe, baseline = plan.recipe, "" if plan.append else plan.gate.baseline_path
+    recipe, baseline = plan.recipe, "" if plan.append else plan.policy.baseline_path
     splits = {
         name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
         for name, split in manifest["splits"].items()
@@ -197,7 +197,7 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mappin
         filter=recipe.filter or "",
         filtered=manifest["counts"]["filtered"],
         label=recipe.label,
-        rejected=[row for source in learned.account.sources.values() for row in source.rejected_rows],
+        rejected=[row for source in learned.row_counts.sources.values() for row in source.rejected_rows],
         images=learned.images,
         baseline=read_accumulators(baseline).splits if baseline and has_accumulators(baseline) else {},
     )

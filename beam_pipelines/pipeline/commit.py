@@ -24,7 +24,7 @@ from beam_pipelines.pipeline.validate import (
     has_errors,
     write_offenders,
 )
-from beam_pipelines.transforms.row_counts import Account
+from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
 TEMPORARY = "_temporary"
@@ -74,7 +74,7 @@ def commit(
     """
     temporary = files.join(folder, TEMPORARY)
     check_unchanged(plan)
-    check_written(learned.account, learned.shards.num_shards, shards)
+    check_written(learned.row_counts, learned.shards.num_shards, shards)
     paths = _staged(temporary)
     if not paths:
         if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
@@ -211,22 +211,22 @@ def check_unchanged(plan: Plan) -> None:
             )
 
 
-def check_written(account: Account, num_shards: int, shards: Sequence[ShardInfo]) -> None:
+def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[ShardInfo]) -> None:
     """Checks that every row of every split was written, once.
 
     Raises:
       DataError: the rows in the shards are not those of the account.
     """
-    written = dict.fromkeys(account.rows, 0)
+    written = dict.fromkeys(row_counts.rows, 0)
     for shard in shards:
         written[shard.split] += shard.rows
     if (
-        written != dict(account.rows)
+        written != dict(row_counts.rows)
         or len({shard.path for shard in shards}) != num_shards
         or len(shards) != num_shards
     ):
         raise DataError(
-            f"{len(shards)} of {num_shards} shards hold {written} rows, expected {dict(account.rows)}. The runner lost or repeated "
+            f"{len(shards)} of {num_shards} shards hold {written} rows, expected {dict(row_counts.rows)}. The runner lost or repeated "
             "some; the dataset was not committed. Run again, with --direct_num_workers=1 if it was a local run, and report it."
         )
 

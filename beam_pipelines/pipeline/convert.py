@@ -1,6 +1,6 @@
 """The pipeline: a read, a write and a commit, wired from the stages.
 
-    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, receipts ► learn ► check
+    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, row counts ► learn ► check
     write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress, write ► commit
 
 Both are branches of one Beam job; the write waits for what the read has learned (``pipeline/first_pass.py``). A job on a cluster
@@ -20,7 +20,7 @@ import apache_beam as beam
 
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import PipelineError, RecipeError
-from beam_pipelines.core.messages import slices_to_value, value_to_slices
+from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.generations import remove_left_behind
 from beam_pipelines.dataset.layout import TRANSFORM_GRAPH
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
@@ -34,7 +34,7 @@ from beam_pipelines.pipeline.commit import (
     is_committed,
     write_description,
 )
-from beam_pipelines.pipeline.first_pass import EncodePieces, FirstRead, Folders
+from beam_pipelines.pipeline.first_pass import EncodeChunks, FirstRead, Folders
 from beam_pipelines.pipeline.first_pass_result import Learned, build_graph, check_anomalies
 from beam_pipelines.pipeline.output_folder import check_inputs, check_output, cleaned, remove_orphans, scratch_beside
 from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
@@ -50,7 +50,7 @@ from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows
-from beam_pipelines.transforms.spill import LoadPieces
+from beam_pipelines.transforms.spill import LoadChunks
 from beam_pipelines.transforms.write import ShardInfo, WriteShards
 
 ExchangeBy = Literal["files", "engine"]
@@ -94,8 +94,8 @@ class Conversion(beam.PTransform):
         by_files = exchange is not None
         written = (
             kept
-            | "LoadPieces" >> LoadPieces((planned,), folders.takes)
-            | "EncodePieces" >> EncodePieces(plan, folders, encoder)
+            | "LoadPieces" >> LoadChunks((planned,), folders.takes)
+            | "EncodePieces" >> EncodeChunks(plan, folders, encoder)
             | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
             | "WriteShards"
@@ -346,7 +346,7 @@ def _read_paths(plan: Plan) -> Iterator[str]:
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     """Returns what workers read and write: what it is -> path. Schemas and a ``preprocessing_fn`` travel with the job."""
-    paths = {"--output": output, "--baseline": plan.gate.baseline_path or "", "DATASET": plan.transform_graph or ""}
+    paths = {"--output": output, "--baseline": plan.policy.baseline_path or "", "DATASET": plan.transform_graph or ""}
     for name, source in plan.sources.items():
         patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
         paths[f"sources.{name}.path"] = next((path for path in patterns if files.is_local(path)), patterns[0])

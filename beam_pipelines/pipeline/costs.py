@@ -15,7 +15,7 @@ JOIN_HASH = 5.6e-6
 
 # Bytes by benchmarks/bench_costs.py --sizes.
 GRAPH_BYTES_PER_RANGE = 14
-RECEIPT_BYTES = 1000
+COUNTS_BYTES = 1000
 OFFSET_BYTES = 170
 MANIFEST_BYTES_PER_SHARD = 160
 # Of a worker process that has imported everything and waits.

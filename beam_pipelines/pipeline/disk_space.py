@@ -1,6 +1,6 @@
 """Room on this machine's disk: what a conversion is estimated to need, said before it starts where there is too little, and again when the disk is full.
 
-An estimate costs a preview of the data. So it is made only where less is free than ``PLENTY`` times what the sources take on disk.
+An estimate costs a preview of the data. So it is made only where less is free than ``CHECK_BELOW_FACTOR`` times what the sources take on disk.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from beam_pipelines.pipeline.preview import make_preview
 from beam_pipelines.runners import run as run_module
 
 # A table of text takes 2 to 3 times its size, of Parquet up to 10 times, what is compressed more.
-PLENTY = 20
+CHECK_BELOW_FACTOR = 20
 # Of what is needed, so much has to be missing that the estimate's own error does not explain it.
-_DOUBT = 0.1
+_TOLERANCE = 0.1
 _PREVIEWED_FILES = 2
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
@@ -83,8 +83,8 @@ def watched(
 def _too_little(plan: Plan, output: str, folder: str) -> str:
     """Returns what to tell the user if there is clearly too little room; else an empty text."""
     free = files.free_bytes(folder)
-    room = estimate(plan, output, folder) if free < PLENTY * plan.size_bytes else None
-    if room is None or free >= (1 - _DOUBT) * (room.temporary_bytes + room.shard_bytes):
+    room = estimate(plan, output, folder) if free < CHECK_BELOW_FACTOR * plan.size_bytes else None
+    if room is None or free >= (1 - _TOLERANCE) * (room.temporary_bytes + room.shard_bytes):
         return ""
     cure = "another --output" if folder == output else "another folder for temporary files (TMPDIR)"
     return f"{folder}: {room.describe()}; found {show_bytes(free)} free. It starts all the same: make room on the disk, or stop it and choose {cure}."

@@ -66,7 +66,7 @@ class Scale:
       size_bytes: of the base source.
       ranges: of it.
       largest_range_bytes: which one worker has to read alone.
-      pieces: that flow.
+      chunks: that flow.
       rows: read.
       splits: by name.
       kept_bytes: temporary, of the columns.
@@ -77,7 +77,7 @@ class Scale:
       shard_bytes: of all shards.
       graph_bytes: of the job as it is submitted.
       offsets_bytes: of the shard plan, which every worker process holds.
-      receipts_bytes: of all receipts, which one worker holds for a moment.
+      counts_bytes: of all row counts, which one worker holds for a moment.
       manifest_bytes: of ``dataset.json``.
       broadcast_bytes: of the indexes of joined tables, which every worker process holds.
       join_partition_bytes: of the base's rows in one partition of the coarsest hash join; 0: there is none.
@@ -88,7 +88,7 @@ class Scale:
     size_bytes: float
     ranges: int
     largest_range_bytes: float
-    pieces: float
+    chunks: float
     rows: float
     splits: Mapping[str, SplitScale]
     kept_bytes: float
@@ -99,7 +99,7 @@ class Scale:
     shard_bytes: float
     graph_bytes: float
     offsets_bytes: float
-    receipts_bytes: float
+    counts_bytes: float
     manifest_bytes: float
     broadcast_bytes: float
     join_partition_bytes: float
@@ -113,8 +113,8 @@ class Scale:
 
     @property
     def side_input_bytes(self) -> float:
-        """Bytes of the largest side input: the receipts, or what was learned of them with the shard plan, in elements of 1 MiB at most."""
-        return max(self.receipts_bytes, self.offsets_bytes)
+        """Bytes of the largest side input: the row counts, or what was learned of them with the shard plan, in elements of 1 MiB at most."""
+        return max(self.counts_bytes, self.offsets_bytes)
 
     @property
     def group_bytes(self) -> float:
@@ -123,7 +123,7 @@ class Scale:
 
     @property
     def temporary_bytes(self) -> float:
-        """Bytes of temporary files, without shards, when they are the most; on one machine, where kept pieces are removed as they are dealt."""
+        """Bytes of temporary files, without shards, when they are the most; on one machine, where kept chunks are removed as they are dealt."""
         sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
         # Samples are stored as they were read, and as they are encoded.
         return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes) + 2 * min(sampled, MOST_SAMPLED_BYTES)
@@ -142,12 +142,12 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     size = float(base.size_bytes if assumed_bytes is None else assumed_bytes)
     ranges, largest = _ranges(plan, size) if assumed_bytes is not None else (len(base.ranges), _largest(plan))
     rows = size / preview.row_bytes
-    pieces = max(float(ranges), rows / preview.piece_rows)
+    chunks = max(float(ranges), rows / preview.chunk_rows)
     written = rows * preview.written
     splits = {name: _split(plan, preview, written * share) for name, share in preview.splits.items()}
-    blocks, block_rows = _blocks(plan, splits, pieces, written)
+    blocks, block_rows = _blocks(plan, splits, chunks, written)
     shards = sum(split.shards for split in splits.values())
-    offsets = pieces * len(splits) * costs.OFFSET_BYTES
+    offsets = chunks * len(splits) * costs.OFFSET_BYTES
     broadcast = sum(1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast")
     hashed = [step.partitions for step in plan.joins.steps if step.strategy == "hash"]
     partition = size / min(hashed) if hashed else 0.0
@@ -164,7 +164,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         size_bytes=size,
         ranges=ranges,
         largest_range_bytes=largest,
-        pieces=pieces,
+        chunks=chunks,
         rows=rows,
         splits=splits,
         kept_bytes=written * preview.kept_bytes,
@@ -175,7 +175,7 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
         shard_bytes=written * preview.shard_bytes,
         graph_bytes=ranges * costs.GRAPH_BYTES_PER_RANGE,
         offsets_bytes=offsets,
-        receipts_bytes=pieces * costs.RECEIPT_BYTES,
+        counts_bytes=chunks * costs.COUNTS_BYTES,
         manifest_bytes=shards * costs.MANIFEST_BYTES_PER_SHARD,
         broadcast_bytes=broadcast,
         join_partition_bytes=partition,
@@ -197,7 +197,7 @@ def _ranges(plan: Plan, size: float) -> tuple[int, float]:
 
 
 def _largest(plan: Plan) -> float:
-    return float(max(range_.end - range_.start for range_ in plan.base.ranges))
+    return float(max(byte_range.end - byte_range.start for byte_range in plan.base.ranges))
 
 
 def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
@@ -205,13 +205,13 @@ def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
     return SplitScale(rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES)))
 
 
-def _blocks(plan: Plan, splits: Mapping[str, SplitScale], pieces: float, written: float) -> tuple[float, float]:
-    """Returns in how many blocks rows travel, and the rows of one: a piece has a block for each partition of a shard that it gives rows to."""
+def _blocks(plan: Plan, splits: Mapping[str, SplitScale], chunks: float, written: float) -> tuple[float, float]:
+    """Returns in how many blocks rows travel, and the rows of one: a chunk has a block for each partition of a shard that it gives rows to."""
     blocks = 0.0
     for split in splits.values():
         places = split.shards * split.partitions
-        packs = split.rows / pieces / pack_rows(round(split.rows), places, pieces)
-        blocks += pieces * min(packs, places) if plan.recipe.output.shuffle else max(pieces, float(places))
+        packs = split.rows / chunks / pack_rows(round(split.rows), places, chunks)
+        blocks += chunks * min(packs, places) if plan.recipe.output.shuffle else max(chunks, float(places))
     return max(1.0, blocks), written / max(1.0, blocks)
 
 
@@ -247,7 +247,7 @@ def limits(scale: Scale) -> list[Limit]:
             parts.removeprefix("or "),
         ),
         Limit("the shard plan takes 2 GiB of every worker process", scale.offsets_bytes, 2 * GIB, memory),
-        Limit("the receipts of all pieces take 8 GiB of one worker", scale.receipts_bytes, 8 * GIB, memory),
+        Limit("the row counts of all chunks take 8 GiB of one worker", scale.counts_bytes, 8 * GIB, memory),
         Limit("dataset.json passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
     ]

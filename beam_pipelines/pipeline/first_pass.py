@@ -1,4 +1,4 @@
-"""The first read: from a source's ranges to pieces of splits, and from pieces to what is learned of them."""
+"""The first read: from a source's ranges to chunks of splits, and from chunks to what is learned of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from beam_pipelines.analysis.report import has_images
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.dataset.layout import ENCODINGS
 from beam_pipelines.pipeline.commit import TEMPORARY
 from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, learn
@@ -19,7 +19,7 @@ from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.transforms.encode import EncodeFeatures
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows
-from beam_pipelines.transforms.join.join import CountRightSources, JoinBatches, receipts_by_source
+from beam_pipelines.transforms.join.join import CountRightSources, JoinBatches, counts_by_source
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.preprocess import (
     ANALYZED,
@@ -32,8 +32,8 @@ from beam_pipelines.transforms.read import ReadBatches
 from beam_pipelines.transforms.reject import SelectOrReject
 from beam_pipelines.transforms.sample import SampleRows, sample_share
 from beam_pipelines.transforms.select import SelectBatches
-from beam_pipelines.transforms.spill import KeepPieces, KeptPiece, LoadPieces, keep_piece, load_piece
-from beam_pipelines.transforms.split import RECEIPTS, AssignSplit
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk, load_chunk, spill_chunk
+from beam_pipelines.transforms.split import CHUNK_COUNTS, AssignSplit
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
 
@@ -49,7 +49,7 @@ class Folders:
       scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
         storage elsewhere. An empty text: with the others.
       run: what the run is known by, while others must not write to the same output; empty: nobody asks.
-      takes: whether kept pieces are removed as soon as they are dealt out to shards.
+      takes: whether kept chunks are removed as soon as they are dealt out to shards.
       resumes: whether to look for shards that a run which broke off has finished.
     """
 
@@ -93,7 +93,7 @@ class Folders:
 class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
-    Input: the pipeline's begin. Output: ``pieces`` and ``receipts``, as of ``split.AssignSplit``; and ``keys``, empty, on which to wait
+    Input: the pipeline's begin. Output: ``chunks`` and ``row counts``, as from ``split.AssignSplit``; and ``keys``, empty, on which to wait
     until the base source's declared key was found unique, if it declares one.
     """
 
@@ -103,30 +103,30 @@ class ReadSplits(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
         reject = plan.recipe.on_error.reject > 0
-        sizes = [piece.end - piece.start for piece in plan.base.ranges]
-        pieces = (
+        sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
+        chunks = (
             begin
             | "Read" >> ReadBatches(plan.base, reject, numbered=reject)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = {}
         if plan.base.source.key:
-            keys["keys"] = pieces | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
+            keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
         if plan.joins.steps:
-            pieces = pieces | "Join" >> JoinBatches(plan.joins, self.folders.exchange_of("join"), reject)
+            chunks = chunks | "Join" >> JoinBatches(plan.joins, self.folders.exchange_of("join"), reject)
         select = SelectOrReject(plan.checks, plan.base) if reject else SelectBatches(plan.select)
-        pieces = pieces | "Select" >> select
+        chunks = chunks | "Select" >> select
         if plan.groups is not None:
-            pieces = pieces | "Group" >> GroupRows(
+            chunks = chunks | "Group" >> GroupRows(
                 plan.groups, plan.select.schema, len(plan.base.ranges), self.folders.exchange_of("group")
             )
-        splits = pieces | "Split" >> AssignSplit(plan.split, self.folders.rejected_of("base"), plan.recipe.output)
-        return {"pieces": splits.pieces, "receipts": splits[RECEIPTS], **keys}
+        splits = chunks | "Split" >> AssignSplit(plan.split, self.folders.rejected_of("base"), plan.recipe.output)
+        return {"chunks": splits.chunks, "chunk_counts": splits[CHUNK_COUNTS], **keys}
 
 
-def _note_read(piece: Piece, log: ProgressLog, sizes: Sequence[int]) -> Piece:
-    log.add(piece.batch.num_rows, sizes[piece.range_number] if piece.part == 0 else 0, "read")
-    return piece
+def _note_read(chunk: Chunk, log: ProgressLog, sizes: Sequence[int]) -> Chunk:
+    log.add(chunk.batch.num_rows, sizes[chunk.range_number] if chunk.part == 0 else 0, "read")
+    return chunk
 
 
 class Encoder(NamedTuple):
@@ -146,22 +146,22 @@ class Encoder(NamedTuple):
 
 
 @dataclasses.dataclass
-class EncodePieces(beam.PTransform):
+class EncodeChunks(beam.PTransform):
     """Applies the encodings, and then the recipe's own function, if it has one.
 
-    Input and output: ``Piece`` elements; behind a function only those with rows. The encoder has to be ``done`` before the first piece comes.
+    Input and output: ``Chunk`` elements; behind a function only those with rows. The encoder has to be ``done`` before the first chunk comes.
     """
 
     plan: Plan
     folders: Folders
     encoder: Encoder
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        pieces = pieces | "EncodeFeatures" >> EncodeFeatures(self.plan.encode, self.encoder.fitted)
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        chunks = chunks | "EncodeFeatures" >> EncodeFeatures(self.plan.encode, self.encoder.fitted)
         if self.plan.preprocessing is None:
-            return pieces
+            return chunks
         transform = TransformPreprocessing(self.plan.preprocessing, self.encoder.own, self.folders.preprocessing)
-        return pieces | "Preprocess" >> transform
+        return chunks | "Preprocess" >> transform
 
 
 class FirstResult(NamedTuple):
@@ -169,12 +169,12 @@ class FirstResult(NamedTuple):
 
     Attributes:
       learned: one element.
-      kept: the pieces of all splits; ``None`` if they are not to be kept.
+      kept: the chunks of all splits; ``None`` if they are not to be kept.
       encoder: for writing.
     """
 
     learned: beam.PCollection[Learned]
-    kept: beam.PCollection[KeptPiece] | None
+    kept: beam.PCollection[SpilledChunk] | None
     encoder: Encoder
 
 
@@ -184,7 +184,7 @@ class FirstRead(beam.PTransform):
 
     Input: the pipeline's begin. Output: a ``FirstResult``.
 
-    Pieces, statistics and samples cross the runner in files only: they have no bound, and elements have.
+    Chunks, statistics and samples cross the runner in files only: they have no bound, and elements have.
 
     Attributes:
       keep: whether there is anything to come.
@@ -199,49 +199,49 @@ class FirstRead(beam.PTransform):
         splits = begin | "ReadSplits" >> ReadSplits(plan, folders)
         share = sample_share(plan.base.size_bytes, plan.num_ranges)
         statistics_folder = folders.scratch_of("statistics")
-        statistics = splits["pieces"] | "Statistics" >> AccumulateStatistics(
+        statistics = splits["chunks"] | "Statistics" >> AccumulateStatistics(
             plan.num_ranges, plan.statistics, statistics_folder
         )
         samples = (
-            splits["pieces"]
+            splits["chunks"]
             | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-            | "KeepSamples" >> beam.Map(keep_piece, folders.scratch_of("samples"))
+            | "KeepSamples" >> beam.Map(spill_chunk, folders.scratch_of("samples"))
         )
         kept = None
         if self.keep:
-            kept = splits["pieces"] | "KeepPieces" >> KeepPieces(folders.scratch_of("kept"))
-        fitted, done = self._fit(splits["pieces"], kept)
+            kept = splits["chunks"] | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
+        fitted, done = self._fit(splits["chunks"], kept)
         encoder = self._analyze(begin, fitted, done, kept)
         encoded = (
             samples
-            | "LoadSamples" >> LoadPieces(encoder.done)
-            | "EncodeSamples" >> EncodePieces(plan, folders, encoder)
-            | "KeepEncoded" >> beam.Map(keep_piece, folders.scratch_of("encoded_samples"))
+            | "LoadSamples" >> LoadChunks(encoder.done)
+            | "EncodeSamples" >> EncodeChunks(plan, folders, encoder)
+            | "KeepEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
         if plan.joins.steps:
             counted = begin | "RightSources" >> self._count_right_sources()
-            rights = beam.pvalue.AsList(counted.receipts)
+            rights = beam.pvalue.AsList(counted.chunk_counts)
             waits.append(beam.pvalue.AsList(counted.keys))
         learned = (
             begin
             | "Once" >> beam.Create([None], reshuffle=False)
             | "Learn"
             >> beam.Map(
-                lambda _, statistics, receipts, pictures, encoded, rights, *_waits: learn(
+                lambda _, statistics, chunk_counts, pictures, encoded, rights, *_waits: learn(
                     plan,
                     merge_splits(
                         statistics, plan.recipe.split.names, plan.split.schema, plan.statistics, statistics_folder
                     ),
-                    receipts,
-                    [load_piece(piece) for piece in pictures],
-                    [load_piece(piece) for piece in encoded],
-                    receipts_by_source(rights),
+                    chunk_counts,
+                    [load_chunk(chunk) for chunk in pictures],
+                    [load_chunk(chunk) for chunk in encoded],
+                    counts_by_source(rights),
                     Fitting(encoder.fitted, encoder.analyzed),
                 ),
                 beam.pvalue.AsList(statistics),
-                beam.pvalue.AsList(splits["receipts"]),
+                beam.pvalue.AsList(splits["chunk_counts"]),
                 beam.pvalue.AsList(samples) if has_images(plan.split.schema) else (),
                 beam.pvalue.AsList(encoded),
                 rights,
@@ -256,7 +256,7 @@ class FirstRead(beam.PTransform):
         return CountRightSources(self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right"))
 
     def _fit(
-        self, pieces: beam.PCollection[Piece], kept: beam.PCollection[KeptPiece] | None
+        self, chunks: beam.PCollection[Chunk], kept: beam.PCollection[SpilledChunk] | None
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
         """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives.
 
@@ -270,7 +270,7 @@ class FirstRead(beam.PTransform):
         done: tuple[beam.PCollection[str], ...] = ()
         for read in range(plan.encode.reads):
             if read:
-                pieces = kept | f"LoadToFit{read}" >> LoadPieces(done)
+                chunks = kept | f"LoadToFit{read}" >> LoadChunks(done)
             # The last ones stay.
             folder = folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}")
             fit = FitEncodings(
@@ -281,9 +281,9 @@ class FirstRead(beam.PTransform):
                 plan.base.size_bytes,
                 folder,
                 folders.scratch_of(f"fit{read}"),
-                folders.exchange_of(f"tallies{read}"),
+                folders.exchange_of(f"value counts{read}"),
             )
-            fitted, done = folder, (pieces | f"FitEncodings{read}" >> fit,)
+            fitted, done = folder, (chunks | f"FitEncodings{read}" >> fit,)
         return fitted, done
 
     def _analyze(
@@ -291,7 +291,7 @@ class FirstRead(beam.PTransform):
         begin: beam.pvalue.PBegin,
         fitted: str,
         done: tuple[beam.PCollection[str], ...],
-        kept: beam.PCollection[KeptPiece] | None,
+        kept: beam.PCollection[SpilledChunk] | None,
     ) -> Encoder:
         """Analyses the recipe's own function, if it has one, on what was kept."""
         plan, function = self.plan, self.plan.preprocessing
@@ -301,8 +301,8 @@ class FirstRead(beam.PTransform):
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
             own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
             return Encoder(fitted, own, analyzed, done)
-        pieces = kept | "LoadToAnalyze" >> LoadPieces(done)
-        encoded = pieces | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
+        chunks = kept | "LoadToAnalyze" >> LoadChunks(done)
+        encoded = chunks | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, ANALYZED)
         own, written = encoded | "Analyze" >> AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed

@@ -15,7 +15,7 @@ from beam_pipelines.analysis.schema.sparse import add_sparse_features
 from beam_pipelines.analysis.schema.update import update_schema
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece, Receipt
+from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.core.schema_features import flattened, without_values
@@ -26,7 +26,7 @@ from beam_pipelines.encodings.serving.process import build_in_subprocess
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.tfrecord.records import missing_records
-from beam_pipelines.transforms.row_counts import Account, base_account, source_account
+from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
 from beam_pipelines.transforms.sample import estimate_row_bytes
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 
@@ -46,7 +46,7 @@ class Learned:
       images: some of the images, if the rows are images.
     """
 
-    account: Account
+    row_counts: RowCounts
     statistics: Mapping[str, TableStatistics]
     anomalies: Mapping[str, SplitAnomalies]
     schema: schema_pb2.Schema
@@ -72,10 +72,10 @@ class Fitting(NamedTuple):
 def learn(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
-    receipts: Sequence[Receipt],
-    pictures: Sequence[Piece],
-    encoded: Sequence[Piece],
-    rights: Mapping[str, Sequence[Receipt]],
+    chunk_counts: Sequence[ChunkCounts],
+    pictures: Sequence[Chunk],
+    encoded: Sequence[Chunk],
+    rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: Fitting,
 ) -> Learned:
     """Draws the conclusions of the first read.
@@ -83,10 +83,10 @@ def learn(
     Args:
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
-      receipts: of the base source's pieces, in any order.
+      chunk_counts: of the base source's chunks, in any order.
       pictures: sampled rows before encoding, in any order; none where no column holds images.
       encoded: sampled rows, in any order.
-      rights: right source -> receipts of its pieces, in order.
+      rights: right source -> row counts of its chunks, in order.
       fitting: of the encodings.
 
     Raises:
@@ -94,30 +94,30 @@ def learn(
     """
     recipe = plan.recipe
     names = recipe.split.names
-    base = base_account(plan.base, receipts, len(recipe.join), names, plan.partitions)
-    account = dataclasses.replace(
+    base = count_base(plan.base, chunk_counts, len(recipe.join), names, plan.partitions)
+    row_counts = dataclasses.replace(
         base,
         sources={
-            name: base.sources.get(name) or source_account(plan.sources[name], rights[name]) for name in plan.sources
+            name: base.sources.get(name) or count_source(plan.sources[name], rights[name]) for name in plan.sources
         },
     )
-    account.check(recipe)
+    row_counts.check(recipe)
     contract = plan.contract
     expected = _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     # The records have to parse by the dataset's schema, with what was accepted in them.
-    allowed = plan.gate.allowed
-    schema = update_schema(expected, list(statistics.values()), plan.gate.allows) if allowed else expected
-    shard_bytes, framed_bytes = _estimate(plan, account.rows, encoded)
+    allowed = plan.policy.allowed
+    schema = update_schema(expected, list(statistics.values()), plan.policy.allows) if allowed else expected
+    shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
     return Learned(
-        account=account,
+        row_counts=row_counts,
         statistics=statistics,
-        anomalies=find_anomalies(statistics, expected, plan.gate),
+        anomalies=find_anomalies(statistics, expected, plan.policy),
         schema=schema,
         encoded=_encoded_schema(plan, schema, fitting),
         fitted=fitting.fitted,
         analyzed=fitting.analyzed,
-        shards=plan_shards(recipe.output, names, receipts, shard_bytes, framed_bytes),
+        shards=plan_shards(recipe.output, names, chunk_counts, shard_bytes, framed_bytes),
         images=_images(pictures, recipe.label),
     )
 
@@ -202,13 +202,13 @@ def _encoded_schema(plan: Plan, schema: schema_pb2.Schema, fitting: Fitting) -> 
     return encoded_schema(schema, encode) if encode.changes else None
 
 
-def _images(samples: Sequence[Piece], label: str | None) -> tuple[ImageSample, ...]:
+def _images(samples: Sequence[Chunk], label: str | None) -> tuple[ImageSample, ...]:
     ordered = sorted(samples, key=lambda sample: (sample.range_number, sample.part, sample.split))
     return choose_images(((sample.split, sample.batch) for sample in ordered), label)
 
 
 def _estimate(
-    plan: Plan, rows: Mapping[str, int], samples: Sequence[Piece]
+    plan: Plan, rows: Mapping[str, int], samples: Sequence[Chunk]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns for each split the bytes of its shards, and of its framed examples."""
     shard_bytes, framed_bytes = {}, {}

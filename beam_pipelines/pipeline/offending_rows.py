@@ -18,21 +18,21 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.rules.reason import Info, Reason
-from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.bad_rows import clip
-from beam_pipelines.sources.plan import Range
+from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
-from beam_pipelines.transforms.join.join import join_piece, load_index
+from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.row_positions import RowPlaces
-from beam_pipelines.transforms.select import select_piece
-from beam_pipelines.transforms.split import split_piece
+from beam_pipelines.transforms.select import select_chunk
+from beam_pipelines.transforms.split import split_chunk
 
 # Rows that are listed for each anomaly, and bytes of sources that are read to find them: some seconds.
 ROWS_PER_ANOMALY = 10
@@ -101,14 +101,14 @@ def find_offenders(
     rows: dict[Key, list[Rejected]] = {key: [] for key in reasons}
     reader = _Reader(plan)
     is_complete = True
-    for range_ in sorted(plan.base.ranges, key=lambda range_: (range_.chunk, range_.number)):
+    for byte_range in sorted(plan.base.ranges, key=lambda byte_range: (byte_range.number_in_file, byte_range.number)):
         if all(len(some) >= ROWS_PER_ANOMALY for some in rows.values()):
             break
-        if reader.read_bytes and reader.read_bytes + range_.end - range_.start > max_bytes:
+        if reader.read_bytes and reader.read_bytes + byte_range.end - byte_range.start > max_bytes:
             is_complete = False
             break
         wanted = {key: ROWS_PER_ANOMALY - len(some) for key, some in rows.items() if len(some) < ROWS_PER_ANOMALY}
-        for key, row in reader.offenders_of(range_, wanted, reasons, schema):
+        for key, row in reader.offenders_of(byte_range, wanted, reasons, schema):
             rows[key].append(row)
     return Offenders({key: tuple(some) for key, some in rows.items()}, reader.read_bytes, is_complete)
 
@@ -138,16 +138,16 @@ class _Reader:
         self._indexes: dict[int, JoinIndex] = {}
 
     def offenders_of(
-        self, range_: Range, wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+        self, byte_range: ByteRange, wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
     ) -> list[tuple[Key, Rejected]]:
         """Returns up to ``wanted`` rows of a range for each anomaly, in the range's order."""
-        states = self.places.states(range_)
+        states = self.places.states(byte_range)
         base = self._plan.base
-        self.read_bytes += range_.end - range_.start
-        pieces = list(read.read_range(base, range_, states, self._reject))
-        hits = self._hits(pieces, wanted, reasons, schema)
+        self.read_bytes += byte_range.end - byte_range.start
+        chunks = list(read.read_range(base, byte_range, states, self._reject))
+        hits = self._hits(chunks, wanted, reasons, schema)
         numbers = sorted({hit.row for hit in hits})
-        places = dict(zip(numbers, self.places.find(range_.number, numbers), strict=True)) if numbers else {}
+        places = dict(zip(numbers, self.places.find(byte_range.number, numbers), strict=True)) if numbers else {}
         found = [(hit, places[hit.row]) for hit in hits]
         return [
             (hit.key, Rejected(base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text))
@@ -155,11 +155,11 @@ class _Reader:
         ]
 
     def _hits(
-        self, pieces: list[Piece], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+        self, chunks: list[Chunk], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
     ) -> list[_Hit]:
         features, domains = {feature.name: feature for feature in features_of(flattened(schema))}, domains_of(schema)
         found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
-        for part in self._split(pieces):
+        for part in self._split(chunks):
             for key, number in wanted.items():
                 if key.split == part.split and len(found[key]) < number:
                     column, rows = part.batch.column(key.feature), part.batch.column(self._column).to_numpy()
@@ -174,34 +174,36 @@ class _Reader:
                             break
         return [hit for some in found.values() for hit in some]
 
-    def _split(self, pieces: list[Piece]) -> Iterator[Piece]:
-        """Yields the pieces of a range as they land in their splits, with the number of each row in the range."""
+    def _split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Yields the chunks of a range as they land in their splits, with the number of each row in the range."""
         before = 0
-        for piece in pieces:
-            numbers = pa.array(np.arange(before, before + piece.batch.num_rows))
-            before += piece.batch.num_rows
-            schema = piece.batch.schema.append(pa.field(self._column, pa.int64()))
-            numbered = piece._replace(batch=pa.RecordBatch.from_arrays([*piece.batch.columns, numbers], schema=schema))
+        for chunk in chunks:
+            numbers = pa.array(np.arange(before, before + chunk.batch.num_rows))
+            before += chunk.batch.num_rows
+            schema = chunk.batch.schema.append(pa.field(self._column, pa.int64()))
+            numbered = chunk._replace(batch=pa.RecordBatch.from_arrays([*chunk.batch.columns, numbers], schema=schema))
             for step in self._plan.joins.steps:
-                numbered = join_piece(numbered, step, self._index(step, numbered))
-            for part in split_piece(self._plan.split, select_piece(numbered, self._plan.select)):
-                if isinstance(part, Piece):
+                numbered = join_chunk(numbered, step, self._index(step, numbered))
+            for part in split_chunk(self._plan.split, select_chunk(numbered, self._plan.select)):
+                if isinstance(part, Chunk):
                     yield part
 
-    def _index(self, step: JoinStep, piece: Piece) -> JoinIndex:
-        """Returns an index of all rows of the right source that this piece, at least, can match."""
+    def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:
+        """Returns an index of all rows of the right source that this chunk, at least, can match."""
         if step.strategy == "broadcast":
             if step.number not in self._indexes:
                 self._indexes[step.number] = load_index(step, self._reject)
             return self._indexes[step.number]
         source = step.source_plan
-        keys = index_keys([piece.batch.column(name) for name in step.left_on])
+        keys = index_keys([chunk.batch.column(name) for name in step.left_on])
         self.read_bytes += source.size_bytes
-        scanned = [(range_.file.path, read.scan_range(source, range_)) for range_ in read.ranges_to_scan(source)]
+        scanned = [
+            (byte_range.file.path, read.scan_range(source, byte_range)) for byte_range in read.ranges_to_scan(source)
+        ]
         states = {path: fold(some for other, some in scanned if other == path) for path, _ in scanned}
         batches = []
-        for range_ in source.ranges:
-            for right in read.read_range(source, range_, states, self._reject):
+        for byte_range in source.ranges:
+            for right in read.read_range(source, byte_range, states, self._reject):
                 found = find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
                 batches.append(right.batch.filter(pa.array(found)))
         return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)

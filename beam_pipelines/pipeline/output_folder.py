@@ -188,7 +188,7 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
             if is_interrupted:
                 raise
             raise run_lock.other_run(output, temporary) from error
-        with signals.undisturbed(), contextlib.suppress(Exception):
+        with signals.ignoring_signals(), contextlib.suppress(Exception):
             remove_orphans(output)  # first: without the temporary folder they would be taken for somebody else's
             left = clear(temporary, keeps=resume or not is_interrupted)
             _note_commit(output, before)
@@ -197,6 +197,6 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
             raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
         raise
     if waits:
-        with signals.undisturbed(), contextlib.suppress(Exception):
+        with signals.ignoring_signals(), contextlib.suppress(Exception):
             _note_commit(output, before)
             file_changes.delete(temporary)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from beam_pipelines.analysis.anomalies.policy import NO_GATE, Gate
+from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics import StatisticsPlan, plan_statistics
 from beam_pipelines.core import files
@@ -81,7 +81,7 @@ class Plan(PickledOnce):
     contract: bytes | None
     preprocessing: Preprocessing | None = None
     transform_graph: str = ""
-    gate: Gate = NO_GATE
+    policy: ValidationPolicy = DEFAULT_POLICY
     groups: GroupPlan | None = None
     append: Append | None = None
 
@@ -107,7 +107,7 @@ class Plan(PickledOnce):
 
     @property
     def num_ranges(self) -> int:
-        """Ranges of pieces that are split: of the base source, and one for each partition."""
+        """Ranges of chunks that are split: of the base source, and one for each partition."""
         return len(self.base.ranges) + self.partitions
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis.anomalies.policy import Allowed, Gate
+from beam_pipelines.analysis.anomalies.policy import Allowed, ValidationPolicy
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
@@ -83,7 +83,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
         contract=contract,
         statistics=before.plan,
         transform_graph=graph if files.list_files(files.join(graph, "**")) else "",
-        gate=Gate(
+        policy=ValidationPolicy(
             baseline={name: proto_of(table) for name, table in before.splits.items()},
             baseline_path=dataset,
             allowed=() if recipe.schema is not None else _ALLOWED_OF_INFERRED,

@@ -8,26 +8,26 @@ from typing import cast
 
 import pyarrow as pa
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.learning import Tally
+from beam_pipelines.encodings.learning import ValueCounts
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.store import FittedSteps
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources import FORMATS
-from beam_pipelines.sources.plan import Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.fit import add_sums, finish_read, learn_batch
 from beam_pipelines.transforms.group import group_batch
-from beam_pipelines.transforms.join.join import join_piece, load_index
+from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
 from beam_pipelines.transforms.reject import select_good
 from beam_pipelines.transforms.sample import estimate_row_bytes
-from beam_pipelines.transforms.select import select_piece
+from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.shuffle import pack_blocks
-from beam_pipelines.transforms.split import split_piece
+from beam_pipelines.transforms.split import split_chunk
 
 _FILES = 8
 _SAMPLED_ROWS = 50_000
@@ -39,7 +39,7 @@ class Preview:
 
     Attributes:
       row_bytes: of a row of the base source as it lies on disk.
-      piece_rows: rows of a piece, which is what a range is read into.
+      chunk_rows: rows of a chunk, which is what a range is read into.
       written: rows written for one that is read.
       splits: split -> share of the written rows.
       columns: read of the base source.
@@ -52,7 +52,7 @@ class Preview:
     """
 
     row_bytes: float
-    piece_rows: float
+    chunk_rows: float
     written: float
     splits: Mapping[str, float]
     columns: int
@@ -75,32 +75,32 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
     Raises:
       DataError: they cannot be read or converted, or hold no rows.
     """
-    firsts = [range_ for range_ in plan.base.ranges if range_.chunk == 0]
+    firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
     chosen = firsts[:: -(-len(firsts) // most_files)]
-    read_pieces = [piece for range_ in chosen for piece in _read(plan.base, range_)]
-    rows = sum(piece.batch.num_rows for piece in read_pieces)
+    read_chunks = [chunk for byte_range in chosen for chunk in _read(plan.base, byte_range)]
+    rows = sum(chunk.batch.num_rows for chunk in read_chunks)
     if not rows:
         raise DataError(f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by.")
     guessed: list[str] = []
-    pieces = [_select(plan, piece, guessed) for piece in _joined(plan, read_pieces, guessed)]
-    split = [part for piece in pieces for part in split_piece(plan.split, piece) if isinstance(part, Piece)]
-    written = sum(piece.batch.num_rows for piece in split)
+    chunks = [_select(plan, chunk, guessed) for chunk in _joined(plan, read_chunks, guessed)]
+    split = [part for chunk in chunks for part in split_chunk(plan.split, chunk) if isinstance(part, Chunk)]
+    written = sum(chunk.batch.num_rows for chunk in split)
     if not written:
         raise DataError(
             f"{chosen[0].file.path}: found no rows left of its beginning after 'filter', expected some to plan by."
         )
     encoded = _encode(plan, _sampled(split), guessed)
     shard_bytes, framed_bytes = estimate_row_bytes(encoded, plan.recipe.output, plan.encode.lists)
-    sampled = sum(piece.batch.num_rows for piece in encoded)
+    sampled = sum(chunk.batch.num_rows for chunk in encoded)
     return Preview(
-        row_bytes=sum(range_.end - range_.start for range_ in chosen) / rows,
-        piece_rows=rows / len(read_pieces),
+        row_bytes=sum(byte_range.end - byte_range.start for byte_range in chosen) / rows,
+        chunk_rows=rows / len(read_chunks),
         written=written / rows,
         splits=_shares(plan, split, written, is_whole=len(chosen) == len(plan.base.ranges)),
         columns=len(plan.base.schema),
         features=len(encoded[0].batch.schema),
-        kept_bytes=sum(piece.batch.nbytes for piece in split) / written,
-        packed_bytes=sum(_packed_bytes(piece.batch) for piece in encoded) / sampled,
+        kept_bytes=sum(chunk.batch.nbytes for chunk in split) / written,
+        packed_bytes=sum(_packed_bytes(chunk.batch) for chunk in encoded) / sampled,
         block_bytes=float(_packed_bytes(encoded[0].batch.slice(0, 1))),
         framed_bytes=framed_bytes,
         shard_bytes=shard_bytes,
@@ -108,23 +108,23 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
     )
 
 
-def _read(source: SourcePlan, range_: Range) -> list[Piece]:
+def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     states: dict[str, bytes] = {}
     if FORMATS[source.format].quoting(source.source) is not None:
-        states[range_.file.path] = fold([read.scan_range(source, range_)])
-    return list(read.number_rows(read.read_range(source, range_, states, reject=True)))
+        states[byte_range.file.path] = fold([read.scan_range(source, byte_range)])
+    return list(read.number_rows(read.read_range(source, byte_range, states, reject=True)))
 
 
-def _joined(plan: Plan, pieces: Sequence[Piece], guessed: list[str]) -> list[Piece]:
+def _joined(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
     """Joins by index, whatever the strategy; of right sources too large for that, the columns are null."""
-    joined = list(pieces)
+    joined = list(chunks)
     for step in plan.joins.steps:
         if step.size_bytes > BROADCAST_LIMIT_BYTES:
             guessed.append(f"the columns of '{step.join.source}' count as null: it is too large to be read for a plan")
-            joined = [piece._replace(batch=_with_nulls(piece.batch, step)) for piece in joined]
+            joined = [chunk._replace(batch=_with_nulls(chunk.batch, step)) for chunk in joined]
         else:
             index = load_index(step, reject=True)
-            joined = [join_piece(piece, step, index) for piece in joined]
+            joined = [join_chunk(chunk, step, index) for chunk in joined]
     return joined
 
 
@@ -137,49 +137,49 @@ def _with_nulls(batch: pa.RecordBatch, step: JoinStep) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _select(plan: Plan, piece: Piece, guessed: list[str]) -> Piece:
-    piece = select_good(piece, plan.checks)[0] if plan.recipe.on_error.reject else select_piece(piece, plan.select)
+def _select(plan: Plan, chunk: Chunk, guessed: list[str]) -> Chunk:
+    chunk = select_good(chunk, plan.checks)[0] if plan.recipe.on_error.reject else select_chunk(chunk, plan.select)
     if plan.groups is None:
-        return piece
-    guessed.append("rows are grouped within a piece only, so that sequences look shorter than they will be")
-    return piece._replace(batch=group_batch(piece.batch, plan.groups))
+        return chunk
+    guessed.append("rows are grouped within a chunk only, so that sequences look shorter than they will be")
+    return chunk._replace(batch=group_batch(chunk.batch, plan.groups))
 
 
-def _shares(plan: Plan, split: Sequence[Piece], written: int, is_whole: bool) -> dict[str, float]:
+def _shares(plan: Plan, split: Sequence[Chunk], written: int, is_whole: bool) -> dict[str, float]:
     declared = plan.recipe.split
     if not is_whole and declared.time_column is None and not declared.files:
         return dict(declared.fractions)
     rows = dict.fromkeys(plan.split.names, 0)
-    for piece in split:
-        rows[piece.split] += piece.batch.num_rows
+    for chunk in split:
+        rows[chunk.split] += chunk.batch.num_rows
     return {name: count / written for name, count in rows.items()}
 
 
-def _sampled(pieces: Sequence[Piece]) -> list[Piece]:
-    share = _SAMPLED_ROWS / sum(piece.batch.num_rows for piece in pieces)
+def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
+    share = _SAMPLED_ROWS / sum(chunk.batch.num_rows for chunk in chunks)
     if share >= 1:
-        return list(pieces)
-    return [piece._replace(batch=piece.batch.slice(0, max(1, int(piece.batch.num_rows * share)))) for piece in pieces]
+        return list(chunks)
+    return [chunk._replace(batch=chunk.batch.slice(0, max(1, int(chunk.batch.num_rows * share)))) for chunk in chunks]
 
 
-def _encode(plan: Plan, pieces: Sequence[Piece], guessed: list[str]) -> list[Piece]:
-    """Encodes pieces by encodings that are fitted on these very pieces."""
+def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
+    """Encodes chunks by encodings that are fitted on these very chunks."""
     if plan.preprocessing is not None:
         guessed.append("what 'preprocessing_fn' adds or leaves out is not counted")
-    encode = _fitted(plan.encode, pieces)
-    return [piece._replace(batch=encode_batch(encode, piece.batch, piece.path)) for piece in pieces]
+    encode = _fitted(plan.encode, chunks)
+    return [chunk._replace(batch=encode_batch(encode, chunk.batch, chunk.path)) for chunk in chunks]
 
 
-def _fitted(encode: EncodePlan, pieces: Sequence[Piece]) -> EncodePlan:
-    to_fit_on = [piece.batch for piece in pieces if piece.split in encode.fit.splits] or [pieces[0].batch.slice(0, 0)]
-    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [pieces[0].batch.slice(0, 0)]
+def _fitted(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
+    to_fit_on = [chunk.batch for chunk in chunks if chunk.split in encode.fit.splits] or [chunks[0].batch.slice(0, 0)]
+    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [chunks[0].batch.slice(0, 0)]
     fitted: FittedSteps = {}
     for number in range(encode.reads):
         learned = learn_batch(encode, number, batch, "the preview", (0, 0))
         for (chain, step), value in learned.items():
             if isinstance(value, pa.RecordBatch):
-                tally = cast("Tally", encode.chains[chain].steps[step].declared.learns)
-                learned[chain, step] = tally.select(add_sums([value]))
+                value_counts = cast("ValueCounts", encode.chains[chain].steps[step].declared.learns)
+                learned[chain, step] = value_counts.select(add_sums([value]))
         fitted = {**fitted, **finish_read(encode, number, learned)}
         encode = with_fitted(encode, fitted)
     return encode

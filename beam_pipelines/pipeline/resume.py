@@ -35,7 +35,7 @@ def key_of(plan: Plan, learned: Learned) -> str:
     parts += [str(plan.generation)]
     parts += [file_checksums.folder_fingerprint(folder) for folder in (learned.fitted, learned.analyzed) if folder]
     for name, source in sorted(plan.sources.items()):
-        prints = learned.account.sources[name].fingerprints
+        prints = learned.row_counts.sources[name].fingerprints
         parts += [f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files]
         parts += [f"{name} {path} {prints[path]}" for path in sorted(prints)]
     digest = hashlib.sha256("\n".join(parts).encode())

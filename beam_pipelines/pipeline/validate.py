@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import Gate
+from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.anomalies.table import CURES, kinds_of, place_in_schema, render_anomalies
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics.view import Statistics
@@ -40,7 +40,11 @@ def schema_of(path: str) -> str:
 
 
 def check_statistics(
-    path: str, statistics: Mapping[str, Statistics], schema_path: str, schema: schema_pb2.Schema, gate: Gate
+    path: str,
+    statistics: Mapping[str, Statistics],
+    schema_path: str,
+    schema: schema_pb2.Schema,
+    policy: ValidationPolicy,
 ) -> dict[str, SplitAnomalies]:
     """Returns the anomalies of statistics that lie on disk, all of them accepted.
 
@@ -53,7 +57,7 @@ def check_statistics(
     Raises:
       DataError: there are others.
     """
-    anomalies = find_anomalies(statistics, schema, gate)
+    anomalies = find_anomalies(statistics, schema, policy)
     if has_errors(anomalies):
         raise anomalies_error(anomalies, schema_path, f"{path} does not pass")
     return anomalies

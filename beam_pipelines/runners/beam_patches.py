@@ -61,10 +61,10 @@ class _Later(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _LaterName(self.__name__, name)
+        return _LazyAttribute(self.__name__, name)
 
 
-class _LaterName:
+class _LazyAttribute:
     """Stands for a function or a class; called, it imports everything that Beam was not given, and is called for."""
 
     def __init__(self, module: str, name: str) -> None:
@@ -73,7 +73,7 @@ class _LaterName:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         for module in [module for name, module in sys.modules.items() if name.split(".")[0] == "apache_beam"]:
             for name, value in list(vars(module).items()):
-                if isinstance(value, _LaterName):
+                if isinstance(value, _LazyAttribute):
                     setattr(module, name, value.found())
                 elif isinstance(value, _Later):
                     setattr(module, name, importlib.import_module(value.__name__))
@@ -141,7 +141,7 @@ def remember_dofns() -> None:
 
 
 def leave_elements_unmeasured() -> None:
-    """Lets Beam take every element for a small one, where it pickles whole pieces to tell how large they are, for metrics that nobody sees.
+    """Lets Beam take every element for a small one, where it pickles whole chunks to tell how large they are, for metrics that nobody sees.
 
     For good, as ``remember_dofns``.
     """
@@ -154,7 +154,7 @@ def leave_elements_unmeasured() -> None:
     coders.FastPrimitivesCoder._create_impl = lambda self: Unmeasured(self._fallback_coder.get_impl())  # noqa: SLF001
 
 
-def end_bundles_at_once() -> None:
+def sample_worker_state_often() -> None:
     """Lets a bundle end when its work is done, where Beam then waits for a thread that looks at what it does, for metrics, and sleeps up to 200 ms between two looks.
 
     For good, as ``remember_dofns``.
@@ -168,7 +168,7 @@ def end_bundles_at_once() -> None:
 def bundles_forgotten() -> Iterator[None]:
     """Lets workers of this process forget what has run a bundle, while the body runs.
 
-    Beam keeps it for a minute, for the next bundle of its stage, and with it the last element of each step: pieces of three stages. On the local runner a stage
+    Beam keeps it for a minute, for the next bundle of its stage, and with it the last element of each step: chunks of three stages. On the local runner a stage
     of ours has one bundle for each worker; of an engine that uses this process's threads it may have many.
     """
     from apache_beam.runners.worker.sdk_worker import BundleProcessorCache

@@ -26,9 +26,9 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.signals import undisturbed
+from beam_pipelines.core.signals import ignoring_signals
 from beam_pipelines.runners.engine_options import runner_of
-from beam_pipelines.runners.run import is_talkative, waits
+from beam_pipelines.runners.run import shows_engine_logs, waits
 
 _START_SECS = 120
 _STOP_SECS = 5
@@ -68,7 +68,7 @@ def started(options: PipelineOptions) -> Iterator[None]:
             yield
         finally:
             portable.job_endpoint = None
-            with undisturbed():
+            with ignoring_signals():
                 _stop(process)
 
 
@@ -128,8 +128,8 @@ def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[b
             return subprocess.Popen(  # noqa: S603 - the command that Beam has for the options
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=None if is_talkative() else file,
-                stderr=None if is_talkative() else subprocess.STDOUT,
+                stdout=None if shows_engine_logs() else file,
+                stderr=None if shows_engine_logs() else subprocess.STDOUT,
                 env={**os.environ, "TMPDIR": folder},
                 start_new_session=True,
             )

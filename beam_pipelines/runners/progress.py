@@ -1,7 +1,7 @@
 """Progress of a run: workers on this machine note what they have done in files, the launcher adds it up and shows it.
 
 Workers may be threads or processes, and Beam's runners do not say how far they are. Each process appends records of
-fixed size to a file of its own, which costs one small write per piece or shard; the launcher reads the files as they grow.
+fixed size to a file of its own, which costs one small write per chunk or shard; the launcher reads the files as they grow.
 Nothing depends on it: a record that cannot be written is dropped, and the run goes on.
 """
 
@@ -57,7 +57,7 @@ class ProgressLog:
     folder: str
 
     def add(self, rows: int, size_bytes: int, kind: Kind) -> None:
-        """Notes one piece that was read, or one shard that was written."""
+        """Notes one chunk that was read, or one shard that was written."""
         if not self.folder:
             return
         with contextlib.suppress(OSError):

@@ -319,7 +319,7 @@ def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
     if not is_local(options) or direct.direct_running_mode != "multi_processing":
         return None
     direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
-    silent = "" if is_talkative() else " 2>/dev/null"
+    silent = "" if shows_engine_logs() else " 2>/dev/null"
     command = fork_server.command() or (
         f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
     )
@@ -354,7 +354,7 @@ def _silent_workers() -> Iterator[None]:
 
     For good if the body fails or is interrupted: threads of it go on for some moments, and fail when temporary files are gone.
     """
-    if is_talkative():
+    if shows_engine_logs():
         yield
         return
     sdk_worker.print = lambda *_, **__: None  # the name that the module's own calls find first
@@ -362,6 +362,6 @@ def _silent_workers() -> Iterator[None]:
     del sdk_worker.print
 
 
-def is_talkative() -> bool:
+def shows_engine_logs() -> bool:
     """Whether the log is shown, of Beam and of engines: with ``--verbose``."""
     return logging.getLogger().isEnabledFor(logging.ERROR)

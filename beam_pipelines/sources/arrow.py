@@ -16,9 +16,9 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, shapes, tables
 from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.checksums import tail_crc32c
-from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch
+from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
 _FILE_MAGIC = b"ARROW1"
@@ -63,17 +63,17 @@ class Arrow:
             raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
         return tables.contents_of(source, schemas, seen)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
         row = 1
-        with _opened(range_.file.path) as (file, schema, batches):
-            tables.check_file(plan, range_.file, schema)
+        with _opened(byte_range.file.path) as (file, schema, batches):
+            tables.check_file(plan, byte_range.file, schema)
             for batch in batches:
                 _check_layout(batch)
                 for part in _parts(batch):
-                    yield from tables.rows_of(part, plan, range_.file, row, reject)
+                    yield from tables.rows_of(part, plan, byte_range.file, row, reject)
                     row += part.num_rows
-            yield Rows(empty_batch(plan.schema), crc32c=tail_crc32c(file, range_.file.size_bytes))
+            yield Rows(empty_batch(plan.schema), crc32c=tail_crc32c(file, byte_range.file.size_bytes))
 
 
 @contextlib.contextmanager
@@ -112,6 +112,6 @@ def _check_layout(batch: pa.RecordBatch) -> None:
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-    rows = max(1, min(MAX_PIECE_ROWS, PIECE_BYTES // row_bytes))
+    rows = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // row_bytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)

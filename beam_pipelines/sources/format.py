@@ -13,15 +13,15 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
-# A piece has at most so many rows: narrow rows would otherwise make batches of millions.
-MAX_PIECE_ROWS = 131_072
+# A chunk has at most so many rows: narrow rows would otherwise make batches of millions.
+MAX_CHUNK_ROWS = 131_072
 # Where a format chooses the size of what it decodes at once, it aims at this many bytes.
-PIECE_BYTES = 16 * MIB
+CHUNK_BYTES = 16 * MIB
 
-# Path of a file -> state of the quote automaton at the start of each of its chunks (csv_ranges.py).
+# Path of a file -> state of the quote automaton at the start of each of its ranges (csv_ranges.py).
 QuoteStates = Mapping[str, bytes]
 
 
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     Attributes:
       batch: the good rows, in the plan's ``schema``.
       rejected: the bad rows.
-      crc32c: checksum of the range (see ``Piece.crc32c``), on the last ``Rows`` of a range.
+      crc32c: checksum of the range (see ``Chunk.crc32c``), on the last ``Rows`` of a range.
     """
 
     batch: pa.RecordBatch
@@ -77,7 +77,7 @@ class Format(Protocol):
         """Whether a file can be cut into ranges."""
 
     def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes, so that a cut needs the chunks' quote states."""
+        """Returns the dialect if line ends may lie inside quotes, so that a cut needs the quote states of its ranges."""
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types.
@@ -87,7 +87,7 @@ class Format(Protocol):
           RecipeProblems: a declared type that the format cannot read.
         """
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range. Bad rows are left out and listed if ``reject``, else the first one raises.
 
         Raises:
@@ -120,7 +120,7 @@ def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def cut_rows(batch: pa.RecordBatch, rejected: tuple[Rejected, ...]) -> Iterator[Rows]:
-    """Cuts a batch into ``Rows`` of at most ``MAX_PIECE_ROWS``, without copying; the first one carries the rejected."""
-    yield Rows(batch.slice(0, MAX_PIECE_ROWS), rejected)
-    for start in range(MAX_PIECE_ROWS, batch.num_rows, MAX_PIECE_ROWS):
-        yield Rows(batch.slice(start, MAX_PIECE_ROWS))
+    """Cuts a batch into ``Rows`` of at most ``MAX_CHUNK_ROWS``, without copying; the first one carries the rejected."""
+    yield Rows(batch.slice(0, MAX_CHUNK_ROWS), rejected)
+    for start in range(MAX_CHUNK_ROWS, batch.num_rows, MAX_CHUNK_ROWS):
+        yield Rows(batch.slice(start, MAX_CHUNK_ROWS))

@@ -15,7 +15,7 @@ from beam_pipelines.sources import bad_rows, inference, payloads
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Dialect, Positions
 
@@ -46,10 +46,10 @@ class Lines:
                 return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
         raise DataError(f"{files[0].path}: found no lines, expected data. Check 'path' of the source.")
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
+        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
+            *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
             yield from first
             yield last._replace(crc32c=body.crc32c)
 

@@ -36,22 +36,22 @@ class FileInfo:
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
-    """The piece of a source that one task reads: bytes [start, end) of one file, or what begins in them.
+class ByteRange:
+    """A byte range of a file, which one task reads: [start, end), and the rows that begin in it.
 
     Ranges follow from the file sizes and ``RANGE_BYTES`` alone, never from the number of workers. A row (a CSV record, a
     Parquet row group, …) belongs to the range in which its first byte lies. A file that cannot be cut is one range.
 
     Attributes:
       number: number within the source, from 0, in order of files and bytes.
-      chunk: number within the file, from 0.
+      number_in_file: number within the file, from 0.
       file: the file.
       members: positions (first, behind the last) in the source's files of those that are read together, whole, as small ones are; ``file``
         is the first of them, and ``end`` the bytes of them all. (0, 0): it is ``file`` alone.
     """
 
     number: int
-    chunk: int
+    number_in_file: int
     file: FileInfo
     start: int
     end: int
@@ -67,7 +67,7 @@ class SourcePlan(PickledOnce):
       format: key of ``sources.FORMATS``.
       files: in order; at least one.
       read_schema: columns to read, with the types that the reader checks (``int8`` where the recipe says so).
-      schema: the same columns as column types: what pieces have.
+      schema: the same columns as column types: what chunks have.
       ranges: in order.
       file_schema: the columns of the files as they lie there, read or not (names and order; nested fields nested).
       null_columns: columns in which the sample held nothing but nulls (typed as text).
@@ -81,7 +81,7 @@ class SourcePlan(PickledOnce):
     files: Sequence[FileInfo]
     read_schema: pa.Schema
     schema: pa.Schema
-    ranges: tuple[Range, ...]
+    ranges: tuple[ByteRange, ...]
     null_columns: tuple[str, ...] = ()
     file_schema: pa.Schema = pa.schema([])  # noqa: RUF009 (a schema is immutable)
     root: str = ""
@@ -99,14 +99,14 @@ class SourcePlan(PickledOnce):
         return {file.path: place for place, file in enumerate(self.files[:])}
 
 
-def cut_ranges(files: tuple[FileInfo, ...], splittable: bool, range_bytes: int = RANGE_BYTES) -> tuple[Range, ...]:
+def cut_ranges(files: tuple[FileInfo, ...], splittable: bool, range_bytes: int = RANGE_BYTES) -> tuple[ByteRange, ...]:
     """Cuts files into ranges of ``range_bytes`` (the last of a file may be up to half as long again, or shorter)."""
-    ranges: list[Range] = []
+    ranges: list[ByteRange] = []
     for file in files:
-        chunks = max(1, round(file.size_bytes / range_bytes)) if splittable else 1
-        for chunk in range(chunks):
-            end = file.size_bytes if chunk == chunks - 1 else (chunk + 1) * range_bytes
-            ranges.append(Range(len(ranges), chunk, file, chunk * range_bytes, end))
+        count = max(1, round(file.size_bytes / range_bytes)) if splittable else 1
+        for number in range(count):
+            end = file.size_bytes if number == count - 1 else (number + 1) * range_bytes
+            ranges.append(ByteRange(len(ranges), number, file, number * range_bytes, end))
     return tuple(ranges)
 
 
@@ -117,7 +117,7 @@ def are_small(files: Sequence[FileInfo]) -> bool:
 
 def gather_ranges(
     files: Sequence[FileInfo], groups: Sequence[int] = (), range_bytes: int = RANGE_BYTES, most: int = GATHERED_FILES
-) -> tuple[Range, ...]:
+) -> tuple[ByteRange, ...]:
     """Puts small files together: ranges of ``range_bytes`` and ``most`` files at most, or of one file that is larger.
 
     Args:
@@ -125,14 +125,14 @@ def gather_ranges(
       groups: a number for each file, if a range must not have files of different ones.
       range_bytes, most: see above.
     """
-    ranges: list[Range] = []
+    ranges: list[ByteRange] = []
     start = size = 0
     for position, file in enumerate(files):
         is_full = size + file.size_bytes > range_bytes or position - start == most
         if position > start and (is_full or (groups and groups[position] != groups[start])):
-            ranges.append(Range(len(ranges), 0, files[start], 0, size, (start, position)))
+            ranges.append(ByteRange(len(ranges), 0, files[start], 0, size, (start, position)))
             start, size = position, 0
         size += file.size_bytes
     if files:
-        ranges.append(Range(len(ranges), 0, files[start], 0, size, (start, len(files))))
+        ranges.append(ByteRange(len(ranges), 0, files[start], 0, size, (start, len(files))))
     return tuple(ranges)

@@ -13,7 +13,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FAMILY_FOR_OPTION, FORMATS, FORMATS_OF_FOLDERS, format_of_path
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan, are_small, cut_ranges, gather_ranges
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan, are_small, cut_ranges, gather_ranges
 
 # Formats whose values may be arrays.
 _ARRAY_FORMATS = ("parquet", "arrow", "json_lines", "tfrecord")
@@ -169,15 +169,17 @@ def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = Fa
     return dataclasses.replace(plan, source=source, files=files_, ranges=ranges)
 
 
-def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[Range, ...]:
+def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
     if format_name in FORMATS_OF_FOLDERS or are_small(found):
         return gather_ranges(found)
     return _cut(source, FORMATS[format_name], found)
 
 
-def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[Range, ...]:
-    ranges: list[Range] = []
+def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
+    ranges: list[ByteRange] = []
     for file in found:
         of_file = cut_ranges((file,), format_.splittable(source, file.path))
-        ranges += [dataclasses.replace(range_, number=len(ranges) + range_.chunk) for range_ in of_file]
+        ranges += [
+            dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file) for byte_range in of_file
+        ]
     return tuple(ranges)

@@ -21,7 +21,7 @@ from beam_pipelines.sources.libsvm.format import Libsvm
 from beam_pipelines.sources.libsvm.lines import tokenise
 from beam_pipelines.sources.lines import Lines, split_lines
 from beam_pipelines.sources.parquet.format import Parquet, first_byte
-from beam_pipelines.sources.plan import Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks as text
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Positions, record_spans, toggling_quotes
 from beam_pipelines.sources.tfrecord.format import TFRecord
@@ -37,7 +37,7 @@ class Position(NamedTuple):
 
 
 def positions_of(
-    plan: SourcePlan, range_: Range, states: QuoteStates, rejected: Sequence[Rejected], rows: Sequence[int]
+    plan: SourcePlan, byte_range: ByteRange, states: QuoteStates, rejected: Sequence[Rejected], rows: Sequence[int]
 ) -> list[Position]:
     """Finds rows that were read from a range.
 
@@ -49,14 +49,14 @@ def positions_of(
       rows: numbers of rows that could, within the range, from 0, ascending.
     """
     format_ = FORMATS[plan.format]
-    path = range_.file.path
+    path = byte_range.file.path
     if isinstance(format_, Csv | JsonLines | Libsvm | Lines):
-        return list(_in_text(plan, range_, states, _numbers(rejected), np.asarray(rows, np.int64)))
+        return list(_in_text(plan, byte_range, states, _numbers(rejected), np.asarray(rows, np.int64)))
     if plan.format in FORMATS_OF_FOLDERS:
         bad_files = {bad.file for bad in rejected}
-        good = [file.path for file in plan.files[slice(*range_.members)] if file.path not in bad_files]
+        good = [file.path for file in plan.files[slice(*byte_range.members)] if file.path not in bad_files]
         return [Position(good[row], "", "") for row in rows]
-    word, first = _numbering(plan, range_)
+    word, first = _numbering(plan, byte_range)
     numbers = _skipping(first + np.asarray(rows, np.int64), np.sort(_numbers(rejected)))
     return [Position(path, f"{word} {number}", "") for number in numbers.tolist()]
 
@@ -66,16 +66,16 @@ def _numbers(rejected: Sequence[Rejected]) -> Positions:
     return np.array([int(bad.position.rpartition(" ")[2]) for bad in rejected], np.int64)
 
 
-def _numbering(plan: SourcePlan, range_: Range) -> tuple[str, int]:
+def _numbering(plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
     """Returns what the format's messages call a row, and the number of the range's first one."""
     format_ = FORMATS[plan.format]
     if isinstance(format_, TFRecord | RawRecords):
         return "record", 0
     if isinstance(format_, Idx):
-        return "image", format_.first_item(plan.source, range_)
+        return "image", format_.first_item(plan.source, byte_range)
     if isinstance(format_, Cifar):
-        return "image", format_.first_image(plan, range_)
-    return "row", 1 + (_rows_before(range_) if isinstance(format_, Parquet) else 0)
+        return "image", format_.first_image(plan, byte_range)
+    return "row", 1 + (_rows_before(byte_range) if isinstance(format_, Parquet) else 0)
 
 
 def _skipping(numbers: Positions, left_out: Positions) -> Positions:
@@ -85,35 +85,37 @@ def _skipping(numbers: Positions, left_out: Positions) -> Positions:
     return skipped
 
 
-def _rows_before(range_: Range) -> int:
-    with files.open_read(range_.file.path) as file:
+def _rows_before(byte_range: ByteRange) -> int:
+    with files.open_read(byte_range.file.path) as file:
         metadata = pq.ParquetFile(file).metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        return sum(group.num_rows for group in groups if first_byte(group) < range_.start)
+        return sum(group.num_rows for group in groups if first_byte(group) < byte_range.start)
 
 
 def _in_text(
-    plan: SourcePlan, range_: Range, states: QuoteStates, left_out: Positions, rows: Positions
+    plan: SourcePlan, byte_range: ByteRange, states: QuoteStates, left_out: Positions, rows: Positions
 ) -> Iterator[Position]:
     """Yields the positions of rows of a text file: counts its records, without parsing them."""
     before = 0
-    for body, starts, ends in _records(plan, range_, states):
-        lines = text.LineNumbers(plan.source, range_.file, body)
+    for body, starts, ends in _records(plan, byte_range, states):
+        lines = text.LineNumbers(plan.source, byte_range.file, body)
         spans = np.stack([starts, ends], axis=1)
         if len(left_out):
             spans = spans[~np.isin(lines.lines(starts), left_out)]
         here = rows[(rows >= before) & (rows < before + len(spans))]
         for start, end in spans[here - before].tolist():
             record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
-            yield Position(range_.file.path, f"line {lines.line(start)}", clip(record))
+            yield Position(byte_range.file.path, f"line {lines.line(start)}", clip(record))
         before += len(spans)
 
 
-def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[tuple[text.Body, Positions, Positions]]:
+def _records(
+    plan: SourcePlan, byte_range: ByteRange, states: QuoteStates
+) -> Iterator[tuple[text.Body, Positions, Positions]]:
     """Yields each body of a range, and where its records begin and end."""
     format_ = FORMATS[plan.format]
     if isinstance(format_, Libsvm | Lines):
-        for body in text.read_bodies(plan.source, range_, states, text.LINES):
+        for body in text.read_bodies(plan.source, byte_range, states, text.LINES):
             if isinstance(format_, Lines):
                 _, starts = split_lines(body.data)
                 yield body, starts, np.append(starts[1:], len(body.data))
@@ -122,7 +124,7 @@ def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[t
                 yield body, tokens.row_starts, tokens.row_ends
         return
     if not isinstance(format_, Csv):
-        for body in text.read_bodies(plan.source, range_, states, text.LINES):
+        for body in text.read_bodies(plan.source, byte_range, states, text.LINES):
             starts, ends = record_spans(body.data, np.empty(0, np.int64))
             filled = [
                 bool(body.data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
@@ -130,9 +132,9 @@ def _records(plan: SourcePlan, range_: Range, states: QuoteStates) -> Iterator[t
             yield body, starts[filled], ends[filled]
         return
     dialect = format_.dialect(plan.source)
-    for body in text.read_bodies(plan.source, range_, states, dialect):
+    for body in text.read_bodies(plan.source, byte_range, states, dialect):
         records = body
         if plan.source.header and body.begins_file:
-            records, _ = cut_header(body, dialect, range_.file.path, plan.source.limits)
+            records, _ = cut_header(body, dialect, byte_range.file.path, plan.source.limits)
         toggles = toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
         yield records, *record_spans(records.data, toggles)

@@ -120,7 +120,7 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
 
 
 def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes, None, int]:
-    """Yields what a damaged file gives up to the damage, in small pieces, but for the bytes that were given before.
+    """Yields what a damaged file gives up to the damage, in small chunks, but for the bytes that were given before.
 
     isal takes and gives megabytes at a time, and gives nothing of those with damage in them.
 
@@ -147,13 +147,13 @@ def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes,
 
 def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
     """Decompresses byte by byte. Returns what comes out until that fails, and how many bytes go in."""
-    pieces = []
+    chunks = []
     for number in range(len(data)):
         try:
-            pieces.append(stream.decompress(data[number : number + 1]))
+            chunks.append(stream.decompress(data[number : number + 1]))
         except zlib.error:
-            return b"".join(pieces), number
-    return b"".join(pieces), len(data)
+            return b"".join(chunks), number
+    return b"".join(chunks), len(data)
 
 
 def read_record_blocks(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
@@ -37,7 +37,7 @@ def encode_batch(
       plan: of encodings that are all fitted.
       batch: the selected columns.
       where: begins an error's message: the file that the batch came from.
-      fitted_on: (range number, part) of the piece, if its rows are among those that encodings were fitted on; they are then
+      fitted_on: (range number, part) of the chunk, if its rows are among those that encodings were fitted on; they are then
         encoded out of fold.
 
     Returns:
@@ -126,7 +126,7 @@ def apply_step(step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: 
 
 
 def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
-    """Returns the fold of each row of a piece, from 0: a hash of the row's identity, the same in every read."""
+    """Returns the fold of each row of a chunk, from 0: a hash of the row's identity, the same in every read."""
     seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
     hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
     numbers: npt.NDArray[np.int64] = (hashes % np.uint64(folds)).astype(np.int64)
@@ -228,31 +228,31 @@ def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array])
 
 @dataclasses.dataclass
 class EncodeFeatures(beam.PTransform):
-    """Encodes the columns of pieces as features.
+    """Encodes the columns of chunks as features.
 
-    Input and output: ``Piece`` elements, one for one.
+    Input and output: ``Chunk`` elements, one for one.
 
     Attributes:
       plan: of the encodings.
-      fitted: folder of the fitted ones (``encodings.store``), complete when the first piece comes; empty where nothing is fitted.
+      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk comes; empty where nothing is fitted.
     """
 
     plan: EncodePlan
     fitted: str
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Encode" >> beam.ParDo(_Encode(self.plan, self.fitted))
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        return chunks | "Encode" >> beam.ParDo(_Encode(self.plan, self.fitted))
 
 
 class _Encode(beam.DoFn):
-    """Encodes pieces; loads the fitted encodings with the first one."""
+    """Encodes chunks; loads the fitted encodings with the first one."""
 
     def __init__(self, plan: EncodePlan, fitted: str) -> None:
         self._plan, self._folder = plan, fitted
         self._loaded: EncodePlan | None = None
 
-    def process(self, piece: Piece) -> Iterator[Piece]:
+    def process(self, chunk: Chunk) -> Iterator[Chunk]:
         if self._loaded is None:
             self._loaded = load_fitted(self._plan, self._folder)
-        fitted_on = (piece.range_number, piece.part) if piece.split in self._loaded.fit.splits else None
-        yield piece._replace(batch=encode_batch(self._loaded, piece.batch, piece.path, fitted_on))
+        fitted_on = (chunk.range_number, chunk.part) if chunk.split in self._loaded.fit.splits else None
+        yield chunk._replace(batch=encode_batch(self._loaded, chunk.batch, chunk.path, fitted_on))

@@ -1,8 +1,8 @@
-"""Moves payloads from the pieces that make them to the partitions that need them, in a fixed order.
+"""Moves payloads from the chunks that make them to the partitions that need them, in a fixed order.
 
 Two ways with one interface. Where all workers share a filesystem, payloads go through files and only their addresses through the
 runner. Where the output is on an object store, whose reads take tens of milliseconds each, payloads go through the engine's GroupByKey,
-in slices of at most 1 MiB (``core/messages.py``).
+in slices of at most 1 MiB (``core/slices.py``).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines.core import files, messages
+from beam_pipelines.core import files, slices
 from beam_pipelines.core.errors import DataError
 
 # Addresses that a sender holds, some hundred bytes each, before it sends them.
 _MOST_HELD = 50_000
 # Addresses in one element: at most 128 bytes each.
-_MOST_IN_ELEMENT = messages.MESSAGE_BYTES // 128
+_MOST_IN_ELEMENT = slices.MAX_ELEMENT_BYTES // 128
 
 
-class Parcel(NamedTuple):
-    """What one piece sends.
+class Message(NamedTuple):
+    """What one chunk sends.
 
     Attributes:
-      order: orders the parcels of a partition: ``(range_number, part, …)``.
+      order: orders the messages of a partition: ``(range_number, part, …)``.
       payloads: partition (an integer, or a tuple) -> bytes, or several buffers to concatenate.
     """
 
     order: tuple[int, ...]
-    payloads: Mapping[Any, messages.Buffers]
+    payloads: Mapping[Any, slices.Buffers]
 
 
 class Address(NamedTuple):
@@ -46,13 +46,13 @@ class Address(NamedTuple):
     length: int
 
 
-class Delivery(NamedTuple):
+class Received(NamedTuple):
     """What one partition gets.
 
     Attributes:
       partition: its number, or tuple.
       contents: payloads, or their addresses, in order.
-      orders: the parcels' orders, one for each content.
+      orders: the messages' orders, one for each content.
     """
 
     partition: Any
@@ -65,17 +65,17 @@ class Delivery(NamedTuple):
             yield load_payload(content)
 
 
-def store_parcel(folder: str, parcel: Parcel) -> dict[Any, Address]:
-    """Writes the payloads of a parcel, one after the other, to a file of its own.
+def store_message(folder: str, message: Message) -> dict[Any, Address]:
+    """Writes the payloads of a message, one after the other, to a file of its own.
 
     The name is new each time: an engine may run a bundle twice, with other elements in it, while consumers still read what the first
     attempt wrote.
     """
-    path = _path_of(folder, parcel.order, new_attempt())
+    path = _path_of(folder, message.order, new_attempt())
     addresses: dict[Any, Address] = {}
     offset = 0
     with files.replace(path) as file:
-        for partition, payload in parcel.payloads.items():
+        for partition, payload in message.payloads.items():
             start = offset
             for part in _parts(payload):
                 file.write(part)
@@ -93,7 +93,7 @@ def _path_of(folder: str, order: tuple[int, ...], attempt: str) -> str:
     return files.join(folder, "_".join([*map(str, order), attempt]))
 
 
-def _parts(payload: messages.Buffers) -> Sequence[bytes | pa.Buffer]:
+def _parts(payload: slices.Buffers) -> Sequence[bytes | pa.Buffer]:
     return [payload] if isinstance(payload, bytes) else payload
 
 
@@ -119,11 +119,11 @@ def load_payload(content: bytes | Address, start: int = 0, end: int | None = Non
 
 
 @dataclasses.dataclass
-class SendParcels(beam.PTransform):
+class SendMessages(beam.PTransform):
     """Sends payloads on their way to their partitions.
 
-    Input: ``Parcel`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Delivery`` of all elements of a partition. None is larger
-    than ``messages.MESSAGE_BYTES``.
+    Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Received`` of all elements of a partition. None is larger
+    than ``slices.MAX_ELEMENT_BYTES``.
 
     Attributes:
       folder: where payloads are stored, on storage that all workers share; ``None`` sends them through the engine.
@@ -131,60 +131,60 @@ class SendParcels(beam.PTransform):
 
     folder: str | None
 
-    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[tuple[Any, list[Sent]]]:
-        return parcels | "Store" >> beam.ParDo(_SendSlices() if self.folder is None else _Store(self.folder))
+    def expand(self, messages: beam.PCollection[Message]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        return messages | "Store" >> beam.ParDo(_SendSlices() if self.folder is None else _Store(self.folder))
 
 
 @dataclasses.dataclass
 class Exchange(beam.PTransform):
     """Groups payloads by partition.
 
-    Input: ``Parcel`` elements, in one PCollection or several. Output: one ``Delivery`` for each partition that was sent
-    anything, in no order; its payloads are ordered by their parcels' ``order``, whatever the runner.
+    Input: ``Message`` elements, in one PCollection or several. Output: one ``Received`` for each partition that was sent
+    anything, in no order; its payloads are ordered by their messages' ``order``, whatever the runner.
 
     Attributes:
-      folder: see ``SendParcels``.
+      folder: see ``SendMessages``.
     """
 
     folder: str | None
 
     def expand(
-        self, parcels: beam.PCollection[Parcel] | Sequence[beam.PCollection[Parcel]]
-    ) -> beam.PCollection[Delivery]:
-        # Flattened only after they are sent: engines materialize what they flatten, and a parcel has no bound.
-        branches = [parcels] if isinstance(parcels, beam.PCollection) else parcels
-        sent = [branch | f"Send{number}" >> SendParcels(self.folder) for number, branch in enumerate(branches)]
-        return sent | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.Map(_deliver_group, self.folder)
+        self, messages: beam.PCollection[Message] | Sequence[beam.PCollection[Message]]
+    ) -> beam.PCollection[Received]:
+        # Flattened only after they are sent: engines materialize what they flatten, and a message has no bound.
+        branches = [messages] if isinstance(messages, beam.PCollection) else messages
+        sent = [branch | f"Send{number}" >> SendMessages(self.folder) for number, branch in enumerate(branches)]
+        return sent | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.Map(_receive_group, self.folder)
 
 
 class Sent(NamedTuple):
     """The part of a payload that crosses the runner.
 
     Attributes:
-      order: of its parcel.
-      attempt: tells parcels of one order apart, and attempts to send the same one.
+      order: of its message.
+      attempt: tells messages of one order apart, and attempts to send the same one.
       content: a slice of it; or the offset and length of its address.
     """
 
     order: tuple[int, ...]
     attempt: str
-    content: messages.Slice | tuple[int, int]
+    content: slices.Slice | tuple[int, int]
 
 
 class _SendSlices(beam.DoFn):
-    """Sends the payloads of parcels. Output: ``(partition, [Sent])``, with one slice each."""
+    """Sends the payloads of messages. Output: ``(partition, [Sent])``, with one slice each."""
 
-    def process(self, parcel: Parcel) -> Iterator[tuple[Any, list[Sent]]]:
+    def process(self, message: Message) -> Iterator[tuple[Any, list[Sent]]]:
         attempt = new_attempt()
-        for partition, payload in parcel.payloads.items():
-            for part in messages.cut(payload):
-                yield partition, [Sent(parcel.order, attempt, part)]
+        for partition, payload in message.payloads.items():
+            for part in slices.cut(payload):
+                yield partition, [Sent(message.order, attempt, part)]
 
 
 class _Store(beam.DoFn):
-    """Stores the payloads of parcels and sends their addresses. Output: ``(partition, [Sent])``.
+    """Stores the payloads of messages and sends their addresses. Output: ``(partition, [Sent])``.
 
-    Addresses of many parcels are one element: each element costs Beam's local runner 200 bytes, several times over.
+    Addresses of many messages are one element: each element costs Beam's local runner 200 bytes, several times over.
     """
 
     def __init__(self, folder: str) -> None:
@@ -194,11 +194,11 @@ class _Store(beam.DoFn):
         self._places: dict[Any, list[Sent]] = {}
         self._held = 0
 
-    def process(self, parcel: Parcel) -> Iterator[tuple[Any, list[Sent]]]:
-        for partition, address in store_parcel(self._folder, parcel).items():
+    def process(self, message: Message) -> Iterator[tuple[Any, list[Sent]]]:
+        for partition, address in store_message(self._folder, message).items():
             attempt = address.path.rpartition("_")[2]
             places = self._places.setdefault(partition, [])
-            places.append(Sent(parcel.order, attempt, (address.offset, address.length)))
+            places.append(Sent(message.order, attempt, (address.offset, address.length)))
             self._held += 1
             if len(places) >= _MOST_IN_ELEMENT:
                 self._held -= len(places)
@@ -215,33 +215,33 @@ class _Store(beam.DoFn):
         self._places, self._held = {}, 0
 
 
-def _deliver_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Delivery:
-    return deliver(*group, folder)
+def _receive_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | None) -> Received:
+    return receive(*group, folder)
 
 
-def deliver(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Delivery:
+def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Received:
     """Returns what a partition gets.
 
     Args:
       partition: its number.
-      sent: everything that ``SendParcels`` gave for it, in any order.
-      folder: see ``SendParcels``.
+      sent: everything that ``SendMessages`` gave for it, in any order.
+      folder: see ``SendMessages``.
     """
     ordered = sorted(itertools.chain.from_iterable(sent), key=lambda each: (each[0], each[1]))
     contents: list[bytes | Address] = []
     orders = []
     for (order, attempt), own in itertools.groupby(ordered, key=lambda each: (each[0], each[1])):
         if folder is None:
-            contents.append(messages.concatenate(messages.Slice(*content) for _, _, content in own))
+            contents.append(slices.concatenate(slices.Slice(*content) for _, _, content in own))
         else:
             contents.extend(Address(_path_of(folder, order, attempt), *content) for _, _, content in own)
         orders.append(order)
-    return Delivery(partition, tuple(contents), tuple(orders))
+    return Received(partition, tuple(contents), tuple(orders))
 
 
-def deliver_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Delivery]:
-    """Returns a delivery for each partition, in the order of the partitions, of all that ``SendParcels`` gave."""
+def receive_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Received]:
+    """Returns a delivery for each partition, in the order of the partitions, of all that ``SendMessages`` gave."""
     by_partition: dict[Any, list[Sequence[Sent]]] = {}
     for partition, some in sent:
         by_partition.setdefault(partition, []).append(some)
-    return [deliver(partition, by_partition[partition], folder) for partition in sorted(by_partition)]
+    return [receive(partition, by_partition[partition], folder) for partition in sorted(by_partition)]

@@ -1,6 +1,6 @@
 """Fitting: what the encodings of a recipe learn from one read of the splits to fit on.
 
-Numbers are small: each piece gives its moments and distributions, which are merged along a fixed tree. Tallies are as large as
+Numbers are small: each chunk gives its moments and distributions, which are merged along a fixed tree. Tallies are as large as
 there are distinct values: counted per batch, added up per bundle, cut by a hash of the key into partitions, and merged partition by
 partition; of each, only what its encoding selects goes on. Everything that a recipe learns shares the read.
 """
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.core import files, hashing
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings import Encoding, Feature, Fitted
 from beam_pipelines.encodings.learning import (
@@ -28,7 +28,7 @@ from beam_pipelines.encodings.learning import (
     Learns,
     Moments,
     StepKey,
-    Tally,
+    ValueCounts,
     Weights,
     numbers_from_bytes,
     numbers_to_bytes,
@@ -36,14 +36,14 @@ from beam_pipelines.encodings.learning import (
 from beam_pipelines.encodings.plan import EncodePlan, is_learning, load_fitted, with_fitted
 from beam_pipelines.encodings.store import FittedSteps, load_encodings, save_encodings
 from beam_pipelines.transforms.encode import Address, apply_step, apply_to, row_folds, to_feature
-from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel, SendParcels, Sent, deliver_all
+from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent, receive_all
 from beam_pipelines.transforms.merge_tree import MergeTree, Node, merge_in_order
 
 # Another seed than that of joins, indexes and splits.
-_PARTITION_SEED = 0x74616C6C79  # "tally"
-# Of the base source, for each partition of tallies: bounds what is merged at once.
+_PARTITION_SEED = 0x74616C6C79  # b"tally"
+# Of the base source, for each partition of value counts: bounds what is merged at once.
 PARTITION_BYTES = 128 << 20
-# Sums of several pieces that wait in a worker to be added up.
+# Sums of several chunks that wait in a worker to be added up.
 _BUFFER_BYTES = 64 << 20
 
 Parts: TypeAlias = Mapping[StepKey, Learned]
@@ -60,10 +60,10 @@ def learn_batch(
       read: number of the read, from 0.
       batch: the selected columns of rows to fit on.
       where: begins an error's message: the file that the batch came from.
-      address: (range number, part) of its piece.
+      address: (range number, part) of its chunk.
 
     Returns:
-      For each step: its moments, distribution, or the sums of its tally.
+      For each step: its moments, distribution, or the sums of its value counts.
 
     Raises:
       DataError: a value that an encoding cannot hold, or a weight that is null or negative.
@@ -101,7 +101,7 @@ def _learn(
 ) -> Learned:
     if learns in (Moments, Distribution):
         return learns.of(array, weights)
-    learns = cast("Tally", learns)
+    learns = cast("ValueCounts", learns)
     folds = row_folds(address, len(array), learns.folds) if learns.folds else None
     return learns.count(array, target, weights, folds)
 
@@ -186,18 +186,18 @@ def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class FitEncodings(beam.PTransform):
     """Fits the encodings of one read.
 
-    Input: ``Piece`` elements of all splits. Output: the folder of the fitted encodings, those of earlier reads among
-    them, as one element. The same bytes whatever the order of the pieces and the number of workers.
+    Input: ``Chunk`` elements of all splits. Output: the folder of the fitted encodings, those of earlier reads among
+    them, as one element. The same bytes whatever the order of the chunks and the number of workers.
 
     Attributes:
       plan: of the encodings.
       read: number of the read, from 0.
-      earlier: the folder of the read before, complete when the first piece comes; an empty text in the first.
+      earlier: the folder of the read before, complete when the first chunk comes; an empty text in the first.
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
-      scratch: folder for numbers and selected tallies, of this step alone.
-      exchange: the folder of ``Exchange`` for tallies, which grow with the distinct values.
+      scratch: folder for numbers and selected value counts, of this step alone.
+      exchange: the folder of ``Exchange`` for value counts, which grow with the distinct values.
     """
 
     plan: EncodePlan
@@ -209,26 +209,26 @@ class FitEncodings(beam.PTransform):
     scratch: str
     exchange: str | None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[str]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:
         partitions = 1 + self.size_bytes // PARTITION_BYTES
         folders = _Scratch(files.join(self.scratch, "numbers"), files.join(self.scratch, "selected"))
         learned = (
-            pieces
-            | "ToFitOn" >> beam.Filter(lambda piece, splits: piece.split in splits, self.plan.fit.splits)
+            chunks
+            | "ToFitOn" >> beam.Filter(lambda chunk, splits: chunk.split in splits, self.plan.fit.splits)
             | "Learn"
             >> beam.ParDo(_Learn(self.plan, self.read, self.earlier, partitions)).with_outputs(
-                "tallies", main="numbers"
+                "value_counts", main="numbers"
             )
         )
-        numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, _merge_delivery, folders.numbers)
+        numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, _merge_received, folders.numbers)
         selected = (
-            learned.tallies
+            learned.value_counts
             | "Meet" >> Exchange(self.exchange)
             | "Select" >> beam.Map(select_partition, self.plan)
-            | "Send" >> SendParcels(folders.selected)
+            | "Send" >> SendMessages(folders.selected)
         )
         return (
-            pieces.pipeline
+            chunks.pipeline
             | "Once" >> beam.Create([None])
             | "Finish"
             >> beam.Map(
@@ -245,14 +245,14 @@ class FitEncodings(beam.PTransform):
 
 
 class _Scratch(NamedTuple):
-    """Folders of what one read has learned: merged numbers, and selected tallies."""
+    """Folders of what one read has learned: merged numbers, and selected value counts."""
 
     numbers: str
     selected: str
 
 
 class _Learn(beam.DoFn):
-    """Learns from pieces: numbers of each, tallies of as many as fit the buffer."""
+    """Learns from chunks: numbers of each, value counts of as many as fit the buffer."""
 
     def __init__(self, plan: EncodePlan, read: int, earlier: str, partitions: int) -> None:
         self._plan, self._read, self._earlier, self._partitions = plan, read, earlier, partitions
@@ -262,21 +262,21 @@ class _Learn(beam.DoFn):
         self._waiting: dict[StepKey, list[pa.RecordBatch]] = {}
         self._first: Address | None = None
 
-    def process(self, piece: Piece) -> Iterator[Any]:
+    def process(self, chunk: Chunk) -> Iterator[Any]:
         if self._loaded is None:
             self._loaded = load_fitted(self._plan, self._earlier)
-        address = (piece.range_number, piece.part)
-        learned = learn_batch(self._loaded, self._read, piece.batch, piece.path, address)
+        address = (chunk.range_number, chunk.part)
+        learned = learn_batch(self._loaded, self._read, chunk.batch, chunk.path, address)
         numbers = {key: value for key, value in learned.items() if not isinstance(value, pa.RecordBatch)}
         if numbers:
-            yield Parcel(address, {(0, piece.range_number): numbers_to_bytes(numbers)})
-        tallies = {key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)}
+            yield Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
+        value_counts = {key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)}
         # Float sums depend on the order, so they are added where the order is known.
-        ordered = {key: [sums] for key, sums in tallies.items() if _has_floats(sums)}
+        ordered = {key: [sums] for key, sums in value_counts.items() if _has_floats(sums)}
         if ordered:
-            yield beam.pvalue.TaggedOutput("tallies", pack_sums((*address, 0), ordered, self._partitions))
+            yield beam.pvalue.TaggedOutput("value_counts", pack_sums((*address, 0), ordered, self._partitions))
         self._first = self._first or address
-        for key, sums in tallies.items():
+        for key, sums in value_counts.items():
             if key not in ordered:
                 self._waiting.setdefault(key, []).append(sums)
         if sum(sums.nbytes for waiting in self._waiting.values() for sums in waiting) > _BUFFER_BYTES:
@@ -284,11 +284,13 @@ class _Learn(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         for output in self._flush():
-            yield beam.pvalue.TaggedOutput("tallies", GlobalWindows.windowed_value(output.value))
+            yield beam.pvalue.TaggedOutput("value_counts", GlobalWindows.windowed_value(output.value))
 
     def _flush(self) -> Iterator[beam.pvalue.TaggedOutput]:
         if self._waiting and self._first is not None:
-            yield beam.pvalue.TaggedOutput("tallies", pack_sums((*self._first, 1), self._waiting, self._partitions))
+            yield beam.pvalue.TaggedOutput(
+                "value_counts", pack_sums((*self._first, 1), self._waiting, self._partitions)
+            )
         self._waiting, self._first = {}, None
 
 
@@ -296,7 +298,7 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
     return any(pa.types.is_floating(field.type) for field in sums.schema if field.name != "key")
 
 
-def pack_sums(order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int) -> Parcel:
+def pack_sums(order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int) -> Message:
     """Adds up sums by key and sends them to the partitions of their keys."""
     cut: dict[int, list[tuple[StepKey, pa.RecordBatch]]] = {}
     for key, batches in sums.items():
@@ -306,20 +308,20 @@ def pack_sums(order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordB
             part = added if partitions == 1 else added.filter(pa.array(numbers == partition))
             if part.num_rows:
                 cut.setdefault(partition, []).append((key, part))
-    return Parcel(order, {partition: _to_bytes(parts) for partition, parts in cut.items()})
+    return Message(order, {partition: _to_bytes(parts) for partition, parts in cut.items()})
 
 
-def select_partition(delivery: Delivery, plan: EncodePlan) -> Parcel:
+def select_partition(received: Received, plan: EncodePlan) -> Message:
     """Adds up the sums of one partition and keeps what the encodings select of them."""
     selected = []
-    for (number, index), batches in _by_step(delivery.payloads()).items():
-        tally = cast("Tally", plan.chains[number].steps[index].declared.learns)
-        selected.append(((number, index), tally.select(add_sums(batches))))
-    return Parcel((delivery.partition,), {0: _to_bytes(selected)})
+    for (number, index), batches in _by_step(received.payloads()).items():
+        value_counts = cast("ValueCounts", plan.chains[number].steps[index].declared.learns)
+        selected.append(((number, index), value_counts.select(add_sums(batches))))
+    return Message((received.partition,), {0: _to_bytes(selected)})
 
 
-def _merge_delivery(delivery: Delivery) -> bytes:
-    return numbers_to_bytes(merge_numbers([numbers_from_bytes(payload) for payload in delivery.payloads()]))
+def _merge_received(received: Received) -> bytes:
+    return numbers_to_bytes(merge_numbers([numbers_from_bytes(payload) for payload in received.payloads()]))
 
 
 def merge_numbers(parts: Sequence[Numbers]) -> Numbers:
@@ -342,18 +344,18 @@ def _finish(
 ) -> str:
     before: FittedSteps = load_encodings(earlier) if earlier else {}
     plan = with_fitted(plan, before)
-    # Of no rows, so that steps are there of which no piece had anything to say.
+    # Of no rows, so that steps are there of which no chunk had anything to say.
     nothing = learn_batch(plan, read, pa.RecordBatch.from_pylist([], plan.columns), "no rows", (0, 0))
     learned: dict[StepKey, Learned] = dict(nothing)
     nodes = [
         Node(order, numbers_from_bytes(payload))
-        for own in deliver_all(numbers, folders.numbers)
+        for own in receive_all(numbers, folders.numbers)
         for order, payload in zip(own.orders, own.payloads(), strict=True)
     ]
     if nodes:
         learned.update(merge_in_order(nodes, merge_numbers).value)
-    for delivery in deliver_all(selected, folders.selected):
-        for key, batches in _by_step(delivery.payloads()).items():
+    for received in receive_all(selected, folders.selected):
+        for key, batches in _by_step(received.payloads()).items():
             table = pa.Table.from_batches(batches).combine_chunks()
             learned[key] = table.to_batches()[0] if table.num_rows else batches[0]
     return save_encodings(folder, {**before, **finish_read(plan, read, learned)})

@@ -2,7 +2,7 @@
 
 Rows travel once, through an exchange, to the partition of their key's hash; a partition is grouped in memory. Its rows come from
 everywhere, so that they get addresses of their own: ranges after the base source's, one for each partition. The accounts of the
-pieces that were sent stay at their pieces' addresses, without rows.
+chunks that were sent stay at their chunks' addresses, without rows.
 """
 
 from __future__ import annotations
@@ -19,76 +19,76 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import hashing
-from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.key_index import index_keys
-from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel
+from beam_pipelines.transforms.exchange import Exchange, Message, Received
 from beam_pipelines.transforms.group_plan import GroupPlan
-from beam_pipelines.transforms.join.hash_join import Packed, cut_by_key, pack, send_account, unpack
+from beam_pipelines.transforms.join.hash_join import Packed, cut_by_key, pack, send_counts, unpack
 from beam_pipelines.transforms.join.index import table_batch
 
 # Of Arrow data; what a reader makes of a range is about as large.
-PIECE_BYTES = 16 << 20
+CHUNK_BYTES = 16 << 20
 _SHOWN_CHARACTERS = 200
 
 Rows = npt.NDArray[np.int64]
 
 
-def send_rows(piece: Piece, plan: GroupPlan, first: int) -> Parcel:
-    """Sends the rows of a piece to the partitions of their keys, numbered from ``first``; they keep their order.
+def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
+    """Sends the rows of a chunk to the partitions of their keys, numbered from ``first``; they keep their order.
 
     Raises:
       DataError: a null in a column to group or to order by.
     """
     for key, names in (("group_by", plan.by), ("order_by", plan.order_by)):
         for name in names:
-            _check_no_null(piece, name, key)
-    parts = cut_by_key(piece.batch, plan.by, plan.partitions)
-    return Parcel(
-        (1, piece.range_number, piece.part),
+            _check_no_null(chunk, name, key)
+    parts = cut_by_key(chunk.batch, plan.by, plan.partitions)
+    return Message(
+        (1, chunk.range_number, chunk.part),
         {first + partition: pack([Packed(batch, {})]) for partition, batch in parts.items()},
     )
 
 
-def _check_no_null(piece: Piece, name: str, key: str) -> None:
-    column = piece.batch.column(name)
+def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
+    column = chunk.batch.column(name)
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        shown = str(piece.batch.slice(row, 1).to_pylist()[0])[:_SHOWN_CHARACTERS]
+        shown = str(chunk.batch.slice(row, 1).to_pylist()[0])[:_SHOWN_CHARACTERS]
         raise DataError(
-            f"{piece.path}, column '{name}': found null in {column.null_count:,} rows of a piece, the first one {shown}, expected a "
+            f"{chunk.path}, column '{name}': found null in {column.null_count:,} rows of a chunk, the first one {shown}, expected a "
             f"value in every row, because the sequence's '{key}' names it. Leave such rows out with 'filter: {name} IS NOT NULL'."
         )
 
 
-def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Parcel:
+def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Message:
     """Sends no rows to every partition, so that each has a delivery."""
     empty = pack([Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
-    return Parcel((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
+    return Message((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
 
 
-def receive(delivery: Delivery, plan: GroupPlan, first: int) -> Iterator[Piece]:
-    """Yields the pieces of one range: without rows those of the base source's, with groups those of a partition."""
-    packed = (item for payload in delivery.payloads() for item in unpack(payload))
-    if delivery.partition < first:
+def receive(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
+    """Yields the chunks of one range: without rows those of the base source's, with groups those of a partition."""
+    packed = (item for payload in received.payloads() for item in unpack(payload))
+    if received.partition < first:
         for _, about in packed:
-            yield _account(delivery.partition, about, plan)
+            yield _row_counts(received.partition, about, plan)
         return
     rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
     groups = group_batch(rows, plan)
     merged = rows.num_rows - groups.num_rows
-    size = math.ceil(groups.num_rows / max(1, math.ceil(groups.nbytes / PIECE_BYTES))) or 1
+    size = math.ceil(groups.num_rows / max(1, math.ceil(groups.nbytes / CHUNK_BYTES))) or 1
     path = f"{plan.source}, grouped by {', '.join(plan.by)}"
     for part, start in enumerate(range(0, max(1, groups.num_rows), size)):
         counts = {"merged": 0 if part else merged}
-        yield Piece(delivery.partition, part, groups.slice(start, size), counts, path=path)
+        yield Chunk(received.partition, part, groups.slice(start, size), counts, path=path)
 
 
-def _account(range_number: int, about: Any, plan: GroupPlan) -> Piece:
+def _row_counts(range_number: int, about: Any, plan: GroupPlan) -> Chunk:
     empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
     rejected = tuple(Rejected(*row) for row in about["rejected"])
-    return Piece(range_number, about["part"], empty, about["counts"], rejected, about["crc32c"], about["path"])
+    return Chunk(range_number, about["part"], empty, about["counts"], rejected, about["crc32c"], about["path"])
 
 
 def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
@@ -174,10 +174,10 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
 
 @dataclasses.dataclass
 class GroupRows(beam.PTransform):
-    """Groups the rows of pieces into sequences.
+    """Groups the rows of chunks into sequences.
 
-    Input: ``Piece`` elements. Output: for each, a ``Piece`` with the same address and account, without rows; and for each
-    partition of keys, pieces with its groups, whose range numbers begin where those of the input end, and whose account has
+    Input: ``Chunk`` elements. Output: for each, a ``Chunk`` with the same address and account, without rows; and for each
+    partition of keys, chunks with its groups, whose range numbers begin where those of the input end, and whose account has
     ``merged``: how many rows are no longer rows. The same whatever the order of the input.
 
     Attributes:
@@ -192,17 +192,17 @@ class GroupRows(beam.PTransform):
     num_ranges: int
     folder: str | None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         plan, first = self.plan, self.num_ranges
-        rows = pieces | "SendRows" >> beam.Map(send_rows, plan, first)
-        accounts = pieces | "SendAccount" >> beam.Map(send_account)
+        rows = chunks | "SendRows" >> beam.Map(send_rows, plan, first)
+        source_counts = chunks | "SendCounts" >> beam.Map(send_counts)
         opened = (
-            pieces.pipeline
+            chunks.pipeline
             | "Once" >> beam.Create([None])
             | "OpenPartitions" >> beam.Map(lambda _: open_partitions(self.schema, first, plan.partitions))
         )
         return (
-            (rows, accounts, opened)
+            (rows, source_counts, opened)
             | "MeetInPartitions" >> Exchange(self.folder)
             | "Receive" >> beam.FlatMap(receive, plan, first)
         )

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 
 from beam_pipelines.core import files
-from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel, SendParcels, Sent
+from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent
 
 FAN_IN = 16
 
 
 class Node(NamedTuple):
-    """A value and its place among its neighbours: the address of the first piece in it."""
+    """A value and its place among its neighbours: the address of the first chunk in it."""
 
     order: tuple[int, ...]
     value: Any
@@ -25,37 +25,37 @@ class Node(NamedTuple):
 class MergeTree(beam.PTransform):
     """Merges each 16 neighbours until a few are left.
 
-    Input: ``Parcel`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
-    that of ``SendParcels``, with at most 16 numbers for each group; ``deliver_all`` returns the values in order.
+    Input: ``Message`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
+    that of ``SendMessages``, with at most 16 numbers for each group; ``receive_all`` returns the values in order.
 
     Attributes:
       leaves: number of leaves; their numbers are below it.
       merge: merges the values of a delivery, in order.
-      folder: see ``SendParcels``.
+      folder: see ``SendMessages``.
     """
 
     leaves: int
-    merge: Callable[[Delivery], bytes]
+    merge: Callable[[Received], bytes]
     folder: str | None
 
-    def expand(self, parcels: beam.PCollection[Parcel]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+    def expand(self, messages: beam.PCollection[Message]) -> beam.PCollection[tuple[Any, list[Sent]]]:
         width, level = self.leaves, 0
         while width > FAN_IN:
             folder = None if self.folder is None else files.join(self.folder, f"level{level}")
-            parcels = (
-                parcels
+            messages = (
+                messages
                 | f"ToParent{level}" >> beam.Map(_to_parents)
                 | f"Gather{level}" >> Exchange(folder)
                 | f"Merge{level}"
-                >> beam.Map(lambda own, merge: Parcel(own.orders[0], {own.partition: merge(own)}), self.merge)
+                >> beam.Map(lambda own, merge: Message(own.orders[0], {own.partition: merge(own)}), self.merge)
             )
             width, level = -(-width // FAN_IN), level + 1
-        return parcels | "Send" >> SendParcels(self.folder)
+        return messages | "Send" >> SendMessages(self.folder)
 
 
-def _to_parents(parcel: Parcel) -> Parcel:
-    return parcel._replace(
-        payloads={(group, number // FAN_IN): payload for (group, number), payload in parcel.payloads.items()}
+def _to_parents(message: Message) -> Message:
+    return message._replace(
+        payloads={(group, number // FAN_IN): payload for (group, number), payload in message.payloads.items()}
     )
 
 

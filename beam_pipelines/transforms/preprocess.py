@@ -33,21 +33,21 @@ import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.encodings.preprocessing_fn import FUNCTION, Preprocessing
-from beam_pipelines.transforms.exchange import Delivery, Exchange, Parcel
+from beam_pipelines.transforms.exchange import Exchange, Message, Received
 
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
 
 # Beside the fitted encodings: what tensorflow-transform wrote of the analysis.
 ANALYZED = "preprocessing"
-# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger than ``messages.MESSAGE_BYTES``.
+# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger than ``messages.MAX_ELEMENT_BYTES``.
 BATCH_BYTES = 1 << 18
 # Of tensorflow-transform's: (the SavedModel's folder as one element, metadata).
 TransformFn: TypeAlias = tuple[Any, Any]
-# Column that carries a piece's address past the graph; no column of a table has such a name by accident.
+# Column that carries a chunk's address past the graph; no column of a table has such a name by accident.
 _ADDRESS = "beam_pipelines:address"
 # How tensorflow-transform words a failure of the graph (beam/impl.py), and those of TensorFlow's lines in it that say nothing to a user.
 _FAILURE = re.compile(r'An error occurred while trying to apply the transformation: "(.*?)"\.\n', re.DOTALL)
@@ -58,9 +58,9 @@ _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailabl
 class AnalyzePreprocessing(beam.PTransform):
     """Analyses the recipe's own function on the splits to fit on.
 
-    Input: encoded ``Piece`` elements of all splits. Output: what ``TransformPreprocessing`` takes; and, as one element, the
+    Input: encoded ``Chunk`` elements of all splits. Output: what ``TransformPreprocessing`` takes; and, as one element, the
     folder of what tensorflow-transform has written of it: ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the
-    written features. The same whatever the order of the pieces and the number of workers.
+    written features. The same whatever the order of the chunks and the number of workers.
 
     Attributes:
       function: to analyse.
@@ -74,15 +74,15 @@ class AnalyzePreprocessing(beam.PTransform):
     folder: str
     analyzed: str
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> tuple[TransformFn, beam.PCollection[str]]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> tuple[TransformFn, beam.PCollection[str]]:
         _start_tensorflow()
         import tensorflow_transform.beam as tft_beam
 
         config = tensor_config(self.function)
         batches = (
-            pieces
+            chunks
             | "ToAnalyze"
-            >> beam.Filter(lambda piece, splits: piece.split in splits and piece.batch.num_rows, self.splits)
+            >> beam.Filter(lambda chunk, splits: chunk.split in splits and chunk.batch.num_rows, self.splits)
             | "Pack" >> beam.Map(_pack, self.function, self.splits)
             | "InOrder" >> Exchange(files.join(self.folder, "batches"))
             | "Unpack" >> beam.FlatMap(_unpack)
@@ -122,7 +122,7 @@ class ReadPreprocessing(beam.PTransform):
 class TransformPreprocessing(beam.PTransform):
     """Applies the recipe's own function.
 
-    Input: encoded ``Piece`` elements. Output: the pieces that had rows, cut into pieces of about ``BATCH_BYTES``, with the batches that are written:
+    Input: encoded ``Chunk`` elements. Output: the chunks that had rows, cut into chunks of about ``BATCH_BYTES``, with the batches that are written:
     lists of int64, float32 or binary values.
 
     Attributes:
@@ -135,13 +135,13 @@ class TransformPreprocessing(beam.PTransform):
     transform_fn: TransformFn
     folder: str
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         _start_tensorflow()
         import tensorflow_transform.beam as tft_beam
 
         batches = (
-            pieces
-            | "WithRows" >> beam.Filter(lambda piece: piece.batch.num_rows)
+            chunks
+            | "WithRows" >> beam.Filter(lambda chunk: chunk.batch.num_rows)
             | "ToTensors" >> beam.FlatMap(_to_inputs, self.function)
         )
         dataset = (batches, tensor_config(self.function))
@@ -149,7 +149,7 @@ class TransformPreprocessing(beam.PTransform):
             encoded, _ = (dataset, self.transform_fn) | "Transform" >> tft_beam.TransformDataset(
                 output_record_batches=True
             )
-        return encoded | "ToPieces" >> beam.Map(_to_piece)
+        return encoded | "ToPieces" >> beam.Map(_to_chunk)
 
 
 def _start_tensorflow() -> None:
@@ -222,21 +222,21 @@ def _large(value_type: pa.DataType) -> pa.DataType:
     return pa.large_binary() if is_text else value_type
 
 
-def _to_inputs(piece: Piece, function: Preprocessing) -> Iterator[pa.RecordBatch]:
-    """Yields a piece in batches as tensorflow-transform takes them: columns of lists, and an address in the first row.
+def _to_inputs(chunk: Chunk, function: Preprocessing) -> Iterator[pa.RecordBatch]:
+    """Yields a chunk in batches as tensorflow-transform takes them: columns of lists, and an address in the first row.
 
     tensorflow-transform hands batches to steps with side inputs, so that engines send them from process to process.
     """
-    rows = piece.batch.num_rows
-    size = max(1, min(rows, rows * BATCH_BYTES // max(1, piece.batch.nbytes)))
+    rows = chunk.batch.num_rows
+    size = max(1, min(rows, rows * BATCH_BYTES // max(1, chunk.batch.nbytes)))
     for start in range(0, rows, size):
-        yield _to_input(piece._replace(batch=piece.batch.slice(start, size), start=piece.start + start), function)
+        yield _to_input(chunk._replace(batch=chunk.batch.slice(start, size), start=chunk.start + start), function)
 
 
-def _to_input(piece: Piece, function: Preprocessing) -> pa.RecordBatch:
-    batch, schema = piece.batch, _input_schema(function)
+def _to_input(chunk: Chunk, function: Preprocessing) -> pa.RecordBatch:
+    batch, schema = chunk.batch, _input_schema(function)
     address = json.dumps(
-        [piece.range_number, piece.part, piece.split, piece.path, piece.start, batch.num_rows]
+        [chunk.range_number, chunk.part, chunk.split, chunk.path, chunk.start, batch.num_rows]
     ).encode()
     columns = [_to_lists(batch.column(field.name), field.type) for field in schema if field.name != _ADDRESS]
     addresses = pa.concat_arrays(
@@ -271,17 +271,17 @@ def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return pa.LargeListArray.from_arrays(offsets, array.drop_null().cast(type_.value_type), mask=mask)
 
 
-def _pack(piece: Piece, function: Preprocessing, splits: tuple[str, ...]) -> Parcel:
-    order = (piece.range_number, piece.part, splits.index(piece.split))
-    return Parcel(order, {0: _to_stream(list(_to_inputs(piece, function)), "lz4")})
+def _pack(chunk: Chunk, function: Preprocessing, splits: tuple[str, ...]) -> Message:
+    order = (chunk.range_number, chunk.part, splits.index(chunk.split))
+    return Message(order, {0: _to_stream(list(_to_inputs(chunk, function)), "lz4")})
 
 
-def _unpack(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    for payload in delivery.payloads():
+def _unpack(received: Received) -> Iterator[pa.RecordBatch]:
+    for payload in received.payloads():
         yield from _from_stream(payload)
 
 
-def _to_piece(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Piece:
+def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:
     """Puts a batch that the function has made back to its address.
 
     Raises:
@@ -297,7 +297,7 @@ def _to_piece(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Piece:
             f"{path}: {FUNCTION} made {batch.num_rows} rows of {rows}, expected as many. Let it return tensors of the batch's size."
         )
     encoded = pa.RecordBatch.from_arrays([_from_output(column) for column in batch.columns], batch.schema.names)
-    return Piece(range_number, part, encoded, {}, path=path, split=split, start=start)
+    return Chunk(range_number, part, encoded, {}, path=path, split=split, start=start)
 
 
 def _from_output(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:

@@ -1,4 +1,4 @@
-"""Reads sources: every range into pieces."""
+"""Reads sources: every range into chunks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from beam_pipelines.core.chunks import ROW, Piece, Receipt, Rejected, add_counts
+from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS
 from beam_pipelines.sources.cells import LargeCell, large_cell
 from beam_pipelines.sources.csv.format import Csv
-from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, QuoteStates, Rows, combine, cut_rows, empty_batch
-from beam_pipelines.sources.plan import Range, SourcePlan
+from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, QuoteStates, Rows, combine, cut_rows, empty_batch
+from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms.row_counts import fingerprints
@@ -28,52 +28,54 @@ Transition = tuple[int, int, int]
 _TOGETHER = 256
 
 
-def read_range(plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Piece]:
-    """Reads one range into pieces, at least one, numbered from 0.
+def read_range(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Chunk]:
+    """Reads one range into chunks, at least one, numbered from 0.
 
     Args:
       plan: the source's plan.
       range_: one of its ranges.
       quote_states: of the files of which ``ranges_to_scan`` has ranges.
-      reject: leaves bad rows out and lists them in the pieces, instead of raising at the first one.
+      reject: leaves bad rows out and lists them in the chunks, instead of raising at the first one.
 
     Raises:
       DataError: a bad row, or a damaged file.
     """
-    waiting: Piece | None = None
+    waiting: Chunk | None = None
     crc32c = None
-    is_gathered = range_.members != (0, 0) and plan.format not in FORMATS_OF_FOLDERS
-    read_rows = _read_gathered(plan, range_, reject) if is_gathered else _read_rows(plan, range_, quote_states, reject)
+    is_gathered = byte_range.members != (0, 0) and plan.format not in FORMATS_OF_FOLDERS
+    read_rows = (
+        _read_gathered(plan, byte_range, reject) if is_gathered else _read_rows(plan, byte_range, quote_states, reject)
+    )
     for rows in read_rows:
         crc32c = crc32c if rows.crc32c is None else rows.crc32c
         if rows.batch.num_rows or rows.rejected:
             if waiting is not None:
                 yield waiting
-            waiting = _piece(range_, 0 if waiting is None else waiting.part + 1, rows)
-    yield (waiting or _piece(range_, 0, Rows(empty_batch(plan.schema))))._replace(crc32c=crc32c)
+            waiting = _chunk(byte_range, 0 if waiting is None else waiting.part + 1, rows)
+    yield (waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema))))._replace(crc32c=crc32c)
 
 
-def _read_rows(plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+def _read_rows(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
     """Reads one range as its format does, and looks for values that are too large."""
     before = 0
-    for rows in FORMATS[plan.format].read(plan, range_, quote_states, reject):
+    for rows in FORMATS[plan.format].read(plan, byte_range, quote_states, reject):
         if large := large_cell(rows.batch, plan.source.limits.cell_bytes):
-            raise _too_large(plan, range_, quote_states, rows, before, large)
+            raise _too_large(plan, byte_range, quote_states, rows, before, large)
         before += rows.batch.num_rows
         yield rows
 
 
-def _read_gathered(plan: SourcePlan, range_: Range, reject: bool) -> Iterator[Rows]:
+def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Iterator[Rows]:
     """Reads the files of a range one after the other, and puts their rows together."""
     waiting: list[Rows] = []
     num_rows = size_bytes = crc32c = 0
-    own = list(ranges_of_members(plan, range_))
+    own = list(ranges_of_members(plan, byte_range))
     for start in range(0, len(own), _TOGETHER):
         for rows, checksums in _read_some(plan, own[start : start + _TOGETHER], reject):
             for checksum in checksums:
                 # Of one file it is the file's own, as if it were read alone.
                 crc32c = checksum if len(own) == 1 else google_crc32c.extend(crc32c, struct.pack("<I", checksum))
-            if num_rows and (num_rows + rows.batch.num_rows > MAX_PIECE_ROWS or size_bytes > PIECE_BYTES):
+            if num_rows and (num_rows + rows.batch.num_rows > MAX_CHUNK_ROWS or size_bytes > CHUNK_BYTES):
                 yield _put_together(waiting, plan)
                 waiting, num_rows, size_bytes = [], 0, 0
             waiting.append(rows)
@@ -81,24 +83,26 @@ def _read_gathered(plan: SourcePlan, range_: Range, reject: bool) -> Iterator[Ro
     yield _put_together(waiting, plan)._replace(crc32c=crc32c)
 
 
-def _read_some(plan: SourcePlan, own: Sequence[Range], reject: bool) -> Iterator[tuple[Rows, Sequence[int]]]:
+def _read_some(plan: SourcePlan, own: Sequence[ByteRange], reject: bool) -> Iterator[tuple[Rows, Sequence[int]]]:
     """Yields the rows of small files, with the checksums of the files that end in them."""
     format_ = FORMATS[plan.format]
-    together = format_.read_together(plan, [range_.file for range_ in own]) if isinstance(format_, Csv) else None
+    together = (
+        format_.read_together(plan, [byte_range.file for byte_range in own]) if isinstance(format_, Csv) else None
+    )
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
         yield from ((rows, ()) for rows in first)
         yield last, together[1]
         return
-    for range_ in own:
-        for rows in _read_rows(plan, range_, {}, reject):
+    for byte_range in own:
+        for rows in _read_rows(plan, byte_range, {}, reject):
             yield rows, () if rows.crc32c is None else (rows.crc32c,)
 
 
-def ranges_of_members(plan: SourcePlan, range_: Range) -> Iterator[Range]:
+def ranges_of_members(plan: SourcePlan, byte_range: ByteRange) -> Iterator[ByteRange]:
     """Yields a range of its own, with the same number, for each of the files that are read together."""
-    for file in plan.files[slice(*range_.members)]:
-        yield Range(range_.number, 0, file, 0, file.size_bytes)
+    for file in plan.files[slice(*byte_range.members)]:
+        yield ByteRange(byte_range.number, 0, file, 0, file.size_bytes)
 
 
 def _put_together(some: Sequence[Rows], plan: SourcePlan) -> Rows:
@@ -107,32 +111,32 @@ def _put_together(some: Sequence[Rows], plan: SourcePlan) -> Rows:
 
 
 def _too_large(
-    plan: SourcePlan, range_: Range, quote_states: QuoteStates, rows: Rows, before: int, large: LargeCell
+    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, rows: Rows, before: int, large: LargeCell
 ) -> DataError:
     """Returns the error for a value that is larger than the limit, with its place, for which the range is read again."""
     from beam_pipelines.sources.positions import positions_of
 
-    file = plan.files[range_.members[0] + before + large.row] if range_.members != (0, 0) else range_.file
+    file = plan.files[byte_range.members[0] + before + large.row] if byte_range.members != (0, 0) else byte_range.file
     rejected = list(rows.rejected)
-    place = positions_of(plan, range_, quote_states, rejected, [before + large.row])[0].place
+    place = positions_of(plan, byte_range, quote_states, rejected, [before + large.row])[0].place
     message = exceeded(plan.source.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
     return DataError(f"{file.path}, {place}, column '{large.column}': {message}")
 
 
-def number_rows(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Adds to the pieces of one range, in order, the number of each row in the range: the column ``ROW``, int64, from 0."""
+def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Adds to the chunks of one range, in order, the number of each row in the range: the column ``ROW``, int64, from 0."""
     before = 0
-    for piece in pieces:
-        batch = piece.batch
+    for chunk in chunks:
+        batch = chunk.batch
         numbers = pa.array(np.arange(before, before + batch.num_rows))
         before += batch.num_rows
         schema = batch.schema.append(pa.field(ROW, pa.int64()))
-        yield piece._replace(batch=pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema))
+        yield chunk._replace(batch=pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema))
 
 
-def _piece(range_: Range, part: int, rows: Rows) -> Piece:
+def _chunk(byte_range: ByteRange, part: int, rows: Rows) -> Chunk:
     counts = {"read": rows.batch.num_rows, "rejected": len(rows.rejected)}
-    return Piece(range_.number, part, rows.batch, counts, rows.rejected, path=range_.file.path)
+    return Chunk(byte_range.number, part, rows.batch, counts, rows.rejected, path=byte_range.file.path)
 
 
 def read_table(plan: SourcePlan, reject: bool) -> tuple[pa.Table, dict[str, int], tuple[Rejected, ...]]:
@@ -147,64 +151,67 @@ def read_table(plan: SourcePlan, reject: bool) -> tuple[pa.Table, dict[str, int]
     batches: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
     counts = {"read": 0, "rejected": 0}
-    for piece in read_pieces(plan, reject):
-        batches.append(piece.batch)
-        counts = add_counts(counts, piece.counts)
-        rejected.extend(piece.rejected)
+    for chunk in read_chunks(plan, reject):
+        batches.append(chunk.batch)
+        counts = add_counts(counts, chunk.counts)
+        rejected.extend(chunk.rejected)
     return pa.Table.from_batches(batches, plan.schema), counts, tuple(rejected)
 
 
-def read_pieces(plan: SourcePlan, reject: bool) -> Iterator[Piece]:
-    """Reads a whole source, in order, one piece after the other.
+def read_chunks(plan: SourcePlan, reject: bool) -> Iterator[Chunk]:
+    """Reads a whole source, in order, one chunk after the other.
 
     Raises:
       DataError: as ``read_range``.
     """
-    scanned = [(range_.file.path, (range_.chunk, scan_range(plan, range_))) for range_ in ranges_to_scan(plan)]
-    quote_states = {path: _fold_file(chunk for other, chunk in scanned if other == path) for path, _ in scanned}
-    for range_ in plan.ranges:
-        yield from read_range(plan, range_, quote_states, reject)
+    scanned = [
+        (byte_range.file.path, (byte_range.number_in_file, scan_range(plan, byte_range)))
+        for byte_range in ranges_to_scan(plan)
+    ]
+    quote_states = {path: _fold_file(scan for other, scan in scanned if other == path) for path, _ in scanned}
+    for byte_range in plan.ranges:
+        yield from read_range(plan, byte_range, quote_states, reject)
 
 
 def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
     """Reads a source and returns the fingerprints of its files, as an account has them: first path of a range's files -> fingerprint."""
-    receipts = [
-        Receipt(piece.range_number, piece.part, {}, {}, crc32c=piece.crc32c, path=piece.path)
-        for piece in read_pieces(plan, reject=True)
+    chunk_counts = [
+        ChunkCounts(chunk.range_number, chunk.part, {}, {}, crc32c=chunk.crc32c, path=chunk.path)
+        for chunk in read_chunks(plan, reject=True)
     ]
-    return fingerprints(receipts)
+    return fingerprints(chunk_counts)
 
 
-def ranges_to_scan(plan: SourcePlan) -> tuple[Range, ...]:
+def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
     """Returns the ranges that have to be scanned for quotes before any is read: those of files with more than one."""
     if FORMATS[plan.format].quoting(plan.source) is None:
         return ()
-    cut = {range_.file.path for range_ in plan.ranges if range_.chunk > 0}
-    return tuple(range_ for range_ in plan.ranges if range_.file.path in cut)
+    cut = {byte_range.file.path for byte_range in plan.ranges if byte_range.number_in_file > 0}
+    return tuple(byte_range for byte_range in plan.ranges if byte_range.file.path in cut)
 
 
-def scan_range(plan: SourcePlan, range_: Range) -> Transition:
+def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
     """Reads a range and returns what it does to the quote automaton (``csv_ranges``)."""
     dialect = FORMATS[plan.format].quoting(plan.source)
     if dialect is None:
         raise ValueError(f"{plan.format} needs no scan")
-    return blocks.scan_range(range_, dialect)
+    return blocks.scan_range(byte_range, dialect)
 
 
-def _fold_file(chunks: Iterable[tuple[int, Transition]]) -> bytes:
-    return fold(transition for _, transition in sorted(chunks))
+def _fold_file(scanned: Iterable[tuple[int, Transition]]) -> bytes:
+    return fold(transition for _, transition in sorted(scanned))
 
 
 @dataclasses.dataclass
 class ReadBatches(beam.PTransform):
     """Reads a source.
 
-    Input: the pipeline's begin. Output: ``Piece`` elements, at least one for each range of the plan, in no order; their
-    contents depend on the files and the plan alone. A retry reads a range again, and makes the same pieces.
+    Input: the pipeline's begin. Output: ``Chunk`` elements, at least one for each range of the plan, in no order; their
+    contents depend on the files and the plan alone. A retry reads a range again, and makes the same chunks.
 
     Attributes:
       plan: what to read.
-      reject: leaves bad rows out and lists them in the pieces, instead of failing at the first one.
+      reject: leaves bad rows out and lists them in the chunks, instead of failing at the first one.
       numbered: adds the column ``ROW`` (``number_rows``).
     """
 
@@ -212,7 +219,7 @@ class ReadBatches(beam.PTransform):
     reject: bool = False
     numbered: bool = False
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Piece]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Chunk]:
         """Wires the scan for quotes, where there are any to scan for, into the reading."""
         plan = self.plan
         ranges = begin | "Ranges" >> _Elements(plan.ranges)
@@ -221,17 +228,17 @@ class ReadBatches(beam.PTransform):
         states = begin | "ScanQuotes" >> ScanQuotes(plan)
         return ranges | "Read" >> beam.FlatMap(self._read, beam.pvalue.AsDict(states))
 
-    def _read(self, range_: Range, quote_states: QuoteStates) -> Iterator[Piece]:
-        pieces = read_range(self.plan, range_, quote_states, self.reject)
-        return number_rows(pieces) if self.numbered else pieces
+    def _read(self, byte_range: ByteRange, quote_states: QuoteStates) -> Iterator[Chunk]:
+        chunks = read_range(self.plan, byte_range, quote_states, self.reject)
+        return number_rows(chunks) if self.numbered else chunks
 
 
 @dataclasses.dataclass
 class ScanQuotes(beam.PTransform):
     """Scans those files of a source that are cut into ranges, so that no cut falls into a quoted cell.
 
-    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its chunks, the state in which
-    the quote automaton (``csv_ranges``) stands where the chunk begins.
+    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its ranges, the state in which
+    the quote automaton (``csv_ranges``) stands where the range begins.
     """
 
     plan: SourcePlan
@@ -241,9 +248,12 @@ class ScanQuotes(beam.PTransform):
         return (
             begin
             | "Ranges" >> _Elements(ranges_to_scan(plan))
-            | "Scan" >> beam.Map(lambda range_: (range_.file.path, (range_.chunk, scan_range(plan, range_))))
-            | "GroupByFile" >> beam.GroupByKey()  # (path, [(chunk, transition)])
-            | "FoldStates" >> beam.MapTuple(lambda path, chunks: (path, _fold_file(chunks)))
+            | "Scan"
+            >> beam.Map(
+                lambda byte_range: (byte_range.file.path, (byte_range.number_in_file, scan_range(plan, byte_range)))
+            )
+            | "GroupByFile" >> beam.GroupByKey()  # (path, [(number in the file, transition)])
+            | "FoldStates" >> beam.MapTuple(lambda path, scanned: (path, _fold_file(scanned)))
         )
 
 
@@ -251,9 +261,9 @@ class ScanQuotes(beam.PTransform):
 class _Elements(beam.PTransform):
     """Hands out ranges, each to be worked on by any worker."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[ByteRange, ...]
 
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Range]:
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[ByteRange]:
         return (
             begin
             | "Start" >> beam.Create([None], reshuffle=False)

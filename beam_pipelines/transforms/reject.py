@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.chunks import ROW, Piece, Rejected, add_counts
+from beam_pipelines.core.chunks import ROW, Chunk, Rejected, add_counts
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.encode import UnencodableError, check_encodable
 from beam_pipelines.transforms.expressions import Expression, ExpressionError, evaluate, failing_rows, failures
 from beam_pipelines.transforms.row_positions import RowPlaces
-from beam_pipelines.transforms.select import SelectError, SelectPlan, select_piece, select_rows
+from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows
 
 Numbers = npt.NDArray[np.int64]
 
@@ -42,25 +42,25 @@ class Checks:
     encode: EncodePlan | None
 
 
-def select_good(piece: Piece, checks: Checks) -> tuple[Piece, Mapping[int, Exception]]:
-    """Selects of the good rows of one piece.
+def select_good(chunk: Chunk, checks: Checks) -> tuple[Chunk, Mapping[int, Exception]]:
+    """Selects of the good rows of one chunk.
 
     Args:
-      piece: with the numbers of its rows in their range as the column ``ROW``; several rows of a join have one.
+      chunk: with the numbers of its rows in their range as the column ``ROW``; several rows of a join have one.
       checks: what a row has to pass.
 
     Returns:
-      The piece, whose account counts the others as rejected; and what is wrong with each of those, by number, ascending.
+      The chunk, whose account counts the others as rejected; and what is wrong with each of those, by number, ascending.
     """
     try:
-        _try_rows(checks, piece.batch)
+        _try_rows(checks, chunk.batch)
     except ValueError:
-        bad = _bad_rows(checks, piece.batch)
+        bad = _bad_rows(checks, chunk.batch)
         if bad:
-            piece = _without(piece, bad)
+            chunk = _without(chunk, bad)
     else:
         bad = {}
-    return select_piece(piece, checks.select), bad
+    return select_chunk(chunk, checks.select), bad
 
 
 def _try_rows(checks: Checks, batch: pa.RecordBatch) -> None:
@@ -145,12 +145,12 @@ def _unencodable(encode: EncodePlan, batch: pa.RecordBatch, numbers: Numbers) ->
     return bad
 
 
-def _without(piece: Piece, bad: Mapping[int, Exception]) -> Piece:
-    good = ~np.isin(piece.batch.column(ROW).to_numpy(), np.array(list(bad)))
-    left = piece.batch.filter(pa.array(good))
-    copies = piece.batch.num_rows - left.num_rows - len(bad)
-    counts = add_counts(piece.counts, {"read": -len(bad), "rejected": len(bad), "undone": copies})
-    return piece._replace(batch=left, counts=counts)
+def _without(chunk: Chunk, bad: Mapping[int, Exception]) -> Chunk:
+    good = ~np.isin(chunk.batch.column(ROW).to_numpy(), np.array(list(bad)))
+    left = chunk.batch.filter(pa.array(good))
+    copies = chunk.batch.num_rows - left.num_rows - len(bad)
+    counts = add_counts(chunk.counts, {"read": -len(bad), "rejected": len(bad), "undone": copies})
+    return chunk._replace(batch=left, counts=counts)
 
 
 def explain(error: Exception) -> tuple[str, str]:
@@ -166,9 +166,9 @@ def explain(error: Exception) -> tuple[str, str]:
 
 @dataclasses.dataclass
 class SelectOrReject(beam.PTransform):
-    """Selects rows and columns of pieces.
+    """Selects rows and columns of chunks.
 
-    Input: ``Piece`` elements of the base source, maybe joined, with the column ``ROW``. Output: a ``Piece`` with the same address for each,
+    Input: ``Chunk`` elements of the base source, maybe joined, with the column ``ROW``. Output: a ``Chunk`` with the same address for each,
     without this column; its account as of ``select.SelectBatches``, and in it what was rejected here.
 
     Attributes:
@@ -179,8 +179,8 @@ class SelectOrReject(beam.PTransform):
     checks: Checks
     base: SourcePlan
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "SelectOrReject" >> beam.ParDo(_SelectOrReject(self.checks, self.base))
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        return chunks | "SelectOrReject" >> beam.ParDo(_SelectOrReject(self.checks, self.base))
 
 
 class _SelectOrReject(beam.DoFn):
@@ -191,19 +191,19 @@ class _SelectOrReject(beam.DoFn):
         self._base = base
         self._places: RowPlaces | None = None
 
-    def process(self, piece: Piece) -> Iterator[Piece]:
-        selected, bad = select_good(piece, self._checks)
+    def process(self, chunk: Chunk) -> Iterator[Chunk]:
+        selected, bad = select_good(chunk, self._checks)
         if bad:
             self._places = self._places or RowPlaces(self._base)
-            places = self._places.find(piece.range_number, list(bad))
-            first_rows = _first_rows(piece)
+            places = self._places.find(chunk.range_number, list(bad))
+            first_rows = _first_rows(chunk)
             rows = (
                 Rejected(
                     self._base.source.name,
                     place.file,
                     place.place,
                     *explain(error),
-                    place.text or (_shown(piece, first_rows[row]) if place.place else ""),
+                    place.text or (_shown(chunk, first_rows[row]) if place.place else ""),
                 )
                 for place, (row, error) in zip(places, bad.items(), strict=True)
             )
@@ -211,12 +211,12 @@ class _SelectOrReject(beam.DoFn):
         yield selected
 
 
-def _first_rows(piece: Piece) -> dict[int, int]:
+def _first_rows(chunk: Chunk) -> dict[int, int]:
     """Returns where the first row of each number is."""
-    numbers, first = np.unique(piece.batch.column(ROW).to_numpy(), return_index=True)
+    numbers, first = np.unique(chunk.batch.column(ROW).to_numpy(), return_index=True)
     return dict(zip(numbers.tolist(), first.tolist(), strict=True))
 
 
-def _shown(piece: Piece, row: int) -> str:
+def _shown(chunk: Chunk, row: int) -> str:
     """Returns the values of a row, for sources without text."""
-    return shown_row(piece.batch.slice(row, 1).drop_columns([ROW]))
+    return shown_row(chunk.batch.slice(row, 1).drop_columns([ROW]))

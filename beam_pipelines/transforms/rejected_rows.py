@@ -1,6 +1,6 @@
-"""Rejected rows on their way to ``rejected/``: each piece's in a file of its own, so that their number costs no memory, then in one order.
+"""Rejected rows on their way to ``rejected/``: each chunk's in a file of its own, so that their number costs no memory, then in one order.
 
-A receipt names the file of its piece. The commit puts the files of all ranges one after the other; within a range it sorts by file and line,
+The row counts of a chunk name its file. The commit puts the files of all ranges one after the other; within a range it sorts by file and line,
 because what a reader and what an expression have rejected are two lists.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, mask
 
 _NUMBER = re.compile(r"[0-9]+$")
@@ -21,17 +21,17 @@ _NUMBER = re.compile(r"[0-9]+$")
 StoredRows = Sequence[Sequence[str]]
 
 
-def store_rejected(piece: Piece, folder: str) -> str:
-    """Writes a piece's rejected rows to a file named by its address, so that a retry replaces it.
+def store_rejected(chunk: Chunk, folder: str) -> str:
+    """Writes a chunk's rejected rows to a file named by its address, so that a retry replaces it.
 
     Returns:
       The file's path; ``""`` if there are none.
     """
-    if not piece.rejected:
+    if not chunk.rejected:
         return ""
-    path = files.join(folder, f"{piece.range_number}_{piece.part}")
+    path = files.join(folder, f"{chunk.range_number}_{chunk.part}")
     with files.replace(path) as file:
-        file.write(to_json_lines(piece.rejected))
+        file.write(to_json_lines(chunk.rejected))
     return path
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import google_crc32c
 
-from beam_pipelines.core.chunks import Receipt, Rejected, add_counts
+from beam_pipelines.core.chunks import ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
@@ -24,7 +24,7 @@ _SHOWN_ROWS = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class SourceAccount:
+class SourceCounts:
     """What was read of one source.
 
     Attributes:
@@ -43,7 +43,7 @@ class SourceAccount:
 
 
 @dataclasses.dataclass(frozen=True)
-class JoinAccount:
+class JoinCounts:
     """What one join did: left rows with and without a match, dropped ones, and rows added by a second match and more."""
 
     matched: int
@@ -53,7 +53,7 @@ class JoinAccount:
 
 
 @dataclasses.dataclass(frozen=True)
-class Account:
+class RowCounts:
     """What became of the rows of one read.
 
     Attributes:
@@ -65,8 +65,8 @@ class Account:
       undone: of the rows that joins added, those of rejected rows.
     """
 
-    sources: Mapping[str, SourceAccount]
-    joins: tuple[JoinAccount, ...]
+    sources: Mapping[str, SourceCounts]
+    joins: tuple[JoinCounts, ...]
     filtered: int
     rows: Mapping[str, int]
     merged: int = 0
@@ -95,36 +95,36 @@ class Account:
             )
 
 
-def base_account(
-    plan: SourcePlan, receipts: Sequence[Receipt], joins: int, names: Sequence[str], partitions: int = 0
-) -> Account:
-    """Sums up the receipts of the base source's pieces.
+def count_base(
+    plan: SourcePlan, chunk_counts: Sequence[ChunkCounts], joins: int, names: Sequence[str], partitions: int = 0
+) -> RowCounts:
+    """Sums up the row counts of the base source's chunks.
 
     Args:
       plan: the base source.
-      receipts: one for each piece, in any order.
+      chunk_counts: one for each chunk, in any order.
       joins: number of joins in the recipe.
       names: split names.
       partitions: into which grouped rows were cut; their ranges follow those of the source.
 
     Raises:
-      DataError: a range or a part of one has no receipt, or two.
+      DataError: a range or a part of one has no row counts, or has them twice.
     """
-    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
     _check_complete(plan, ordered, len(plan.ranges) + partitions)
     counts: dict[str, int] = {}
     rows = dict.fromkeys(names, 0)
-    for receipt in ordered:
-        counts = add_counts(counts, receipt.counts)
-        rows = add_counts(rows, receipt.rows)
-    join_accounts = tuple(
-        JoinAccount(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
+    for counted in ordered:
+        counts = add_counts(counts, counted.counts)
+        rows = add_counts(rows, counted.rows)
+    join_counts = tuple(
+        JoinCounts(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
         for number in range(joins)
     )
     filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
-    return Account(
-        {plan.source.name: source_account(plan, ordered)},
-        join_accounts,
+    return RowCounts(
+        {plan.source.name: count_source(plan, ordered)},
+        join_counts,
         filtered,
         rows,
         merged,
@@ -132,34 +132,34 @@ def base_account(
     )
 
 
-def source_account(plan: SourcePlan, receipts: Sequence[Receipt]) -> SourceAccount:
-    """Sums up the receipts of one source's pieces, in any order."""
-    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
-    read = sum(receipt.counts.get("read", 0) for receipt in ordered)
-    rejected = sum(receipt.counts.get("rejected", 0) for receipt in ordered)
+def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:
+    """Sums up the row counts of one source's chunks, in any order."""
+    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
+    read = sum(counted.counts.get("read", 0) for counted in ordered)
+    rejected = sum(counted.counts.get("rejected", 0) for counted in ordered)
     stored = tuple(
-        tuple(receipt.rejected for receipt in of_range if receipt.rejected)
-        for _, of_range in itertools.groupby(ordered, lambda receipt: receipt.range_number)
+        tuple(counted.rejected for counted in of_range if counted.rejected)
+        for _, of_range in itertools.groupby(ordered, lambda counted: counted.range_number)
     )
     stored = tuple(filter(None, stored))
     shown = first_stored(stored, plan.places, _KEPT_ROWS) if stored else ()
-    return SourceAccount(read, rejected, fingerprints(ordered), stored, shown)
+    return SourceCounts(read, rejected, fingerprints(ordered), stored, shown)
 
 
-def fingerprints(receipts: Sequence[Receipt]) -> dict[str, str]:
+def fingerprints(chunk_counts: Sequence[ChunkCounts]) -> dict[str, str]:
     """Returns for each file the CRC-32C of the CRC-32Cs of its ranges: a fingerprint of its content, not of its date."""
     found: dict[str, int] = {}
-    for receipt in receipts:
-        if receipt.crc32c is not None:
-            crc = found.get(receipt.path, 0)
-            found[receipt.path] = google_crc32c.extend(crc, struct.pack("<I", receipt.crc32c))
+    for counted in chunk_counts:
+        if counted.crc32c is not None:
+            crc = found.get(counted.path, 0)
+            found[counted.path] = google_crc32c.extend(crc, struct.pack("<I", counted.crc32c))
     return {path: f"crc32c:{crc:08x}" for path, crc in found.items()}
 
 
-def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: int) -> None:
+def _check_complete(plan: SourcePlan, ordered: Sequence[ChunkCounts], num_ranges: int) -> None:
     number, part = -1, 0
-    for receipt in ordered:
-        address = (receipt.range_number, receipt.part)
+    for counted in ordered:
+        address = (counted.range_number, counted.part)
         if address != (number + 1, 0) and (number < 0 or address != (number, part + 1)):
             break
         number, part = address
@@ -167,12 +167,12 @@ def _check_complete(plan: SourcePlan, ordered: Sequence[Receipt], num_ranges: in
         if number == num_ranges - 1:
             return
     raise DataError(
-        f"source '{plan.source.name}': {len(ordered)} pieces of {num_ranges} ranges arrived, and they are not all of "
+        f"source '{plan.source.name}': {len(ordered)} chunks of {num_ranges} ranges arrived, and they are not all of "
         "them, each once. The runner lost or repeated some; nothing was written. Run again, and report it."
     )
 
 
-def _check_rejected(name: str, source: SourceAccount, budget: float) -> None:
+def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
     total = source.read + source.rejected
     if source.rejected <= allowed_rows(budget, total):
         return

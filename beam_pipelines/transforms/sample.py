@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.binary_arrays import data_of
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.core.limits import MIB
@@ -52,19 +52,19 @@ def sample_share(size_bytes: int, num_ranges: int) -> Share:
     return Share(min(1.0, SAMPLE_BYTES / max(size_bytes, 1)), max(_LEAST_BYTES, MOST_SAMPLED_BYTES // num_ranges))
 
 
-def sample_piece(piece: Piece, share: float, shuffle: bool) -> pa.RecordBatch:
-    """Returns about that share of a piece's rows: single rows, or without a shuffle runs of a thousand, picked by hash."""
+def sample_chunk(chunk: Chunk, share: float, shuffle: bool) -> pa.RecordBatch:
+    """Returns about that share of a chunk's rows: single rows, or without a shuffle runs of a thousand, picked by hash."""
     if share >= 1:
-        return piece.batch
+        return chunk.batch
     run = 1 if shuffle else _RUN_ROWS
-    seed = mix_int(piece.range_number * GOLDEN + piece.part)
-    runs = -(-piece.batch.num_rows // run)
+    seed = mix_int(chunk.range_number * GOLDEN + chunk.part)
+    runs = -(-chunk.batch.num_rows // run)
     picked = mix(np.arange(runs, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed)) < np.uint64(share * 2**64)
-    rows = np.flatnonzero(np.repeat(picked, run)[: piece.batch.num_rows])
-    return take_rows(piece.batch, rows)
+    rows = np.flatnonzero(np.repeat(picked, run)[: chunk.batch.num_rows])
+    return take_rows(chunk.batch, rows)
 
 
-def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[str, ...] = ()) -> tuple[float, float]:
+def estimate_row_bytes(samples: Sequence[Chunk], output: Output, lists: tuple[str, ...] = ()) -> tuple[float, float]:
     """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples.
 
     Args:
@@ -73,14 +73,14 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
       lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
     ordered = sorted(
-        (piece for piece in samples if piece.batch.num_rows),
-        key=lambda piece: (piece.range_number, piece.part, piece.start),
+        (chunk for chunk in samples if chunk.batch.num_rows),
+        key=lambda chunk: (chunk.range_number, chunk.part, chunk.start),
     )
     if not ordered:
         return 0.0, 0.0
-    batch = concat_batches([piece.batch for piece in ordered])
+    batch = concat_batches([chunk.batch for chunk in ordered])
     weights = np.repeat(
-        [piece.counts.get(_STANDS_FOR, 1000) for piece in ordered], [piece.batch.num_rows for piece in ordered]
+        [chunk.counts.get(_STANDS_FOR, 1000) for chunk in ordered], [chunk.batch.num_rows for chunk in ordered]
     )
     if output.record is not None:
         weights = weights[batch.column(output.record).is_valid().to_numpy(zero_copy_only=False)]
@@ -100,9 +100,9 @@ def estimate_row_bytes(samples: Sequence[Piece], output: Output, lists: tuple[st
 
 @dataclasses.dataclass
 class SampleRows(beam.PTransform):
-    """Samples the rows of pieces.
+    """Samples the rows of chunks.
 
-    Input: ``Piece`` elements with a split. Output: pieces of the rows that were picked, where there are any.
+    Input: ``Chunk`` elements with a split. Output: chunks of the rows that were picked, where there are any.
 
     Attributes:
       share: from ``sample_share``.
@@ -112,14 +112,14 @@ class SampleRows(beam.PTransform):
     share: Share
     shuffle: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Sample" >> beam.FlatMap(_sample, self.share, self.shuffle)
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        return chunks | "Sample" >> beam.FlatMap(_sample, self.share, self.shuffle)
 
 
-def _sample(piece: Piece, share: Share, shuffle: bool) -> Iterator[Piece]:
-    most = share.most_bytes / ((piece.part + 1) * max(1, piece.batch.nbytes))
-    batch = sample_piece(piece, min(share.rows, most), shuffle)
+def _sample(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
+    most = share.most_bytes / ((chunk.part + 1) * max(1, chunk.batch.nbytes))
+    batch = sample_chunk(chunk, min(share.rows, most), shuffle)
     if batch.num_rows:
-        yield piece._replace(
+        yield chunk._replace(
             batch=batch, counts={_STANDS_FOR: round(1000 * share.rows / most)} if share.rows > most else {}
         )

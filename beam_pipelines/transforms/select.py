@@ -12,7 +12,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.chunks import Piece, add_counts
+from beam_pipelines.core.chunks import Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
@@ -185,9 +185,9 @@ def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
 
 @dataclasses.dataclass
 class SelectBatches(beam.PTransform):
-    """Selects rows and columns of pieces.
+    """Selects rows and columns of chunks.
 
-    Input: ``Piece`` elements. Output: a ``Piece`` with the same address for each, if with no rows left; its rows in
+    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, if with no rows left; its rows in
     order, and ``filtered`` in its account.
 
     Attributes:
@@ -196,11 +196,11 @@ class SelectBatches(beam.PTransform):
 
     plan: SelectPlan
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Select" >> beam.Map(select_piece, self.plan)
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        return chunks | "Select" >> beam.Map(select_chunk, self.plan)
 
 
-def select_piece(piece: Piece, plan: SelectPlan) -> Piece:
-    """Selects rows and columns of one piece; its account gets ``filtered``."""
-    batch, filtered = select_batch(plan, piece.batch, piece.path)
-    return piece._replace(batch=batch, counts=add_counts(piece.counts, {"filtered": filtered}))
+def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
+    """Selects rows and columns of one chunk; its account gets ``filtered``."""
+    batch, filtered = select_batch(plan, chunk.batch, chunk.path)
+    return chunk._replace(batch=batch, counts=add_counts(chunk.counts, {"filtered": filtered}))

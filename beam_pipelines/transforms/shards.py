@@ -11,7 +11,7 @@ import pyarrow as pa
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 
@@ -30,7 +30,7 @@ class SplitShards:
       num_shards: its shard files.
       partitions_per_shard: parts into which each shard is cut while rows are exchanged.
       first_shard: number of its first shard among all shards of the dataset.
-      offsets: (range_number, part) -> rows of the split in all pieces before that one.
+      offsets: (range_number, part) -> rows of the split in all chunks before that one.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ShardPlan:
 def plan_shards(
     output: Output,
     names: Sequence[str],
-    receipts: Sequence[Receipt],
+    chunk_counts: Sequence[ChunkCounts],
     shard_bytes: Mapping[str, float],
     framed_bytes: Mapping[str, float],
 ) -> ShardPlan:
@@ -83,19 +83,19 @@ def plan_shards(
     Args:
       output: the recipe's output.
       names: split names in order.
-      receipts: one for each piece of the first read, in any order.
+      chunk_counts: one for each chunk of the first read, in any order.
       shard_bytes: split -> estimated bytes of all its shards, compressed.
       framed_bytes: split -> estimated bytes of all its framed examples before compression.
     """
-    ordered = sorted(receipts, key=lambda receipt: (receipt.range_number, receipt.part))
+    ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
     splits: dict[str, SplitShards] = {}
     first_shard = 0
     for name in names:
         offsets: dict[tuple[int, int], int] = {}
         rows = 0
-        for receipt in ordered:
-            offsets[receipt.range_number, receipt.part] = rows
-            rows += receipt.rows.get(name, 0)
+        for counted in ordered:
+            offsets[counted.range_number, counted.part] = rows
+            rows += counted.rows.get(name, 0)
         shards = count_shards(output, shard_bytes[name])
         partitions = max(1, round(framed_bytes[name] / shards / PARTITION_BYTES))
         splits[name] = SplitShards(name, rows, shards, partitions, first_shard, offsets)
@@ -110,7 +110,7 @@ _ABOUT = b"shards"
 def save_shard_plan(plan: ShardPlan, path: str) -> str:
     """Writes a plan to an Arrow file, for all workers, and returns the path.
 
-    The plan has an entry for each piece: 170 bytes in memory, and no bound as a side input.
+    The plan has an entry for each chunk: 170 bytes in memory, and no bound as a side input.
     """
     splits = list(plan.splits.values())
     addresses = [np.array([*split.offsets], np.int64).reshape(-1, 2) for split in splits]

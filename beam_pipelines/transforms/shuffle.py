@@ -1,8 +1,8 @@
 """The global shuffle: which row goes to which shard, and in which order a shard holds its rows.
 
-Every row of a split has a position: rows of earlier pieces, plus its place in its own piece. Dealing positions out like cards,
+Every row of a split has a position: rows of earlier chunks, plus its place in its own chunk. Dealing positions out like cards,
 one to each shard in turn, makes shards of equal size, give or take one row; of very large splits they are dealt a few at a time. The
-deck is shuffled twice, a piece's rows when it gets its split and a partition's rows before they are written. Both permutations come from
+deck is shuffled twice, a chunk's rows when it gets its split and a partition's rows before they are written. Both permutations come from
 a seeded hash of addresses (hashing.py), so that the order depends on the inputs, the recipe and the seed alone.
 
 Without a shuffle the positions are cut into consecutive intervals, and every row stays in source order.
@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.core import messages
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core import slices
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.recipe.model import Output
-from beam_pipelines.transforms.exchange import Parcel
+from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, SplitShards, load_shard_plan
 
-# A block costs a tenth of a millisecond, whatever its size. So where there are more places than this, a piece is cut into about so many blocks:
-# some consecutive cards of the shuffled piece go to one place together,
+# A block costs a tenth of a millisecond, whatever its size. So where there are more places than this, a chunk is cut into about so many blocks:
+# some consecutive cards of the shuffled chunk go to one place together,
 MAX_BLOCKS = 256
 # but not so many that a place gets fewer packs than this, as shards are to be even.
 _MIN_PACKS = 32
@@ -50,24 +50,24 @@ def scatter(
     compress: bool = False,
     apart: bool = False,
     start: int = 0,
-) -> Iterator[Parcel]:
-    """Cuts a piece's rows into a payload for each shard that is yet to be written, with a block for each of its partitions.
+) -> Iterator[Message]:
+    """Cuts a chunk's rows into a payload for each shard that is yet to be written, with a block for each of its partitions.
 
     Args:
       plan: all shards.
       output: the recipe's output; ``shuffle`` matters.
-      split: the piece's split.
-      address: the piece's (range_number, part).
-      batch: features as columns; shuffled, if rows are to be (``piece_order``), else in source order.
+      split: the chunk's split.
+      address: the chunk's (range_number, part).
+      batch: features as columns; shuffled, if rows are to be (``chunk_order``), else in source order.
       compress: whether blocks are compressed.
       apart: whether each block is a payload of its own, for ``(shard, partition)``: so no group of an engine's shuffle is larger than a partition.
-      start: number of the batch's first row in the piece.
+      start: number of the batch's first row in the chunk.
 
     Yields:
-      One parcel, if there is anything to send: so few elements, and files, that many pieces for many shards cost the runner little.
+      One message, if there is anything to send: so few elements, and files, that many chunks for many shards cost the runner little.
     """
     shards = plan.splits[split]
-    payloads: dict[Any, messages.Buffers] = {}
+    payloads: dict[Any, slices.Buffers] = {}
     for shard, hands in itertools.groupby(
         sorted(_deal(shards, output, shards.offsets[address] + start, batch.num_rows)), key=lambda hand: hand.shard
     ):
@@ -79,11 +79,11 @@ def scatter(
             else:
                 payloads[number] = pack_blocks(rows, shards.partitions_per_shard, compress)
     if payloads:
-        yield Parcel((*address, start, shards.first_shard), payloads)
+        yield Message((*address, start, shards.first_shard), payloads)
 
 
 class _Hand(NamedTuple):
-    """Rows of a piece, one after the other, that are dealt to one partition of one shard of its split."""
+    """Rows of a chunk, one after the other, that are dealt to one partition of one shard of its split."""
 
     shard: int
     partition: int
@@ -92,9 +92,9 @@ class _Hand(NamedTuple):
 
 
 def _deal(shards: SplitShards, output: Output, first: int, rows: int) -> Iterator[_Hand]:
-    """Yields the hands of a piece, or of a part of one, whose first row has a position in its split.
+    """Yields the hands of a chunk, or of a part of one, whose first row has a position in its split.
 
-    Of a shuffled piece it does not matter which rows a place gets, only how many: so it gets those that follow each other.
+    Of a shuffled chunk it does not matter which rows a place gets, only how many: so it gets those that follow each other.
     """
     positions = first + np.arange(rows, dtype=np.int64)
     count = shards.num_shards * shards.partitions_per_shard
@@ -112,28 +112,28 @@ def _deal(shards: SplitShards, output: Output, first: int, rows: int) -> Iterato
         yield _Hand(shard, partition, int(ends[place] - dealt[place]), int(dealt[place]))
 
 
-def pack_rows(rows: int, places: int, pieces: float) -> int:
-    """Returns how many consecutive rows of a shuffled piece are dealt to one place together.
+def pack_rows(rows: int, places: int, chunks: float) -> int:
+    """Returns how many consecutive rows of a shuffled chunk are dealt to one place together.
 
     Args:
       rows: of the split.
       places: partitions of all its shards.
-      pieces: that the split has rows of, or more.
+      chunks: that the split has rows of, or more.
     """
     if places <= MAX_BLOCKS:
         return 1
-    return max(1, min(round(rows / pieces / MAX_BLOCKS), rows // (places * _MIN_PACKS)))
+    return max(1, min(round(rows / chunks / MAX_BLOCKS), rows // (places * _MIN_PACKS)))
 
 
-def piece_order(output: Output, split: str, address: tuple[int, int], count: int) -> npt.NDArray[np.int64] | None:
-    """Returns the order in which the rows of a piece of a split are dealt, given in source order; ``None``: as they come."""
+def chunk_order(output: Output, split: str, address: tuple[int, int], count: int) -> npt.NDArray[np.int64] | None:
+    """Returns the order in which the rows of a chunk of a split are dealt, given in source order; ``None``: as they come."""
     return permutation((output.shuffle_seed, _number(split), *address), count) if output.shuffle else None
 
 
-def shuffle_piece(piece: Piece, output: Output) -> Piece:
-    """Returns a piece of a split with its rows in the order in which they are dealt."""
-    order = piece_order(output, piece.split, piece[:2], piece.batch.num_rows)
-    return piece if order is None else piece._replace(batch=take_rows(piece.batch, order))
+def shuffle_chunk(chunk: Chunk, output: Output) -> Chunk:
+    """Returns a chunk of a split with its rows in the order in which they are dealt."""
+    order = chunk_order(output, chunk.split, chunk[:2], chunk.batch.num_rows)
+    return chunk if order is None else chunk._replace(batch=take_rows(chunk.batch, order))
 
 
 def written_order(output: Output, shard: int, partition: int, count: int) -> npt.NDArray[np.int64] | None:
@@ -152,7 +152,7 @@ def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
 
 
 def pack_blocks(rows: Mapping[int, pa.RecordBatch], partitions: int, compress: bool = False) -> list[bytes | pa.Buffer]:
-    """Packs what a shard gets of a piece: a block for each of its partitions, and behind them where each of these ends.
+    """Packs what a shard gets of a chunk: a block for each of its partitions, and behind them where each of these ends.
 
     Args:
       rows: partition -> its rows; those that get none may be missing.
@@ -205,15 +205,15 @@ def _unpack(block: bytes) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class ScatterRows(beam.PTransform):
-    """Deals the rows of pieces out to shards.
+    """Deals the rows of chunks out to shards.
 
-    Input: ``Piece`` elements with a split and with features as columns, in the order of ``piece_order``. Output: two PCollections of ``Parcel`` elements for an
+    Input: ``Chunk`` elements with a split and with features as columns, in the order of ``chunk_order``. Output: two PCollections of ``Message`` elements for an
     exchange, whose partitions are shards, or partitions of shards. Every shard that is not finished is sent at least an empty payload, so that it is
     written even if it gets no row.
 
     Attributes:
       output: the recipe's output.
-      plan: path of the shard plan's file, complete when the first piece comes.
+      plan: path of the shard plan's file, complete when the first chunk comes.
       planned: the same path as one element, when the file is complete.
       compress, apart: see ``scatter``.
     """
@@ -224,9 +224,9 @@ class ScatterRows(beam.PTransform):
     compress: bool
     apart: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> tuple[beam.PCollection[Parcel], ...]:
-        rows = pieces | "Scatter" >> beam.FlatMap(
-            _scatter_piece, self.output, LoadedShardPlan(self.plan), self.compress, self.apart
+    def expand(self, chunks: beam.PCollection[Chunk]) -> tuple[beam.PCollection[Message], ...]:
+        rows = chunks | "Scatter" >> beam.FlatMap(
+            _scatter_chunk, self.output, LoadedShardPlan(self.plan), self.compress, self.apart
         )
         empty = self.planned | "OpenShards" >> beam.FlatMap(
             lambda path, apart: _open_shards(load_shard_plan(path), apart), self.apart
@@ -234,21 +234,21 @@ class ScatterRows(beam.PTransform):
         return rows, empty
 
 
-def _scatter_piece(
-    piece: Piece, output: Output, plan: LoadedShardPlan, compress: bool, apart: bool
-) -> Iterator[Parcel]:
-    address = (piece.range_number, piece.part)
-    return scatter(plan.get(), output, piece.split, address, piece.batch, compress, apart, piece.start)
+def _scatter_chunk(
+    chunk: Chunk, output: Output, plan: LoadedShardPlan, compress: bool, apart: bool
+) -> Iterator[Message]:
+    address = (chunk.range_number, chunk.part)
+    return scatter(plan.get(), output, chunk.split, address, chunk.batch, compress, apart, chunk.start)
 
 
-def _open_shards(plan: ShardPlan, apart: bool) -> Iterator[Parcel]:
+def _open_shards(plan: ShardPlan, apart: bool) -> Iterator[Message]:
     unfinished = [number for number in range(plan.num_shards) if number not in plan.finished]
     if not apart:
-        yield Parcel((-1, -1, -1, -1), dict.fromkeys(unfinished, b""))
+        yield Message((-1, -1, -1, -1), dict.fromkeys(unfinished, b""))
         return
     for number in unfinished:
         partitions = plan.locate(number)[0].partitions_per_shard
-        yield Parcel((-1, -1, -1, -1), {(number, partition): b"" for partition in range(partitions)})
+        yield Message((-1, -1, -1, -1), {(number, partition): b"" for partition in range(partitions)})
 
 
 def _number(name: str) -> int:

@@ -1,6 +1,6 @@
-"""Keeps the pieces of the first read in files, so that the source is parsed, joined, selected and split once.
+"""Keeps the chunks of the first read in files, so that the source is parsed, joined, selected and split once.
 
-What comes after the first read (further fits, the writing) waits for what it has learned, and loads the kept pieces then. A piece is
+What comes after the first read (further fits, the writing) waits for what it has learned, and loads the kept chunks then. A chunk is
 loaded in a quarter of a microsecond a row, where parsing and splitting it again takes two (docs/performance.md).
 """
 
@@ -15,18 +15,18 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_pipelines.core import file_changes, files
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 
 
-class KeptPiece(NamedTuple):
-    """A piece whose rows lie in a file.
+class SpilledChunk(NamedTuple):
+    """A chunk whose rows lie in a file.
 
     Attributes:
-      range_number, part, start, path, split: as of the ``Piece``.
+      range_number, part, start, path, split: as of the ``Chunk``.
       rows: of its batch.
       file: the Arrow stream with the rows.
-      counts: as of the ``Piece``.
+      counts: as of the ``Chunk``.
     """
 
     range_number: int
@@ -39,27 +39,27 @@ class KeptPiece(NamedTuple):
     counts: Mapping[str, int] = {}
 
 
-def keep_piece(piece: Piece, folder: str) -> KeptPiece:
-    """Writes the rows of a piece of a split to a file named by its address and split, so that a retry replaces it."""
-    path = files.join(folder, f"{piece.range_number}_{piece.part}_{piece.start}_{piece.split}")
+def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
+    """Writes the rows of a chunk of a split to a file named by its address and split, so that a retry replaces it."""
+    path = files.join(folder, f"{chunk.range_number}_{chunk.part}_{chunk.start}_{chunk.split}")
     # A local file stays in the page cache, where lz4 would cost more than it saves.
     options = pa.ipc.IpcWriteOptions(compression=None if files.is_local(path) else "lz4", use_threads=False)
-    with files.replace(path) as file, pa.ipc.new_stream(file, piece.batch.schema, options=options) as stream:
-        stream.write_batch(piece.batch)
-    return KeptPiece(
-        piece.range_number,
-        piece.part,
-        piece.start,
-        piece.path,
-        piece.split,
-        piece.batch.num_rows,
+    with files.replace(path) as file, pa.ipc.new_stream(file, chunk.batch.schema, options=options) as stream:
+        stream.write_batch(chunk.batch)
+    return SpilledChunk(
+        chunk.range_number,
+        chunk.part,
+        chunk.start,
+        chunk.path,
+        chunk.split,
+        chunk.batch.num_rows,
         path,
-        piece.counts,
+        chunk.counts,
     )
 
 
-def load_piece(kept: KeptPiece) -> Piece:
-    """Returns the piece as it was kept.
+def load_chunk(kept: SpilledChunk) -> Chunk:
+    """Returns the chunk as it was kept.
 
     Raises:
       DataError: the file does not hold its rows.
@@ -71,12 +71,12 @@ def load_piece(kept: KeptPiece) -> Piece:
         raise DataError(_changed(kept.file, str(error))) from error
     if batch.num_rows != kept.rows:
         raise DataError(_changed(kept.file, f"{batch.num_rows} rows, expected {kept.rows}"))
-    return Piece(kept.range_number, kept.part, batch, kept.counts, path=kept.path, split=kept.split, start=kept.start)
+    return Chunk(kept.range_number, kept.part, batch, kept.counts, path=kept.path, split=kept.split, start=kept.start)
 
 
-def take_piece(kept: KeptPiece) -> Iterator[Piece]:
-    """Yields the piece as it was kept, and removes its file when what comes of it is stored: half of a run's temporary files."""
-    yield load_piece(kept)
+def take_chunk(kept: SpilledChunk) -> Iterator[Chunk]:
+    """Yields the chunk as it was kept, and removes its file when what comes of it is stored: half of a run's temporary files."""
+    yield load_chunk(kept)
     with contextlib.suppress(DataError):  # what cannot be removed now goes with its folder
         file_changes.delete(kept.file)
 
@@ -86,12 +86,12 @@ def _changed(path: str, found: str) -> str:
 
 
 @dataclasses.dataclass
-class KeepPieces(beam.PTransform):
-    """Keeps pieces in files.
+class SpillChunks(beam.PTransform):
+    """Keeps chunks in files.
 
-    Input: ``Piece`` elements with a split, each address and split once. Output: a ``KeptPiece`` for each, any worker's to load.
+    Input: ``Chunk`` elements with a split, each address and split once. Output: a ``SpilledChunk`` for each, any worker's to load.
 
-    Splits of one address stay together: runners deal out groups in turn, and one worker would get all pieces of the large split, the other
+    Splits of one address stay together: runners deal out groups in turn, and one worker would get all chunks of the large split, the other
     those of the small one.
 
     Attributes:
@@ -100,36 +100,36 @@ class KeepPieces(beam.PTransform):
 
     folder: str
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[KeptPiece]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[SpilledChunk]:
         return (
-            pieces
-            | "Keep" >> beam.Map(keep_piece, self.folder)
-            | "Address" >> beam.WithKeys(lambda kept: kept[:2]).with_output_types(tuple[tuple[int, int], KeptPiece])
+            chunks
+            | "Keep" >> beam.Map(spill_chunk, self.folder)
+            | "Address" >> beam.WithKeys(lambda kept: kept[:2]).with_output_types(tuple[tuple[int, int], SpilledChunk])
             | "Spread" >> beam.GroupByKey()
             | "Forget" >> beam.FlatMap(lambda group: sorted(group[1]))
         )
 
 
 @dataclasses.dataclass
-class LoadPieces(beam.PTransform):
-    """Loads kept pieces.
+class LoadChunks(beam.PTransform):
+    """Loads kept chunks.
 
-    Input: ``KeptPiece`` elements. Output: for each, the ``Piece`` that was kept.
+    Input: ``SpilledChunk`` elements. Output: for each, the ``Chunk`` that was kept.
 
-    What the pieces wait for is a side input here, and of no step behind: Flink and Spark materialize the main input of a step with side
-    inputs, and a piece has no bound.
+    What the chunks wait for is a side input here, and of no step behind: Flink and Spark materialize the main input of a step with side
+    inputs, and a chunk has no bound.
 
     Attributes:
-      after: one element each, which are there when the pieces may be loaded.
-      takes: whether to remove the files: no other step loads the pieces, and the runner runs every bundle once.
+      after: one element each, which are there when the chunks may be loaded.
+      takes: whether to remove the files: no other step loads the chunks, and the runner runs every bundle once.
     """
 
     after: Sequence[beam.PCollection[Any]] = ()
     takes: bool = False
 
-    def expand(self, kept: beam.PCollection[KeptPiece]) -> beam.PCollection[Piece]:
+    def expand(self, kept: beam.PCollection[SpilledChunk]) -> beam.PCollection[Chunk]:
         if self.after:
             kept = kept | "Await" >> beam.Map(
                 lambda kept, *_: kept, *(beam.pvalue.AsSingleton(awaited) for awaited in self.after)
             )
-        return kept | ("Take" >> beam.FlatMap(take_piece) if self.takes else "Load" >> beam.Map(load_piece))
+        return kept | ("Take" >> beam.FlatMap(take_chunk) if self.takes else "Load" >> beam.Map(load_chunk))

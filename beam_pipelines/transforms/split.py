@@ -21,20 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core import columns, hashing
-from beam_pipelines.core.chunks import Piece, Receipt
+from beam_pipelines.core.chunks import Chunk, ChunkCounts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Output, Recipe, Split, TimeSplit
 from beam_pipelines.sources.plan import SourcePlan, gather_ranges
 from beam_pipelines.transforms.rejected_rows import store_rejected
-from beam_pipelines.transforms.shuffle import piece_order
+from beam_pipelines.transforms.shuffle import chunk_order
 
 Assignment = npt.NDArray[np.uint8]
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
 # Another seed than that of joins, so that the rows of a join's partition do not all land in one split.
 SPLIT_SEED = 0x73706C6974  # "split"
-RECEIPTS = "receipts"
+CHUNK_COUNTS = "chunk_counts"
 MAX_SPLITS = 255
 _SHOWN_FILES = 10  # that no split takes; a source of images may have a million of them
 _EXAMPLE_FOR_KIND = {
@@ -184,8 +184,8 @@ def _ends_before(left: Bounds, right: Bounds) -> bool:
     return left[1] is not None and right[0] is not None and bool(pc.less_equal(left[1], right[0]).as_py())
 
 
-def assign_split(plan: SplitPlan, piece: Piece) -> Assignment:
-    """Assigns each row of a piece to a split.
+def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
+    """Assigns each row of a chunk to a split.
 
     Returns:
       uint8[rows], indexes into ``plan.names``.
@@ -194,12 +194,12 @@ def assign_split(plan: SplitPlan, piece: Piece) -> Assignment:
       DataError: a row whose time lies in no split or is null, or a file that matches no pattern or several.
     """
     if plan.patterns:
-        return np.full(piece.batch.num_rows, _split_of_file(plan, piece.path), np.uint8)
+        return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
     if plan.time_column is not None:
-        return _assign_times(plan, piece)
+        return _assign_times(plan, chunk)
     if not plan.thresholds:
-        return np.zeros(piece.batch.num_rows, np.uint8)
-    hashes = hashing.hash_rows([piece.batch.column(name) for name in plan.by], SPLIT_SEED)
+        return np.zeros(chunk.batch.num_rows, np.uint8)
+    hashes = hashing.hash_rows([chunk.batch.column(name) for name in plan.by], SPLIT_SEED)
     # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end, does not fit in uint64.
     starts = np.array([threshold for threshold in plan.thresholds if threshold < 1 << 64], np.uint64)
     return np.searchsorted(starts, hashes, side="right").astype(np.uint8)
@@ -231,7 +231,7 @@ def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
 
 
 def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
-    """Returns a source whose ranges have files of one split only, if the split is by files: a piece goes by its first file's path.
+    """Returns a source whose ranges have files of one split only, if the split is by files: a chunk goes by its first file's path.
 
     Where small files are read together, those of a split come after one another.
     """
@@ -263,8 +263,8 @@ def _split_of_file(plan: SplitPlan, path: str) -> int:
     raise DataError(f"{path}: the file matches splits {matched}, expected only one of {patterns}. Narrow the patterns.")
 
 
-def _assign_times(plan: SplitPlan, piece: Piece) -> Assignment:
-    column = piece.batch.column(plan.time_column)
+def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
+    column = chunk.batch.column(plan.time_column)
     assignment = np.full(len(column), MAX_SPLITS, np.uint8)
     for index, bounds in enumerate(plan.bounds):
         assignment[_lies_between(column, *bounds)] = index
@@ -277,7 +277,7 @@ def _assign_times(plan: SplitPlan, piece: Piece) -> Assignment:
             for name, (start, end) in zip(plan.names, plan.bounds, strict=True)
         )
         raise DataError(
-            f"{piece.path}, column '{plan.time_column}': found {found} in {len(astray)} of {len(column)} rows of a piece, "
+            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(astray)} of {len(column)} rows of a chunk, "
             f"expected a value in one of the splits ({intervals}). Widen a split, or leave such rows out with 'filter:'."
         )
     return assignment
@@ -296,54 +296,54 @@ def _lies_between(column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | No
     return result
 
 
-def split_piece(
-    plan: SplitPlan, piece: Piece, rejected: str = "", output: Output | None = None
-) -> Iterator[Piece | Receipt]:
-    """Yields the piece's receipt, then for each split that has rows of it a piece with these rows, unaccounted.
+def split_chunk(
+    plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
+) -> Iterator[Chunk | ChunkCounts]:
+    """Yields the chunk's row counts, then for each split that has rows of it a chunk with these rows, unaccounted.
 
     Args:
       plan: what ``plan_split`` returned.
-      piece: with its account.
-      rejected: file of its rejected rows, for the receipt.
+      chunk: with its account.
+      rejected: file of its rejected rows, for the row counts.
       output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
     """
-    assignment = assign_split(plan, piece)
+    assignment = assign_split(plan, chunk)
     rows = np.bincount(assignment, minlength=len(plan.names)).tolist()
-    yield Receipt(
-        piece.range_number,
-        piece.part,
-        piece.counts,
+    yield ChunkCounts(
+        chunk.range_number,
+        chunk.part,
+        chunk.counts,
         {name: count for name, count in zip(plan.names, rows, strict=True) if count},
         rejected,
-        piece.crc32c,
-        piece.path,
+        chunk.crc32c,
+        chunk.path,
     )
-    batch = piece.batch.select(plan.schema.names)
+    batch = chunk.batch.select(plan.schema.names)
     for index, (name, count) in enumerate(zip(plan.names, rows, strict=True)):
         if count:
-            order = None if output is None else piece_order(output, name, piece[:2], count)
+            order = None if output is None else chunk_order(output, name, chunk[:2], count)
             is_whole = count == batch.num_rows and order is None
             picked = np.flatnonzero(assignment == index)
             part = batch if is_whole else columns.take_rows(batch, picked if order is None else picked[order])
-            yield Piece(piece.range_number, piece.part, part, {}, path=piece.path, split=name)
+            yield Chunk(chunk.range_number, chunk.part, part, {}, path=chunk.path, split=name)
 
 
-def _tag_receipts(piece: Piece, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
-    for result in split_piece(plan, piece, store_rejected(piece, folder), output):
-        yield beam.pvalue.TaggedOutput(RECEIPTS, result) if isinstance(result, Receipt) else result
+def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
+    for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
+        yield beam.pvalue.TaggedOutput(CHUNK_COUNTS, result) if isinstance(result, ChunkCounts) else result
 
 
 @dataclasses.dataclass
 class AssignSplit(beam.PTransform):
-    """Divides pieces into their splits.
+    """Divides chunks into their splits.
 
-    Input: ``Piece`` elements. Output: the main one (``pieces``), one ``Piece`` for each split that has rows of a piece,
-    with its split's name, the rows in their order, and an empty account; and ``receipts``, one ``Receipt`` for each input
-    piece. Deterministic: a retry repeats the same elements.
+    Input: ``Chunk`` elements. Output: the main one (``chunks``), one ``Chunk`` for each split that has rows of a chunk,
+    with its split's name, the rows in their order, and no counts; and ``row counts``, one ``ChunkCounts`` for each input
+    chunk. Deterministic: a retry repeats the same elements.
 
     Attributes:
       plan: what ``plan_split`` returned.
-      rejected: folder for the pieces' rejected rows, used by nobody else; they have none if it is empty.
+      rejected: folder for the chunks' rejected rows, used by nobody else; they have none if it is empty.
       output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
     """
 
@@ -351,6 +351,6 @@ class AssignSplit(beam.PTransform):
     rejected: str = ""
     output: Output | None = None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.pvalue.DoOutputsTuple:
-        assign = beam.FlatMap(_tag_receipts, self.plan, self.rejected, self.output)
-        return pieces | "Assign" >> assign.with_outputs(RECEIPTS, main="pieces")
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.pvalue.DoOutputsTuple:
+        assign = beam.FlatMap(_tag_counts, self.plan, self.rejected, self.output)
+        return chunks | "Assign" >> assign.with_outputs(CHUNK_COUNTS, main="chunks")

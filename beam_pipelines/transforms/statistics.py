@@ -1,4 +1,4 @@
-"""Computes statistics per split from pieces, whatever their order and the number of workers."""
+"""Computes statistics per split from chunks, whatever their order and the number of workers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.storage import column_names, from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.transforms.exchange import Address, Delivery, Parcel, Sent, deliver_all, load_payload
+from beam_pipelines.transforms.exchange import Address, Message, Received, Sent, load_payload, receive_all
 from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 
 # Of how many parts of the columns the statistics of several files are merged one after the other.
@@ -28,12 +28,12 @@ _MERGED = "statistics of a part of the source"
 class AccumulateStatistics(beam.PTransform):
     """Computes statistics of parts of each split; ``merge_splits`` merges them.
 
-    Statistics are computed per piece, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
+    Statistics are computed per chunk, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
     result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
 
-    Input: ``Piece`` elements with ``split`` set, each (range number, part, split) once. Where a range's pieces come apart
+    Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. Where a range's chunks come apart
     (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: see
-    ``SendParcels``; a retry gives the same statistics.
+    ``SendMessages``; a retry gives the same statistics.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
@@ -45,11 +45,11 @@ class AccumulateStatistics(beam.PTransform):
     plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
     folder: str | None = None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[tuple[Any, list[Sent]]]:
         """Wires the tree."""
         return (
-            pieces
-            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # Parcel, (split, range number) -> statistics
+            chunks
+            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # Message, (split, range number) -> statistics
             | "MergeTree" >> MergeTree(self.num_ranges, _MergeStored(self.plan), self.folder)
         )
 
@@ -64,7 +64,7 @@ class ComputeStatistics(beam.PTransform):
     Attributes:
       num_ranges, plan, folder: see ``AccumulateStatistics``.
       splits: names of the splits.
-      schema: columns of the pieces.
+      schema: columns of the chunks.
     """
 
     num_ranges: int
@@ -73,12 +73,12 @@ class ComputeStatistics(beam.PTransform):
     plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
     folder: str | None = None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[dict[str, TableStatistics]]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[dict[str, TableStatistics]]:
         """Merges in one place what the tree leaves."""
-        sent = pieces | "Accumulate" >> AccumulateStatistics(self.num_ranges, self.plan, self.folder)
-        # A side input, because a group would not be there if there were no pieces, and flattening is a detour.
+        sent = chunks | "Accumulate" >> AccumulateStatistics(self.num_ranges, self.plan, self.folder)
+        # A side input, because a group would not be there if there were no chunks, and flattening is a detour.
         return (
-            pieces.pipeline
+            chunks.pipeline
             | "Once" >> beam.Create([None])
             | "MergeSplits"
             >> beam.Map(
@@ -93,7 +93,7 @@ class ComputeStatistics(beam.PTransform):
 
 
 class _Accumulate(beam.DoFn):
-    """Adds up the pieces of a range while they follow each other, so that little crosses the runner."""
+    """Adds up the chunks of a range while they follow each other, so that little crosses the runner."""
 
     def __init__(self, plan: StatisticsPlan) -> None:
         self._plan = plan
@@ -102,22 +102,22 @@ class _Accumulate(beam.DoFn):
         self._range_number = -1
         self._trees: dict[str, Tree] = {}
 
-    def process(self, piece: Piece) -> Iterator[Parcel]:
-        if piece.range_number != self._range_number:
+    def process(self, chunk: Chunk) -> Iterator[Message]:
+        if chunk.range_number != self._range_number:
             yield from self._flush()
-            self._range_number = piece.range_number
-        if piece.batch.num_rows:
-            part = Node((piece.range_number, piece.part), TableStatistics.of(piece.batch, self._plan))
-            self._trees.setdefault(piece.split, Tree()).add(part)
+            self._range_number = chunk.range_number
+        if chunk.batch.num_rows:
+            part = Node((chunk.range_number, chunk.part), TableStatistics.of(chunk.batch, self._plan))
+            self._trees.setdefault(chunk.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:
-        for parcel in self._flush():
-            yield GlobalWindows.windowed_value(parcel)
+        for message in self._flush():
+            yield GlobalWindows.windowed_value(message)
 
-    def _flush(self) -> Iterator[Parcel]:
+    def _flush(self) -> Iterator[Message]:
         for split, tree in self._trees.items():
             order, statistics = tree.merged()
-            yield Parcel(order, {(split, self._range_number): to_bytes(statistics, self._plan)})
+            yield Message(order, {(split, self._range_number): to_bytes(statistics, self._plan)})
         self._trees = {}
 
 
@@ -151,10 +151,10 @@ class _MergeStored:
 
     plan: StatisticsPlan
 
-    def __call__(self, delivery: Delivery) -> bytes:
-        if len(delivery.contents) == 1:
-            return load_payload(delivery.contents[0])
-        merged = to_bytes(_merge(delivery.contents), self.plan)
+    def __call__(self, received: Received) -> bytes:
+        if len(received.contents) == 1:
+            return load_payload(received.contents[0])
+        merged = to_bytes(_merge(received.contents), self.plan)
         give_back_memory()
         return merged
 
@@ -182,7 +182,7 @@ def merge_splits(
 ) -> dict[str, TableStatistics]:
     """Returns the statistics of each split, in the order of ``splits``, from all that ``AccumulateStatistics`` gave; ``folder`` is its."""
     of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {split: [] for split in splits}
-    for (split, _), contents, orders in deliver_all(sent, folder):
+    for (split, _), contents, orders in receive_all(sent, folder):
         of_split[split].extend(zip(orders, contents, strict=True))
     give_back_memory()
     return {

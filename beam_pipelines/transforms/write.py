@@ -22,7 +22,7 @@ from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.compression import Part, Stream, compress_part
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.exchange import Address, Delivery, load_payload, new_attempt, payload_size
+from beam_pipelines.transforms.exchange import Address, Received, load_payload, new_attempt, payload_size
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
 from beam_pipelines.transforms.shuffle import block_bounds, index_bytes, unpack_blocks, written_order
 
@@ -63,7 +63,7 @@ class ShardInfo(NamedTuple):
 
 
 def write_shard(
-    delivery: Delivery, plan: ShardPlan, name: str, output: Output, folder: str, lists: tuple[str, ...] = ()
+    received: Received, plan: ShardPlan, name: str, output: Output, folder: str, lists: tuple[str, ...] = ()
 ) -> ShardInfo:
     """Writes one shard into ``folder`` and reads the file back.
 
@@ -73,9 +73,9 @@ def write_shard(
     Raises:
       DataError: what was read back is not what was written.
     """
-    split, _ = plan.locate(delivery.partition)
-    parts = _ahead(_partitions(delivery, split.partitions_per_shard, output, lists))
-    return _write_parts(parts, plan, delivery.partition, name, output, folder)
+    split, _ = plan.locate(received.partition)
+    parts = _ahead(_partitions(received, split.partitions_per_shard, output, lists))
+    return _write_parts(parts, plan, received.partition, name, output, folder)
 
 
 def _write_parts(
@@ -116,14 +116,14 @@ class StoredPart(NamedTuple):
     path: str
 
 
-def store_part(delivery: Delivery, output: Output, folder: str, lists: tuple[str, ...] = ()) -> tuple[int, StoredPart]:
+def store_part(received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()) -> tuple[int, StoredPart]:
     """Serializes and compresses one partition of a shard, and writes it to a file with a new name.
 
     Returns:
       The shard, and the part.
     """
-    shard, partition = delivery.partition
-    blocks = [_Block(content, 0, payload_size(content)) for content in delivery.contents]
+    shard, partition = received.partition
+    blocks = [_Block(content, 0, payload_size(content)) for content in received.contents]
     rows, part = _make_part(blocks, output, shard, partition, lists)
     path = files.join(folder, f"{shard}_{partition}_{new_attempt()}")
     with files.replace(path) as file:
@@ -141,7 +141,7 @@ def assemble_shard(
 
 
 class _Block(NamedTuple):
-    """The rows that a partition gets of a piece: some bytes of the payload that the shard gets of it."""
+    """The rows that a partition gets of a chunk: some bytes of the payload that the shard gets of it."""
 
     content: bytes | Address
     start: int
@@ -149,13 +149,13 @@ class _Block(NamedTuple):
 
 
 def _partitions(
-    delivery: Delivery, partitions: int, output: Output, lists: tuple[str, ...]
+    received: Received, partitions: int, output: Output, lists: tuple[str, ...]
 ) -> Iterator[Callable[[], tuple[int, Part]]]:
     """Yields for each partition, in order, what makes its number of rows and the part of the stream that they become."""
-    bounds = [(content, _block_bounds(content, partitions)) for content in delivery.contents if payload_size(content)]
+    bounds = [(content, _block_bounds(content, partitions)) for content in received.contents if payload_size(content)]
     for partition in range(partitions):
         blocks = [_Block(content, int(found[partition]), int(found[partition + 1])) for content, found in bounds]
-        yield partial(_make_part, blocks, output, delivery.partition, partition, lists)
+        yield partial(_make_part, blocks, output, received.partition, partition, lists)
 
 
 def _block_bounds(content: bytes | Address, partitions: int) -> npt.NDArray[np.int64]:
@@ -209,7 +209,7 @@ def _read_back(path: str, size: int, crc: int) -> None:
 class WriteShards(beam.PTransform):
     """Writes one file for each shard.
 
-    Input: one ``Delivery`` for each shard, or for each partition of one, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
+    Input: one ``Received`` for each shard, or for each partition of one, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
 
     Attributes:
       name: the dataset's name.
@@ -227,10 +227,10 @@ class WriteShards(beam.PTransform):
     lists: tuple[str, ...] = ()
     parts: str | None = None
 
-    def expand(self, deliveries: beam.PCollection[Delivery]) -> beam.PCollection[ShardInfo]:
+    def expand(self, all_received: beam.PCollection[Received]) -> beam.PCollection[ShardInfo]:
         if self.parts is not None:
             return (
-                deliveries
+                all_received
                 | "StorePart" >> beam.Map(store_part, self.output, self.parts, self.lists)
                 | "PartsOfShard" >> beam.GroupByKey()
                 | "Assemble"
@@ -242,8 +242,8 @@ class WriteShards(beam.PTransform):
                     self.folder,
                 )
             )
-        return deliveries | "Write" >> beam.Map(
-            lambda delivery, plan, *own: write_shard(delivery, plan.get(), *own),
+        return all_received | "Write" >> beam.Map(
+            lambda received, plan, *own: write_shard(received, plan.get(), *own),
             LoadedShardPlan(self.plan),
             self.name,
             self.output,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import Allowed, Gate, check_environment, parse_allowed
+from beam_pipelines.analysis.anomalies.policy import Allowed, ValidationPolicy, check_environment, parse_allowed
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics, to_proto
 from beam_pipelines.core.errors import RecipeError
@@ -628,14 +628,14 @@ def test_environments_decide_what_is_required(feature: str, environment: str | N
         'default_environment: "TRAINING" default_environment: "SERVING" feature { name: "x" type: INT in_environment: "EXTRA" } '
         f'feature {{ name: "label" type: INT presence {{ min_count: 1 }} {feature} }}'
     )
-    found = find_anomalies(statistics_of([1], pa.int64()), schema, Gate(environment=environment))
+    found = find_anomalies(statistics_of([1], pa.int64()), schema, ValidationPolicy(environment=environment))
     assert [row.type for row in describe(found)] == expected
 
 
 def test_a_column_outside_of_its_environment_is_new() -> None:
     """A label that is there though the schema says that serving data have none is flagged, in TFDV's words."""
     schema = parsed('default_environment: "SERVING" feature { name: "x" type: INT not_in_environment: "SERVING" }')
-    found = find_anomalies(statistics_of([1], pa.int64()), schema, Gate(environment="SERVING"))
+    found = find_anomalies(statistics_of([1], pa.int64()), schema, ValidationPolicy(environment="SERVING"))
     [reason] = found["train"].reasons["x"]
     assert (reason.type, reason.short) == (Info.SCHEMA_NEW_COLUMN, "Column missing in environment")
     assert reason.description == "New column x found in data but not in the environment SERVING in the schema."
@@ -721,7 +721,7 @@ def test_dataset_sizes(constraints: str, rows: int, previous: int | None, expect
     """Too few, too many, and too different from before; an empty split is counted as well."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
     baseline = None if previous is None else proto_of_rows(previous)
-    found = find_anomalies(statistics_of([1] * rows, pa.int64()), schema, Gate(baseline=baseline))["train"]
+    found = find_anomalies(statistics_of([1] * rows, pa.int64()), schema, ValidationPolicy(baseline=baseline))["train"]
     assert [(Info.Type.Name(reason.type), reason.description) for reason in found.dataset] == expected
     proto = anomalies_to_proto({"train": found}, schema)["train"]
     assert proto.HasField("dataset_anomaly_info") == bool(expected)
@@ -736,7 +736,7 @@ def test_accepted_anomalies_are_warnings() -> None:
     schema = parsed('feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }')
     statistics = statistics_of([5, None], pa.int64())
     allowed = parse_allowed("x:INT_TYPE_BIG_INT", ["x"])
-    found = find_anomalies(statistics, schema, Gate(allowed=allowed))
+    found = find_anomalies(statistics, schema, ValidationPolicy(allowed=allowed))
     assert {(row.type, row.severity) for row in describe(found)} == {
         ("INT_TYPE_BIG_INT", "WARNING"),
         ("FEATURE_TYPE_LOW_FRACTION_PRESENT", "ERROR"),
@@ -744,7 +744,7 @@ def test_accepted_anomalies_are_warnings() -> None:
     assert found["train"].has_errors
     assert anomalies_to_proto(found, schema)["train"].anomaly_info["x"].severity == Info.ERROR
     more = (*allowed, Allowed(Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, None))
-    found = find_anomalies(statistics, schema, Gate(allowed=more))
+    found = find_anomalies(statistics, schema, ValidationPolicy(allowed=more))
     assert not found["train"].has_errors
     info = anomalies_to_proto(found, schema)["train"].anomaly_info["x"]
     assert info.severity == Info.WARNING

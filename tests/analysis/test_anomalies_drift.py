@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import Gate
+from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
 from beam_pipelines.analysis.rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
@@ -156,9 +156,9 @@ def test_drift(
 ) -> None:
     """A distance above its threshold is an ERROR in TFDV's words; below it, it is measured all the same."""
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
-    gate = Gate(baseline={"train": proto(before, kind)})
+    policy = ValidationPolicy(baseline={"train": proto(before, kind)})
     expected = schema(f"type: {type_name} drift_comparator {{ {limit} }}")
-    found = find_anomalies({"train": statistics(now, kind)}, expected, gate)
+    found = find_anomalies({"train": statistics(now, kind)}, expected, policy)
     [reason] = found["train"].reasons["x"]
     assert (anomalies_pb2.AnomalyInfo.Type.Name(reason.type), reason.description) == (type_, description)
     [info] = anomalies_to_proto(found, expected)["train"].drift_skew_info
@@ -166,7 +166,7 @@ def test_drift(
     assert info.drift_measurements[0].value == pytest.approx(value)
     # and within a wider threshold
     same = schema(f"type: {type_name} drift_comparator {{ {limit.partition(':')[0]}: 1 }} }}")
-    found = find_anomalies({"train": statistics(now, kind)}, same, gate)
+    found = find_anomalies({"train": statistics(now, kind)}, same, policy)
     assert not found["train"].reasons
     assert found["train"].measured[0].drift_measurements[0].threshold == 1
 
@@ -176,15 +176,15 @@ def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0 } }")
     now = {"train": statistics(["a"], pa.string())}
     assert not find_anomalies(now, limited)["train"].measured
-    gate = Gate(baseline={"train": proto(["b"], pa.string())})
-    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), gate)["train"].measured
+    policy = ValidationPolicy(baseline={"train": proto(["b"], pa.string())})
+    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), policy)["train"].measured
 
 
 def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> None:
     """There is a baseline, but it has nothing to compare with: COMPARATOR_CONTROL_DATA_MISSING."""
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0.1 } }")
     for baseline in ({}, {"train": statistics_pb2.DatasetFeatureStatistics(num_examples=1)}):
-        found = find_anomalies({"train": statistics(["a"], pa.string())}, limited, Gate(baseline=baseline))
+        found = find_anomalies({"train": statistics(["a"], pa.string())}, limited, ValidationPolicy(baseline=baseline))
         assert [(row.type, row.what) for row in describe(found)] == [
             ("COMPARATOR_CONTROL_DATA_MISSING", "previous data missing")
         ]

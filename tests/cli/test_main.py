@@ -200,7 +200,7 @@ def test_documented() -> None:
 
 
 def test_summary() -> None:
-    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one piece."""
+    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one chunk."""
     stream = io.StringIO()
     folder = "out/" + "long" * 40
     summary.print_summary(MANIFEST, folder, stream)

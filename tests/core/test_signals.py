@@ -31,7 +31,7 @@ class Thing:
     def __del__(self):
         stop()
         time.sleep(0.01)
-signals.by_exception()
+signals.raise_on_signal()
 try:
     Thing()
     time.sleep(30)
@@ -43,7 +43,7 @@ except KeyboardInterrupt:
 
 def test_what_else_a_finalizer_raises_is_told() -> None:
     """An error in a finalizer of a process that nobody stops is printed as ever."""
-    body = "signals.by_exception()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
+    body = "signals.raise_on_signal()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
     status, _, err = run(body)
     assert status == 0
     assert "ZeroDivisionError" in err
@@ -52,7 +52,7 @@ def test_what_else_a_finalizer_raises_is_told() -> None:
 def test_a_second_signal_does_not_disturb_the_tidying_up() -> None:
     """Two signals in a row are one: what the first one has begun to tidy up is tidied up."""
     body = """
-signals.by_exception()
+signals.raise_on_signal()
 try:
     stop()
     time.sleep(30)
@@ -67,7 +67,7 @@ except KeyboardInterrupt:
 def test_a_late_second_signal_ends_what_does_not_end() -> None:
     """Who asks again after some seconds is not kept waiting, and is told what that leaves."""
     body = """
-signals.by_exception()
+signals.raise_on_signal()
 signals.TIDYING_SECS = 0.05
 try:
     stop()
@@ -85,7 +85,7 @@ except KeyboardInterrupt:
 def test_a_body_that_is_not_to_be_disturbed() -> None:
     """A signal while something is tidied up does nothing; one behind it does."""
     body = """
-signals.by_exception()
+signals.raise_on_signal()
 with signals.undisturbed():
     stop()
     time.sleep(0.01)
@@ -96,9 +96,9 @@ with signals.undisturbed():
 
 def test_an_exception_that_nobody_catches_is_silent() -> None:
     """The last resort: Python's own end prints no traceback of it, and one of anything else."""
-    status, _, err = run("signals.by_exception()\nstop()\ntime.sleep(30)\n")
+    status, _, err = run("signals.raise_on_signal()\nstop()\ntime.sleep(30)\n")
     assert (status, err) == (-2, "")
-    assert "ZeroDivisionError" in run("signals.by_exception()\n1 / 0\n")[2]
+    assert "ZeroDivisionError" in run("signals.raise_on_signal()\n1 / 0\n")[2]
 
 
 def test_a_command_stopped_while_it_is_imported() -> None:
@@ -161,7 +161,7 @@ def handler():
     found = (ctypes.c_void_p * 32)()
     ctypes.CDLL(None).sigaction(int(signal.SIGINT), None, found)
     return found[0]
-signals.by_exception()
+signals.raise_on_signal()
 ours = handler()
 try:
     main.cli.main(["verify", "missing"], standalone_mode=False)
@@ -178,7 +178,7 @@ csv.read_csv(File(b"a,b\\n1,2\\n"))
 
 def test_the_end_of_the_terminal_is_ignored_by_who_was_told_to() -> None:
     """A command that was started to outlive its terminal (nohup) does."""
-    body = "signals.by_exception()\nstop()\ntime.sleep(0.01)\nprint('goes on')\n"
+    body = "signals.raise_on_signal()\nstop()\ntime.sleep(0.01)\nprint('goes on')\n"
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + BEGIN.replace("SIGNAL", "SIGHUP") + body
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "goes on\n", "")

@@ -551,9 +551,9 @@ def test_counting_in_one_batch_or_two_selects_the_same() -> None:
     """Tallies merge: the harness counts in two batches; here is one."""
     array = pa.array(WORDS, TEXT)
     encoding: Encoding = declared({"vocabulary": 3})
-    tally: Any = encoding.learns
-    one = tally.ordered(tally.select(tally.count(array, None, None, None)))
-    assert one["key"].to_pylist() == tally.ordered(learned(encoding, array))["key"].to_pylist()
+    value_counts: Any = encoding.learns
+    one = value_counts.ordered(value_counts.select(value_counts.count(array, None, None, None)))
+    assert one["key"].to_pylist() == value_counts.ordered(learned(encoding, array))["key"].to_pylist()
 
 
 @pytest.mark.slow

@@ -71,8 +71,8 @@ class Command:
             env={**os.environ, "TMPDIR": str(self.temporary), _MARK: self.mark},
         )
 
-    def wait_for_pieces(self) -> None:
-        """Waits until the first read has stored a piece: the job is in its middle."""
+    def wait_for_chunks(self) -> None:
+        """Waits until the first read has stored a chunk: the job is in its middle."""
         end = time.monotonic() + WAIT_SECS
         while not list((self.output / "_temporary" / "kept").glob("*")):
             assert self.process.poll() is None, self.process.communicate()
@@ -125,7 +125,7 @@ def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
 def test_interruption_leaves_nothing(name: str, number: signal.Signals, tmp_path: Path) -> None:
     """A signal in the middle of the job gives one line, and leaves no process, no temporary file and no dataset."""
     command = Command(tmp_path, ROWS, options_of(name))
-    command.wait_for_pieces()
+    command.wait_for_chunks()
     command.process.send_signal(number)
     assert command.end() == (130, "\nerror: interrupted; nothing was committed.\n")
     assert command.left() == ([], [])

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from beam_pipelines.analysis.anomalies.policy import NO_GATE
+from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import read_statistics
 from beam_pipelines.core.errors import DataError
@@ -127,7 +127,9 @@ def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name:
     assert before in text
     schema.write_text(text.replace(before, after, 1))
     with pytest.raises(DataError) as error:
-        check_statistics(str(folder), read_statistics(str(folder)), str(schema), read_schema(str(schema)), NO_GATE)
+        check_statistics(
+            str(folder), read_statistics(str(folder)), str(schema), read_schema(str(schema)), DEFAULT_POLICY
+        )
     assert feature in str(error.value)
     assert said in str(error.value)
 

@@ -34,7 +34,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(workshop: Workshop) -> dict[bool, Undisturbed]:
+def ignoring_signals(workshop: Workshop) -> dict[bool, Undisturbed]:
     """Converts without disturbance, in processes and in threads: without encodings, and with them."""
     return {encodes: _undisturbed(workshop, encodes) for encodes in (False, True)}
 

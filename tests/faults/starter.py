@@ -78,7 +78,7 @@ def _command(request: dict[str, Any], begun: int) -> NoReturn:
         _obey_permissions()
     injected.install(request["faults"])
     sys.argv = ["beam-pipelines", *request["arguments"]]
-    signals.at_once()
+    signals.exit_on_signal()
     os.close(begun)
     try:
         main_module.main()

@@ -11,7 +11,7 @@ from tests.faults.harness import ONE, Workshop, check_clean, check_error, check_
 pytestmark = pytest.mark.faults
 
 CHANGES = ("truncated", "emptied", "appended", "changed", "replaced", "deleted")
-# When it happens: as soon as the output's temporary folder is made, and while pieces are being kept, when some files were read.
+# When it happens: as soon as the output's temporary folder is made, and while chunks are being kept, when some files were read.
 PLANNED, READING = ("_temporary", 0), ("_temporary/kept/", 2)
 
 

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.faults
 @pytest.mark.parametrize("options", [ONE, THREADS, PROCESSES], ids=["one", "threads", "processes"])
 @pytest.mark.parametrize("encodes", [False, True], ids=["plain", "encoded"])
 def test_every_bundle_is_run_again(
-    encodes: bool, options: tuple[str, ...], times: int, workshop: Workshop, undisturbed: dict[bool, Undisturbed]
+    encodes: bool, options: tuple[str, ...], times: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
 ) -> None:
     """Each bundle, the commit's too, runs once for nothing, or three times, before it counts: the same bytes come out."""
     folder = workshop.place("repeated", encodes=encodes)
     ended = workshop.convert(folder, *options, f"--direct_runner_bundle_repeat={times}").wait()
     assert ended.status == 0, ended.err
-    assert differences(dataset(folder / "out"), undisturbed[encodes].files) == []
+    assert differences(dataset(folder / "out"), ignoring_signals[encodes].files) == []
     check_clean(folder)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def splice(data: bytes, tokens: Sequence[bytes], chance: random.Random) -> bytes:
-    """Returns the bytes with a token put in, a piece copied, moved or cut out, some times over."""
+    """Returns the bytes with a token put in, a chunk copied, moved or cut out, some times over."""
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         start, end = sorted((chance.randint(0, len(data)), chance.randint(0, len(data))))
         end = min(end, start + 64)

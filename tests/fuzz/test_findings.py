@@ -21,7 +21,7 @@ from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.model import IdxOptions
 from beam_pipelines.sources.images import safe_pickle
-from beam_pipelines.sources.plan import Range
+from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.tfrecord import framing
 from beam_pipelines.tfrecord.decoder import RecordDecoder
@@ -36,7 +36,7 @@ def rows_cut_at(path: str, place: int, **options: Any) -> list[dict[str, Any]]:
     """Reads a file as two ranges."""
     plan = support.plan_of(path, **options)
     file = plan.files[0]
-    ranges = (Range(0, 0, file, 0, place), Range(1, 1, file, place, file.size_bytes))
+    ranges = (ByteRange(0, 0, file, 0, place), ByteRange(1, 1, file, place, file.size_bytes))
     return read.read_table(dataclasses.replace(plan, ranges=ranges), reject=False)[0].to_pylist()
 
 
@@ -52,7 +52,7 @@ def test_part_of_a_mark_at_the_end_of_a_csv_file_is_read(tmp_path: Path) -> None
     path = support.write(tmp_path / "a.csv", b"a\nx\n\xef\xbb")
     plan = support.plan_of(path, types={"a": "bytes"})
     file = plan.files[0]
-    cut = dataclasses.replace(plan, ranges=(Range(0, 0, file, 0, 4), Range(1, 1, file, 4, 6)))
+    cut = dataclasses.replace(plan, ranges=(ByteRange(0, 0, file, 0, 4), ByteRange(1, 1, file, 4, 6)))
     assert read.read_table(cut, reject=False)[0].to_pylist() == [{"a": b"x"}, {"a": b"\xef\xbb"}]
 
 
@@ -83,7 +83,7 @@ def test_a_mark_within_a_json_file_is_no_json(tmp_path: Path) -> None:
     plan = support.plan_of(path)
     file = plan.files[0]
     for place in (8, file.size_bytes):
-        ranges = (Range(0, 0, file, 0, place), *([Range(1, 1, file, 8, file.size_bytes)] if place == 8 else []))
+        ranges = (ByteRange(0, 0, file, 0, place), *([ByteRange(1, 1, file, 8, file.size_bytes)] if place == 8 else []))
         table, _, (bad,) = read.read_table(dataclasses.replace(plan, ranges=ranges), reject=True)
         assert (table.to_pylist(), bad.position) == ([{"a": 1}], "line 2")
         assert "BOM" in bad.reason

@@ -79,10 +79,10 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
     same = {
         "ranges",
         "largest_range_bytes",
-        "pieces",
+        "chunks",
         "graph_bytes",
         "offsets_bytes",
-        "receipts_bytes",
+        "counts_bytes",
         "worker_bytes",
         "blocks",
         "block_rows",
@@ -145,11 +145,11 @@ def test_limits_are_met_where_they_say(plan):
 
 
 def test_source_order_needs_few_blocks(plan):
-    """Without a shuffle a piece has a block or two, so that blocks are no limit."""
+    """Without a shuffle a chunk has a block or two, so that blocks are no limit."""
     output = dataclasses.replace(plan.recipe.output, shuffle=False)
     plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
     scale = make_scale(plan, make_preview(plan), 10**14)
-    assert scale.blocks <= 2 * (scale.pieces + sum(split.shards * split.partitions for split in scale.splits.values()))
+    assert scale.blocks <= 2 * (scale.chunks + sum(split.shards * split.partitions for split in scale.splits.values()))
     assert not any("blocks" in limit.name for limit in limits(scale))
 
 

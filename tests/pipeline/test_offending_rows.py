@@ -94,9 +94,9 @@ def found(tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any) -> 
 def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
     reader = offending_rows._Reader(planned)
     tables: dict[str, list[TableStatistics]] = {}
-    for range_ in planned.base.ranges:
-        pieces = list(offending_rows.read.read_range(planned.base, range_, reader.places.states(range_), True))
-        for part in reader._split(pieces):
+    for byte_range in planned.base.ranges:
+        chunks = list(offending_rows.read.read_range(planned.base, byte_range, reader.places.states(byte_range), True))
+        for part in reader._split(chunks):
             batch = part.batch.select([name for name in part.batch.schema.names if name != reader._column])
             tables.setdefault(part.split, []).append(TableStatistics.of(batch))
     return {split: TableStatistics.merged(parts) for split, parts in tables.items()}

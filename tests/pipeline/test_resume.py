@@ -74,7 +74,7 @@ def convert_touched(data: Path, output: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def ignoring_signals(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The shards as one run writes them."""
     output = tmp_path_factory.mktemp("whole") / "out"
     converted(data, output)
@@ -147,7 +147,7 @@ def test_whole_shards_are_kept(
     kept: int,
     data: Path,
     broken_off: Path,
-    undisturbed: dict[str, bytes],
+    ignoring_signals: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
     """A run that resumes keeps the shards that are whole, writes the others, and the dataset is that of an undisturbed run."""
@@ -157,7 +157,7 @@ def test_whole_shards_are_kept(
     dates = written(output / "_temporary")
     manifest = converted(data, output, resume=True)
     assert manifest["timings"]["resumed_shards"] == kept
-    assert shards_of(output) == undisturbed
+    assert shards_of(output) == ignoring_signals
     assert len(written(output).items() & dates.items()) == kept
     assert verify_dataset(str(output)).rows == 2_000
     assert not (output / "_temporary").exists()
@@ -184,13 +184,13 @@ def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -
 
 
 def test_without_resume_all_is_written_anew(
-    data: Path, broken_off: Path, undisturbed: dict[str, bytes], tmp_path: Path
+    data: Path, broken_off: Path, ignoring_signals: dict[str, bytes], tmp_path: Path
 ) -> None:
     """A run that is not to resume starts over, and leaves nothing of the earlier one."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     assert "resumed_shards" not in converted(data, output)["timings"]
-    assert shards_of(output) == undisturbed
+    assert shards_of(output) == ignoring_signals
     assert not (output / "_temporary").exists()
 
 

@@ -25,7 +25,7 @@ from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchD
 from tfx_bsl.tfxio import tensor_representation_util
 
 from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.dataset import loader
 from beam_pipelines.dataset.inspect import inspect_examples
@@ -107,7 +107,7 @@ def test_null_in_a_key_is_refused(key: str) -> None:
     with pytest.raises(
         DataError, match=rf"visits.csv, column 'k': found null in 1 rows .*'user': 'b'.*'{key}' names it"
     ):
-        send_rows(Piece(0, 0, batch, {}, path="visits.csv"), group_plan(batch.schema, by, order_by, [], None), 1)
+        send_rows(Chunk(0, 0, batch, {}, path="visits.csv"), group_plan(batch.schema, by, order_by, [], None), 1)
 
 
 VISITS = """

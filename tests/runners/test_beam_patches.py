@@ -138,7 +138,7 @@ beam_patches.import_beam([])
 from apache_beam.runners.worker.statesampler import StateSampler
 from apache_beam.utils.counters import CounterFactory
 print(StateSampler("before", CounterFactory()).sampling_period_ms)
-beam_patches.end_bundles_at_once()
+beam_patches.sample_worker_state_often()
 sampler = StateSampler("after", CounterFactory())
 print(sampler.sampling_period_ms)
 sampler.start()

@@ -43,7 +43,7 @@ def test_a_missing_program_is_named(jar: Path) -> None:
 
 def test_a_server_that_ends_shows_its_log(jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error shows the log of a server that ended, and its folder is gone."""
-    monkeypatch.setattr(run_module, "is_talkative", lambda: False)  # as without --verbose
+    monkeypatch.setattr(run_module, "shows_engine_logs", lambda: False)  # as without --verbose
     launcher = tmp_path / "java"
     launcher.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\necho out of luck >&2\nexit 3\n')
     launcher.chmod(0o755)

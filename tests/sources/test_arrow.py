@@ -29,14 +29,14 @@ def write_table(path: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
 def test_files_and_streams_are_read(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both kinds give the same rows, in pieces of bounded length."""
-    monkeypatch.setattr(arrow, "MAX_PIECE_ROWS", 3)
+    """Both kinds give the same rows, in chunks of bounded length."""
+    monkeypatch.setattr(arrow, "MAX_CHUNK_ROWS", 3)
     path = write_table(tmp_path / "a.arrow", kind)
     assert read_rows(path) == ROWS
     plan = plan_of(path)
-    pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
-    assert max(piece.batch.num_rows for piece in pieces) == 3
-    assert pieces[-1].crc32c is not None
+    chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+    assert max(chunk.batch.num_rows for chunk in chunks) == 3
+    assert chunks[-1].crc32c is not None
 
 
 @pytest.mark.parametrize("kind", ["file", "stream"])

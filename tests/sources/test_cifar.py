@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
@@ -27,7 +27,7 @@ from beam_pipelines.sources.archives import tar
 from beam_pipelines.sources.images import cifar
 from beam_pipelines.sources.images.png import encode_pngs
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.split import split_piece
+from beam_pipelines.transforms.split import split_chunk
 from tests.sources.support import plan_of, problems_of, read_rows
 from tests.support import image_sets
 from tests.support.image_sets import CIFAR10, COARSE, FINE, colour_digits, pickled, write_archive
@@ -390,8 +390,8 @@ def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Pat
     plan = make_plan(recipe)
     assert plan.labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
     found = {}
-    for range_ in plan.base.ranges:
-        (piece,) = read.read_range(plan.base, range_, {}, reject=False)
-        (part,) = [part for part in split_piece(plan.split, piece) if isinstance(part, Piece)]
+    for byte_range in plan.base.ranges:
+        (chunk,) = read.read_range(plan.base, byte_range, {}, reject=False)
+        (part,) = [part for part in split_chunk(plan.split, chunk) if isinstance(part, Chunk)]
         found[part.split] = part.batch.num_rows
     assert found == {"train": 20, "test": 10}

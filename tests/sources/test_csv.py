@@ -130,18 +130,18 @@ COMPRESS = {
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_compressed_files_are_streamed(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compressed file is cut where records end, wherever its blocks do, and never held as a whole."""
-    monkeypatch.setattr(blocks, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
     content = "a,b\n" + "".join('{},"line\n""{}"""\n'.format(row["a"], row["a"]) for row in rows)
     path = tmp_path / f"a.csv{suffix}"
     half = len(content) // 2
     path.write_bytes(b"".join(COMPRESS[suffix](part.encode()) for part in (content[:half], content[half:])))
     plan = plan_of(path)
-    pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
-    assert len(pieces) > 5
-    assert [piece.part for piece in pieces] == list(range(len(pieces)))
-    assert [row for piece in pieces for row in piece.batch.to_pylist()] == rows
-    assert [piece.crc32c is None for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+    assert len(chunks) > 5
+    assert [chunk.part for chunk in chunks] == list(range(len(chunks)))
+    assert [row for chunk in chunks for row in chunk.batch.to_pylist()] == rows
+    assert [chunk.crc32c is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -246,7 +246,7 @@ def test_types_are_inferred_over_files(tmp_path: Path) -> None:
 def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late float is an error after a sample, with the line that declares it, and found by a full look."""
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", 1000)
-    monkeypatch.setattr(blocks, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     path = write(tmp_path / "a.csv", "a\n" + "1\n" * 2000 + "1.5\n")
     with pytest.raises(
         DataError, match=r"line 2002, column 'a': found '1\.5', expected an integer.*types: \{a: text\}"

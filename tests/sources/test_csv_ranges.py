@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import CLOSED, INSIDE, NEWLINE, OUTSIDE, Dialect
 from beam_pipelines.transforms import read
@@ -80,13 +80,13 @@ def test_every_cut_of_a_nasty_text(cut: int) -> None:
     assert (toggles + cut).tolist() == [place for place, (_, toggled) in enumerate(steps) if toggled and place >= cut]
 
 
-def ranges_of(path: Path, cuts: list[int]) -> tuple[Range, ...]:
+def ranges_of(path: Path, cuts: list[int]) -> tuple[ByteRange, ...]:
     """Cuts a file at any bytes."""
     size = path.stat().st_size
     edges = [0, *sorted({cut for cut in cuts if 0 < cut < size}), size]
     file = FileInfo(str(path), size)
     return tuple(
-        Range(number, number, file, start, end) for number, (start, end) in enumerate(itertools.pairwise(edges))
+        ByteRange(number, number, file, start, end) for number, (start, end) in enumerate(itertools.pairwise(edges))
     )
 
 

@@ -122,20 +122,20 @@ def test_ranges_lose_nothing(
     ]
 
 
-def test_pieces_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is read in many pieces has the same rows, and a checksum that depends on pixels and labels alone."""
+def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is read in many chunks has the same rows, and a checksum that depends on pixels and labels alone."""
     write_mnist(tmp_path / "a", 50, 1)
     write_mnist(tmp_path / "b", 50, 1, compressed=False)
     rows = read_rows(tmp_path / "a" / "train-images-idx3-ubyte.gz")
     checksums = []
     for path in (tmp_path / "a" / "train-images-idx3-ubyte.gz", tmp_path / "b" / "train-images-idx3-ubyte"):
-        for piece_bytes in (1 << 24, 8 * 784 * 7):
-            monkeypatch.setattr("beam_pipelines.sources.images.idx.PIECE_BYTES", piece_bytes)
+        for chunk_bytes in (1 << 24, 8 * 784 * 7):
+            monkeypatch.setattr("beam_pipelines.sources.images.idx.CHUNK_BYTES", chunk_bytes)
             assert read_rows(path) == rows
             plan = plan_of(path)
-            pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
-            assert len(pieces) == (1 if piece_bytes == 1 << 24 else 8)
-            checksums.append(pieces[-1].crc32c)
+            chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+            assert len(chunks) == (1 if chunk_bytes == 1 << 24 else 8)
+            checksums.append(chunks[-1].crc32c)
     assert len(set(checksums)) == 1
     labels = tmp_path / "b" / "train-labels-idx1-ubyte"
     labels.write_bytes(labels.read_bytes()[:-1] + b"\x05")

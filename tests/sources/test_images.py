@@ -352,16 +352,16 @@ def test_ranges_gather_files(sizes, splits, most):
     files = [FileInfo(f"{number}.png", size) for number, size in enumerate(sizes)]
     groups = [number // 7 for number in range(len(files))] if splits else []
     ranges = gather_ranges(files, groups, range_bytes=40, most=most)
-    assert [position for range_ in ranges for position in range(*range_.members)] == list(range(len(files)))
-    for number, range_ in enumerate(ranges):
-        first, end = range_.members
-        assert (range_.number, range_.file) == (number, files[first])
-        assert range_.end == sum(sizes[first:end])
+    assert [position for byte_range in ranges for position in range(*byte_range.members)] == list(range(len(files)))
+    for number, byte_range in enumerate(ranges):
+        first, end = byte_range.members
+        assert (byte_range.number, byte_range.file) == (number, files[first])
+        assert byte_range.end == sum(sizes[first:end])
         assert end - first <= most
-        assert range_.end <= 40 or end - first == 1
+        assert byte_range.end <= 40 or end - first == 1
         assert not splits or len(set(groups[first:end])) == 1
         if end < len(files) and (not splits or groups[end] == groups[first]):
-            assert end - first == most or range_.end + sizes[end] > 40
+            assert end - first == most or byte_range.end + sizes[end] > 40
 
 
 RECIPE = """

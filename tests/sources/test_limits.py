@@ -243,10 +243,10 @@ def test_json_nested_a_hundred_thousand_deep(tmp_path: Path, content: bytes) -> 
     good = write(tmp_path / "b.jsonl", b'{"a":1}\n')
     plan = plan_of(good)
     Path(good).write_bytes(Path(path).read_bytes())
-    range_ = plan.ranges[0]
+    byte_range = plan.ranges[0]
     grown = FileInfo(good, os.path.getsize(good))
     with pytest.raises(DataError, match=r"b\.jsonl, line 4: found values nested more than 64 levels"):
-        list(read.read_range(plan, type(range_)(0, 0, grown, 0, grown.size_bytes), {}, reject=True))
+        list(read.read_range(plan, type(byte_range)(0, 0, grown, 0, grown.size_bytes), {}, reject=True))
 
 
 def test_what_is_not_read_may_be_deep(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_what_is_not_read_may_be_deep(tmp_path: Path) -> None:
     plan = plan_of(good, columns=("a",))
     content = b'{"a":1,"b":2}\n{"a":5,"b":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     grown = FileInfo(write(tmp_path / "a.jsonl", content), len(content))
-    (piece,) = read.read_range(plan, type(plan.ranges[0])(0, 0, grown, 0, len(content)), {}, reject=False)
-    assert piece.batch.to_pydict() == {"a": [1, 5]}
+    (chunk,) = read.read_range(plan, type(plan.ranges[0])(0, 0, grown, 0, len(content)), {}, reject=False)
+    assert chunk.batch.to_pydict() == {"a": [1, 5]}
 
 
 JSON_VALUES = st.recursive(
@@ -341,9 +341,9 @@ def test_a_cell_of_a_header_may_be_long(tmp_path: Path) -> None:
     assert plan_of(path).schema.names == ["x" * 200_000, "b"]
 
 
-def bomb(compress: Callable[[bytes], bytes], piece: bytes) -> bytes:
-    """Returns a file of pieces that become more than what may come out of any file."""
-    return compress(piece * (FREE_BYTES // len(piece) + 1))
+def bomb(compress: Callable[[bytes], bytes], chunk: bytes) -> bytes:
+    """Returns a file of chunks that become more than what may come out of any file."""
+    return compress(chunk * (FREE_BYTES // len(chunk) + 1))
 
 
 RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
@@ -497,10 +497,10 @@ def peak_bytes(folder: Path, *arguments: str) -> tuple[int, str, int]:
     return process.returncode, process.stdout.read().decode(), peak
 
 
-def bomb_of(path: Path, piece: bytes, size: int) -> None:
+def bomb_of(path: Path, chunk: bytes, size: int) -> None:
     """Writes a gzip file, of equal members, that becomes so many bytes."""
-    piece *= (64 << 20) // len(piece)
-    path.write_bytes(gzip.compress(piece) * (size // len(piece)))
+    chunk *= (64 << 20) // len(chunk)
+    path.write_bytes(gzip.compress(chunk) * (size // len(chunk)))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Output, Source
@@ -106,14 +106,14 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
-    """Texts of a MiB behind many short ones come in pieces of the usual size, and are what they are."""
+    """Texts of a MiB behind many short ones come in chunks of the usual size, and are what they are."""
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
     plan = planner.plan_source(Source("a", (str(path),)), "")
-    pieces = [piece for range_ in plan.ranges for piece in read.read_range(plan, range_, {}, reject=False)]
-    assert max(piece.batch.nbytes for piece in pieces) < 18 * MIB
-    lengths = np.concatenate([piece.batch.column("text").to_pandas().str.len() for piece in pieces])
+    chunks = [chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, {}, reject=False)]
+    assert max(chunk.batch.nbytes for chunk in chunks) < 18 * MIB
+    lengths = np.concatenate([chunk.batch.column("text").to_pandas().str.len() for chunk in chunks])
     assert lengths.tolist() == np.where(indices, MIB, 5).tolist()
 
 
@@ -127,10 +127,10 @@ def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path: Path) -> None:
-    """Of later pieces less is sampled, which counts for more: rows that become longer and longer are estimated within a tenth."""
-    pieces = [Piece(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {}) for part in range(100)]
-    samples = [sample for piece in pieces for sample in _sample(piece, Share(1.0, 8 * MIB), shuffle=True)]
+    """Of later chunks less is sampled, which counts for more: rows that become longer and longer are estimated within a tenth."""
+    chunks = [Chunk(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {}) for part in range(100)]
+    samples = [sample for chunk in chunks for sample in _sample(chunk, Share(1.0, 8 * MIB), shuffle=True)]
     assert sum(sample.batch.nbytes for sample in samples) < 8 * MIB * sum(1 / (part + 1) for part in range(100)) * 1.1
     _, framed = estimate_row_bytes(samples, Output())
-    _, exact = estimate_row_bytes([piece._replace(batch=piece.batch.slice(0, 200)) for piece in pieces], Output())
+    _, exact = estimate_row_bytes([chunk._replace(batch=chunk.batch.slice(0, 200)) for chunk in chunks], Output())
     assert framed == pytest.approx(exact, rel=0.1)

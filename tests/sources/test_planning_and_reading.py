@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import plan as plans
 from beam_pipelines.sources import planner
@@ -24,33 +24,33 @@ PLAIN = "a,b\n" + "".join(f"{number},x{number}\n" for number in range(2000))
 
 @pytest.mark.parametrize("content", [QUOTED, PLAIN])
 def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -> None:
-    """In a pipeline, every range gives the pieces that it gives outside, with quotes over cuts or without."""
+    """In a pipeline, every range gives the chunks that it gives outside, with quotes over cuts or without."""
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=2000)
     table, counts, _ = read.read_table(plan, reject=False)
     assert bool(read.ranges_to_scan(plan))
 
-    def check(pieces: list[Piece]) -> None:
-        ordered = sorted(pieces, key=lambda piece: (piece.range_number, piece.part))
-        assert {piece.range_number for piece in ordered} == set(range(len(plan.ranges)))
-        assert pa.Table.from_batches([piece.batch for piece in ordered]).equals(table)
-        assert sum(piece.counts["read"] for piece in ordered) == counts["read"] == 2000
+    def check(chunks: list[Chunk]) -> None:
+        ordered = sorted(chunks, key=lambda chunk: (chunk.range_number, chunk.part))
+        assert {chunk.range_number for chunk in ordered} == set(range(len(plan.ranges)))
+        assert pa.Table.from_batches([chunk.batch for chunk in ordered]).equals(table)
+        assert sum(chunk.counts["read"] for chunk in ordered) == counts["read"] == 2000
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         assert_that(pipeline | "Read" >> read.ReadBatches(plan), check)
 
 
-def test_every_range_has_a_piece_and_a_checksum(tmp_path: Path) -> None:
-    """A range in which no record begins gives an empty piece, and checksums cover each byte once."""
+def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
+    """A range in which no record begins gives an empty chunk, and checksums cover each byte once."""
     content = b'a,b\n1,"' + b"x" * 5000 + b'"\n2,y\n'
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=1000)
     states = {path: b"\x00" + b"\x02" * (len(plan.ranges) - 1) + b"\x00"}
-    pieces = [list(read.read_range(plan, range_, states, reject=False)) for range_ in plan.ranges]
-    assert [[piece.batch.num_rows for piece in of_range] for of_range in pieces] == [[1], [0], [0], [0], [1]]
-    for range_, (piece,) in zip(plan.ranges, pieces, strict=True):
-        assert piece.crc32c == google_crc32c.value(content[range_.start : range_.end])
-        assert piece.path == path
+    chunks = [list(read.read_range(plan, byte_range, states, reject=False)) for byte_range in plan.ranges]
+    assert [[chunk.batch.num_rows for chunk in of_range] for of_range in chunks] == [[1], [0], [0], [0], [1]]
+    for byte_range, (chunk,) in zip(plan.ranges, chunks, strict=True):
+        assert chunk.crc32c == google_crc32c.value(content[byte_range.start : byte_range.end])
+        assert chunk.path == path
 
 
 def test_a_cut_with_quotes_needs_its_scan(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_a_cut_with_quotes_needs_its_scan(tmp_path: Path) -> None:
         list(read.read_range(plan, plan.ranges[1], {}, reject=False))
 
 
-def test_long_ranges_are_cut_into_pieces(tmp_path: Path) -> None:
-    """Narrow rows make several pieces of bounded length."""
+def test_long_ranges_are_cut_into_chunks(tmp_path: Path) -> None:
+    """Narrow rows make several chunks of bounded length."""
     plan = plan_of(write(tmp_path / "a.csv", "a\n" + "1\n" * 300_000))
-    pieces = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
-    assert [piece.batch.num_rows for piece in pieces] == [131_072, 131_072, 37_856]
-    assert [piece.crc32c is None for piece in pieces] == [True, True, False]
+    chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
+    assert [chunk.batch.num_rows for chunk in chunks] == [131_072, 131_072, 37_856]
+    assert [chunk.crc32c is None for chunk in chunks] == [True, True, False]
 
 
 def test_problems_with_paths(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_ranges_are_numbered_over_files(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", PLAIN)
     write(tmp_path / "b.csv", PLAIN)
     plan = plan_of(tmp_path / "*.csv", range_bytes=10_000)
-    assert [range_.number for range_ in plan.ranges] == list(range(len(plan.ranges)))
-    assert [range_.chunk for range_ in plan.ranges] == [0, 1, 0, 1]
+    assert [byte_range.number for byte_range in plan.ranges] == list(range(len(plan.ranges)))
+    assert [byte_range.number_in_file for byte_range in plan.ranges] == [0, 1, 0, 1]
     rows = read_rows(tmp_path / "*.csv", range_bytes=10_000)
     assert [row["a"] for row in rows] == [*range(2000), *range(2000)]
 

@@ -132,7 +132,7 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
         f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: "[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
     )
     planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path))[0])
-    assert [range_.members for range_ in planned.base.ranges] == [(0, 4), (4, 7)]
+    assert [byte_range.members for byte_range in planned.base.ranges] == [(0, 4), (4, 7)]
     manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
     assert {name: split["rows"] for name, split in manifest["splits"].items()} == {"train": 39, "eval": 29}
     rows = [json.loads(line) for line in (tmp_path / "out" / "rejected" / "a.jsonl").read_text().splitlines()]

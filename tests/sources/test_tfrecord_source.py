@@ -80,8 +80,8 @@ def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> No
     assert read_rows(path, schema=schema) == [FULL_ROW, EMPTY_ROW]
     assert read_rows(path, schema=schema, columns=("word", "id")) == [{"word": "é", "id": -5}, {"word": None, "id": 7}]
     assert read_rows(path, schema=schema, types={"id": "float64"}, columns=("id",)) == [{"id": -5.0}, {"id": 7.0}]
-    pieces = list(read.read_range(plan := plan_of(path, schema=schema), plan.ranges[0], {}, reject=False))
-    assert pieces[-1].crc32c == google_crc32c.value(Path(path).read_bytes())
+    chunks = list(read.read_range(plan := plan_of(path, schema=schema), plan.ranges[0], {}, reject=False))
+    assert chunks[-1].crc32c == google_crc32c.value(Path(path).read_bytes())
 
 
 @pytest.mark.parametrize(

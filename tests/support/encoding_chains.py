@@ -24,7 +24,7 @@ def declared(step: Step) -> Encoding:
 
 
 def learned(encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None) -> Any:
-    """What an encoding learns from rows that come in two batches; tallies meet in two partitions, by parity of their place."""
+    """What an encoding learns from rows that come in two batches; value counts meet in two partitions, by parity of their place."""
     learns = encoding.learns
     if learns is None:
         return None

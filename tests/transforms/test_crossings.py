@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from beam_pipelines.core.messages import MESSAGE_BYTES
+from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
@@ -61,16 +61,16 @@ def test_no_element_is_too_large(name: str, exchange: convert.ExchangeBy, data: 
         convert.convert(make_plan(recipe), str(tmp_path / "out"), beam_options=options, quiet=True, exchange=exchange)
     assert any("Exchange/Group" in step for step in largest)
     assert set(largest) >= STEPS - {"Convert/FirstRead/ReadSplits/Read/Read"}
-    assert {step: size for step, size in largest.items() if size > MESSAGE_BYTES} == {}
+    assert {step: size for step, size in largest.items() if size > MAX_ELEMENT_BYTES} == {}
 
 
 def test_what_is_measured_is_seen(data: Path, tmp_path: Path) -> None:
-    """The measure is no formality: a step with a side input that takes pieces is found."""
+    """The measure is no formality: a step with a side input that takes chunks is found."""
     import apache_beam as beam
 
     with measured(tmp_path / "sizes") as largest, beam.Pipeline("FnApiRunner") as p:
         side = beam.pvalue.AsList(p | "Side" >> beam.Create([b"s" * 10]))
-        elements = p | "Main" >> beam.Create([b"x" * (2 * MESSAGE_BYTES)])
+        elements = p | "Main" >> beam.Create([b"x" * (2 * MAX_ELEMENT_BYTES)])
         _ = elements | "Step" >> beam.Map(lambda element, _: len(element), side)
-    assert largest["Step"] > 2 * MESSAGE_BYTES
+    assert largest["Step"] > 2 * MAX_ELEMENT_BYTES
     assert 10 < largest["Step (side input)"] < 100

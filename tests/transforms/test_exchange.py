@@ -10,28 +10,28 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import exchange
-from beam_pipelines.transforms.exchange import Address, Exchange, Parcel, load_payload, store_parcel
+from beam_pipelines.transforms.exchange import Address, Exchange, Message, load_payload, store_message
 
 PARCELS = [
-    Parcel((1, 0), {0: b"c", 2: b"x" * 1000}),
-    Parcel((0, 1), {0: b"b"}),
-    Parcel((0, 0), {0: b"a", 1: b""}),
-    Parcel((10, 0), {0: b"d"}),
+    Message((1, 0), {0: b"c", 2: b"x" * 1000}),
+    Message((0, 1), {0: b"b"}),
+    Message((0, 0), {0: b"a", 1: b""}),
+    Message((10, 0), {0: b"d"}),
 ]
 
 
 @pytest.mark.parametrize("by_files", [True, False])
 def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
-    """Payloads come by partition, ordered by their parcels, however they travel."""
+    """Payloads come by partition, ordered by their messages, however they travel."""
     with beam.Pipeline("FnApiRunner") as pipeline:
-        deliveries = (
+        all_received = (
             pipeline
             | beam.Create(PARCELS)
             | Exchange(str(tmp_path / "blocks") if by_files else None)
-            | beam.Map(lambda delivery: (delivery.partition, delivery.orders, list(delivery.payloads())))
+            | beam.Map(lambda received: (received.partition, received.orders, list(received.payloads())))
         )
         assert_that(
-            deliveries,
+            all_received,
             equal_to(
                 [
                     (0, ((0, 0), (0, 1), (1, 0), (10, 0)), [b"a", b"b", b"c", b"d"]),
@@ -51,20 +51,20 @@ def test_places_of_many_parcels_travel_together(
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
     sender = exchange._Store(str(tmp_path))
     sender.start_bundle()
-    sent = [element for parcel in PARCELS for element in sender.process(parcel)]
+    sent = [element for message in PARCELS for element in sender.process(message)]
     sent += [windowed.value for windowed in sender.finish_bundle()]
     assert len(sent) == elements
     contents: dict[int, list[bytes]] = {}
     for partition in {partition for partition, _ in sent}:
-        delivery = exchange.deliver(partition, [places for to, places in sent if to == partition], str(tmp_path))
-        contents[partition] = list(delivery.payloads())
+        received = exchange.receive(partition, [places for to, places in sent if to == partition], str(tmp_path))
+        contents[partition] = list(received.payloads())
     assert contents == {0: [b"a", b"b", b"c", b"d"], 1: [b""], 2: [b"x" * 1000]}
 
 
 def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
     """A bundle that runs again, with other elements in it, does not change what consumers of the first attempt read."""
-    first = store_parcel(str(tmp_path), Parcel((3, 4), {7: b"seven", 8: b"eight"}))
-    second = store_parcel(str(tmp_path), Parcel((3, 4), {8: b"8", 7: b"7"}))
+    first = store_message(str(tmp_path), Message((3, 4), {7: b"seven", 8: b"eight"}))
+    second = store_message(str(tmp_path), Message((3, 4), {8: b"8", 7: b"7"}))
     assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]
 
 

@@ -1,4 +1,4 @@
-"""transforms/fit.py learns the same from a split however it is cut into pieces, in whatever order they come, and whoever carries them."""
+"""transforms/fit.py learns the same from a split however it is cut into chunks, in whatever order they come, and whoever carries them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.plan import EncodePlan, load_fitted, plan_encode, with_fitted
 from beam_pipelines.encodings.store import load_encodings
@@ -23,7 +23,7 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Fit
 from beam_pipelines.transforms import fit
 from beam_pipelines.transforms.encode import encode_batch, row_folds
-from beam_pipelines.transforms.exchange import Delivery
+from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.fit import (
     FitEncodings,
     add_sums,
@@ -71,7 +71,7 @@ def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: int) -> EncodePlan:
-    """Fits every read, piece by piece and partition by partition, without Beam."""
+    """Fits every read, chunk by chunk and partition by partition, without Beam."""
     for read in range(planned.reads):
         parts = [learn_batch(planned, read, batch, "f", (0, part)) for part, batch in enumerate(batches)]
         numbers = [
@@ -80,11 +80,11 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
         learned: dict[Any, Any] = dict(merge_numbers(numbers))
         payloads: dict[int, list[bytes]] = {}
         for part, learning in enumerate(parts):
-            tallies = {key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)}
-            for partition, payload in pack_sums((0, part), tallies, partitions).payloads.items():
+            value_counts = {key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)}
+            for partition, payload in pack_sums((0, part), value_counts, partitions).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
-            select_partition(Delivery(partition, tuple(contents), ((0,),) * len(contents)), planned).payloads[0]
+            select_partition(Received(partition, tuple(contents), ((0,),) * len(contents)), planned).payloads[0]
             for partition, contents in payloads.items()
         ]
         for key, value in parts[0].items():
@@ -98,16 +98,16 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
 
 @settings(max_examples=60, deadline=None)
 @given(rows, st.lists(st.integers(0, 40), max_size=3), st.integers(1, 5), st.booleans())
-def test_pieces_and_partitions_do_not_matter(
+def test_chunks_and_partitions_do_not_matter(
     values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
 ) -> None:
-    """Whole or in pieces, in one partition or several: the same encodings, but for the last bits of means."""
+    """Whole or in chunks, in one partition or several: the same encodings, but for the last bits of means."""
     planned = plan(
         "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line), "w" if is_weighted else None
     )
     edges = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
-    pieces = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
-    whole, cut = fit_all(planned, [batch_of(values)], 1), fit_all(planned, pieces, partitions)
+    chunks = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
+    whole, cut = fit_all(planned, [batch_of(values)], 1), fit_all(planned, chunks, partitions)
     left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (whole, cut))
     for name in left.schema.names:
         if pa.types.is_floating(left.column(name).type):
@@ -170,18 +170,18 @@ def test_nothing_to_learn_from_is_an_error_that_says_so() -> None:
         fit_all(planned, [batch_of([(None, 1, "a", 1.0)])], 1)
 
 
-def pieces_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Piece]:
-    """Returns pieces of a few rows each, two a range, every third of them in the split eval."""
+def chunks_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Chunk]:
+    """Returns chunks of a few rows each, two a range, every third of them in the split eval."""
     batches = [batch_of(values[start : start + size]) for start in range(0, len(values), size)]
     return [
-        Piece(number // 2, number % 2, batch, {}, split="eval" if number % 3 == 2 else "train")
+        Chunk(number // 2, number % 2, batch, {}, split="eval" if number % 3 == 2 else "train")
         for number, batch in enumerate(batches)
     ]
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: str | None) -> None:
-    """Through files or the engine, pieces in order or reversed, one partition or several: the same files, fitted on train alone."""
+    """Through files or the engine, chunks in order or reversed, one partition or several: the same files, fitted on train alone."""
     generator = np.random.default_rng(7)
     values = [
         (float(x) if x < 3 else None, int(n), chr(97 + int(t)), float(w))
@@ -193,26 +193,26 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
             strict=True,
         )
     ]
-    planned, pieces = plan(weight=weight), pieces_of(values, 25)
+    planned, chunks = plan(weight=weight), chunks_of(values, 25)
     found = []
     for number, (exchange, ordered, size) in enumerate(
-        [("files", pieces, 1), ("", pieces[::-1], 1), ("files", pieces[::-1], 3 * fit.PARTITION_BYTES)]
+        [("files", chunks, 1), ("", chunks[::-1], 1), ("files", chunks[::-1], 3 * fit.PARTITION_BYTES)]
     ):
         folder = str(tmp_path / str(number))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             fitted = ""
             done: tuple[beam.PCollection[str], ...] = ()
             for read in range(planned.reads):
-                source = pipeline | f"Pieces{read}" >> beam.Create(ordered)
+                source = pipeline | f"Chunks{read}" >> beam.Create(ordered)
                 if done:
                     source = source | f"Await{read}" >> beam.Map(
-                        lambda piece, _: piece, beam.pvalue.AsSingleton(done[0])
+                        lambda chunk, _: chunk, beam.pvalue.AsSingleton(done[0])
                     )
                 fit_read = FitEncodings(
                     planned,
                     read,
                     fitted,
-                    num_ranges=len(pieces) // 2,
+                    num_ranges=len(chunks) // 2,
                     size_bytes=size,
                     folder=files.join(folder, f"encodings{read}"),
                     scratch=files.join(folder, f"scratch{read}"),
@@ -222,7 +222,7 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
         last = files.join(folder, f"encodings{planned.reads - 1}")
         found.append({files.name_of(item.path): files.read_bytes(item.path) for item in files.list_files(last + "/*")})
     assert found[0] == found[1] == found[2]
-    pure = fit_all(planned, [piece.batch for piece in pieces if piece.split == "train"], 1)
+    pure = fit_all(planned, [chunk.batch for chunk in chunks if chunk.split == "train"], 1)
     staged = load_fitted(planned, str(tmp_path / "0" / "encodings1"))
     assert len(load_encodings(str(tmp_path / "0" / "encodings1"))) == 7
     left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (pure, staged))

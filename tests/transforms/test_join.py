@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core import hashing
-from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Join, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.exchange import Delivery
+from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.join import hash_join, join, unique_key
 from beam_pipelines.transforms.join import index as index_module
 from beam_pipelines.transforms.join import plan as plan_module
@@ -121,26 +121,26 @@ def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
     assert counts == {"matched/0": matched, other: len(left) - matched, "added/0": len(expected) - kept}
 
 
-def exchange(parcels):
-    """Groups parcels as ``Exchange`` does, without Beam."""
+def exchange(messages):
+    """Groups messages as ``Exchange`` does, without Beam."""
     sent = collections.defaultdict(list)
-    for parcel in parcels:
-        for partition, payload in parcel.payloads.items():
-            sent[partition].append((parcel.order, payload))
+    for message in messages:
+        for partition, payload in message.payloads.items():
+            sent[partition].append((message.order, payload))
     assert all(len({order for order, _ in contents}) == len(contents) for contents in sent.values())
     return [
-        Delivery(to, tuple(payload for _, payload in sorted(contents)), tuple(order for order, _ in sorted(contents)))
+        Received(to, tuple(payload for _, payload in sorted(contents)), tuple(order for order, _ in sorted(contents)))
         for to, contents in sent.items()
     ]
 
 
-def pieces_of(kinds, rows, cuts, value):
-    """Cuts rows into pieces at ``cuts``: two parts a range."""
+def chunks_of(kinds, rows, cuts, value):
+    """Cuts rows into chunks at ``cuts``: two parts a range."""
     ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
     starts = [0, *ends[:-1]]
     rejected = (Rejected("left", "left.csv", "line 3", "k0", "found 'ü'", "ü,1"),)
     return [
-        Piece(
+        Chunk(
             number // 2,
             number % 2,
             batch_of(kinds, rows[start:end], value),
@@ -162,27 +162,27 @@ def pieces_of(kinds, rows, cuts, value):
     st.tuples(st.sampled_from([0, 100, 1 << 20]), st.sampled_from([0, 50, 1 << 20])),
     st.randoms(use_true_random=False),
 )
-def test_hash_partitioned_join_gives_the_broadcast_joins_pieces(tables, how, cuts, partitions, limits, shuffler):
-    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same pieces, accounts and all, as the broadcast join."""
+def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(tables, how, cuts, partitions, limits, shuffler):
+    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same chunks, accounts and all, as the broadcast join."""
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
     index = index_module.build_index(pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added)
-    left_pieces = pieces_of(kinds, left, cuts, "left")
-    expected = [join.join_piece(piece, step, index) for piece in left_pieces]
+    left_chunks = chunks_of(kinds, left, cuts, "left")
+    expected = [join.join_chunk(chunk, step, index) for chunk in left_chunks]
 
-    parcels = [hash_join.send_left(piece, step.left_on, partitions) for piece in left_pieces]
-    parcels += [
-        hash_join.send_right(piece, step.right_on, partitions) for piece in pieces_of(kinds, right, cuts, "value")
+    messages = [hash_join.send_left(chunk, step.left_on, partitions) for chunk in left_chunks]
+    messages += [
+        hash_join.send_right(chunk, step.right_on, partitions) for chunk in chunks_of(kinds, right, cuts, "value")
     ]
-    shuffler.shuffle(parcels)
+    shuffler.shuffle(messages)
     returned = [
-        parcel for delivery in exchange(parcels) for parcel in hash_join.join_partition(delivery, step, *limits)
+        message for received in exchange(messages) for message in hash_join.join_partition(received, step, *limits)
     ]
-    returned += [hash_join.send_account(piece) for piece in left_pieces]
+    returned += [hash_join.send_counts(chunk) for chunk in left_chunks]
     shuffler.shuffle(returned)
-    restored = [piece for delivery in exchange(returned) for piece in hash_join.restore_range(delivery, step)]
-    restored.sort(key=lambda piece: piece[:2])
-    assert [piece._replace(batch=None) for piece in restored] == [piece._replace(batch=None) for piece in expected]
+    restored = [chunk for received in exchange(returned) for chunk in hash_join.restore_range(received, step)]
+    restored.sort(key=lambda chunk: chunk[:2])
+    assert [chunk._replace(batch=None) for chunk in restored] == [chunk._replace(batch=None) for chunk in expected]
     for one, other in zip(restored, expected, strict=True):
         assert rows_of(one.batch) == rows_of(other.batch)
         assert one.batch.schema == other.batch.schema
@@ -354,18 +354,18 @@ def flights(tmp_path):
     )
 
 
-def describe(piece):
-    return piece.range_number, piece.part, piece.batch.to_pylist(), sorted(piece.counts.items()), piece.crc32c
+def describe(chunk):
+    return chunk.range_number, chunk.part, chunk.batch.to_pylist(), sorted(chunk.counts.items()), chunk.crc32c
 
 
 def joined_one_by_one(plan, base):
-    """The broadcast join without Beam: every piece through every step."""
+    """The broadcast join without Beam: every chunk through every step."""
     indexes = [join.load_index(step, reject=False) for step in plan.steps]
-    for range_ in base.ranges:
-        for piece in read.read_range(base, range_, {}, reject=False):
-            joined = piece
+    for byte_range in base.ranges:
+        for chunk in read.read_range(base, byte_range, {}, reject=False):
+            joined = chunk
             for step, index in zip(plan.steps, indexes, strict=True):
-                joined = join.join_piece(joined, step, index)
+                joined = join.join_chunk(joined, step, index)
             yield describe(joined)
 
 
@@ -373,7 +373,7 @@ def joined_one_by_one(plan, base):
     ("strategies", "through_files"), [(("broadcast", "hash"), True), (("hash", "broadcast"), False)]
 )
 def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_files):
-    """Broadcast, hash through files and hash through the engine give the pieces of the pure functions."""
+    """Broadcast, hash through files and hash through the engine give the chunks of the pure functions."""
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),), "left", strategy=strategies[0]),
@@ -395,7 +395,7 @@ READS: list[str] = []
 
 
 def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypatch):
-    """However many pieces and threads there are, a process reads a right source once for each join in the chain."""
+    """However many chunks and threads there are, a process reads a right source once for each join in the chain."""
     base, planes = flights
     joins = (Join("planes", (("tail", "tail"),)), Join("planes", (("tail", "tail"),), prefix="again_"))
     plan = plan_module.plan_join(joins, base, {"planes": planes})
@@ -410,8 +410,8 @@ def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypat
     options = PipelineOptions(direct_num_workers=2, direct_running_mode="multi_threading")
     READS.clear()
     with beam.Pipeline(runner="FnApiRunner", options=options) as pipeline:
-        pieces = pipeline | beam.Create([Piece(number, 0, batch, {}) for number in range(20)])
-        pieces | beam.Reshuffle() | join.JoinBatches(plan, None, reject=False)
+        chunks = pipeline | beam.Create([Chunk(number, 0, batch, {}) for number in range(20)])
+        chunks | beam.Reshuffle() | join.JoinBatches(plan, None, reject=False)
     assert READS == ["planes", "planes"]
 
 
@@ -422,14 +422,14 @@ def test_right_sources_are_counted_once(flights):
     plan = plan_module.plan_join(joins, base, {"planes": planes})
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         counted = pipeline | join.CountRightSources(plan, None, reject=False)
-        summary = counted.receipts | beam.MapTuple(
+        summary = counted.chunk_counts | beam.MapTuple(
             lambda source, own: (source, own.range_number, own.counts["read"], own.crc32c is None)
         )
         assert_that(summary, equal_to([("planes", 0, 11, False)]))
 
 
 def test_no_joins(flights):
-    """Without joins pieces pass as they are, and there is nothing to count."""
+    """Without joins chunks pass as they are, and there is nothing to count."""
     base, _ = flights
     plan = plan_module.plan_join((), base, {})
     assert plan.schema == base.schema
@@ -437,7 +437,7 @@ def test_no_joins(flights):
         joined = pipeline | "Base" >> read.ReadBatches(base) | join.JoinBatches(plan, None, reject=False)
         assert_that(joined | beam.Map(describe), equal_to(list(joined_one_by_one(plan, base))))
         counted = pipeline | join.CountRightSources(plan, None, reject=False)
-        assert_that(counted.receipts, equal_to([]), label="CheckCounts")
+        assert_that(counted.chunk_counts, equal_to([]), label="CheckCounts")
 
 
 @pytest.mark.parametrize("strategy", ["broadcast", "hash"])
@@ -461,16 +461,16 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
     st.lists(st.integers(0, 10), max_size=3),
     st.integers(1, 4),
 )
-def test_unique_key_over_pieces(rows, cuts, partitions):
-    """Keys are unique over all pieces exactly if Counter says so; the number of keys comes back."""
-    pieces = pieces_of([pa.string(), pa.int64()], [(*row, 0) for row in rows], cuts, "v")
+def test_unique_key_over_chunks(rows, cuts, partitions):
+    """Keys are unique over all chunks exactly if Counter says so; the number of keys comes back."""
+    chunks = chunks_of([pa.string(), pa.int64()], [(*row, 0) for row in rows], cuts, "v")
     counts = collections.Counter(row for row in rows if None not in row)
     source = Source("planes", ("planes.csv",), key=("k0", "k1"))
-    deliveries = exchange([unique_key.send_keys(piece, source.key, partitions) for piece in pieces])
+    all_received = exchange([unique_key.send_keys(chunk, source.key, partitions) for chunk in chunks])
     if not counts or max(counts.values()) == 1:
-        assert sum(unique_key.check_partition(delivery, source) for delivery in deliveries) == len(counts)
+        assert sum(unique_key.check_partition(received, source) for received in all_received) == len(counts)
     else:
         with pytest.raises(DataError, match="times") as caught:
-            [unique_key.check_partition(delivery, source) for delivery in deliveries]
+            [unique_key.check_partition(received, source) for received in all_received]
         found = re.search(r"k0='(.)', k1=(\d) (\d+) times", str(caught.value))
         assert counts[found[1], int(found[2])] == int(found[3]) > 1

@@ -14,7 +14,7 @@ import pytest
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
@@ -81,20 +81,20 @@ def rows(number: int, carriers: str) -> pa.RecordBatch:
 
 
 class Run(NamedTuple):
-    """What a run gave: fitted plan, raw batches and pieces by (range number, part, split), and what tensorflow-transform wrote."""
+    """What a run gave: fitted plan, raw batches and chunks by (range number, part, split), and what tensorflow-transform wrote."""
 
     plan: EncodePlan
     raw: dict[tuple[int, int, str], pa.RecordBatch]
-    pieces: dict[tuple[int, int, str], Piece]
+    chunks: dict[tuple[int, int, str], Chunk]
     analyzed: Path
 
 
-def run(folder: Path, pieces: list[tuple[tuple[int, int, str], pa.RecordBatch]]) -> Run:
+def run(folder: Path, chunks: list[tuple[tuple[int, int, str], pa.RecordBatch]]) -> Run:
     """Fits the encodings and runs both transforms."""
     recipe = recipe_with(folder, MODULE)
     plan = plan_encode(recipe, COLUMNS)
     train = (
-        pa.Table.from_batches([batch for (_, _, split), batch in pieces if split == "train"])
+        pa.Table.from_batches([batch for (_, _, split), batch in chunks if split == "train"])
         .combine_chunks()
         .to_batches()[0]
     )
@@ -105,10 +105,10 @@ def run(folder: Path, pieces: list[tuple[tuple[int, int, str], pa.RecordBatch]])
     plan = with_fitted(plan, finish_read(plan, 0, learned))
     function = plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString())
     assert function is not None
-    found: list[Piece] = []
+    found: list[Chunk] = []
     encoded = [
-        Piece(*address[:2], encode_batch(plan, batch, "rows.csv"), {}, path="rows.csv", split=address[2])
-        for address, batch in pieces
+        Chunk(*address[:2], encode_batch(plan, batch, "rows.csv"), {}, path="rows.csv", split=address[2])
+        for address, batch in chunks
     ]
     global _FOUND  # noqa: PLW0603 - Beam pickles what a function closes over, and a list's copy stays empty
     _FOUND = found
@@ -122,19 +122,19 @@ def run(folder: Path, pieces: list[tuple[tuple[int, int, str], pa.RecordBatch]])
             | "Transform" >> TransformPreprocessing(function, transform_fn, str(folder / "temporary"))
             | beam.Map(_collect)
         )
-    by_address = {(piece.range_number, piece.part, piece.split): piece for piece in found}
+    by_address = {(chunk.range_number, chunk.part, chunk.split): chunk for chunk in found}
     assert len(by_address) == len(found)
-    return Run(plan, dict(pieces), by_address, folder / "temporary" / "analyzed")
+    return Run(plan, dict(chunks), by_address, folder / "temporary" / "analyzed")
 
 
-_FOUND: list[Piece] = []
+_FOUND: list[Chunk] = []
 
 
-def _collect(piece: Piece) -> None:
-    _FOUND.append(piece)
+def _collect(chunk: Chunk) -> None:
+    _FOUND.append(chunk)
 
 
-PIECES = [
+CHUNKS = [
     ((0, 0, "train"), rows(1, "abc")),
     ((0, 0, "eval"), rows(2, "abz")),
     ((1, 0, "train"), rows(3, "abc")),
@@ -145,7 +145,7 @@ PIECES = [
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One run, which all tests look at."""
-    return run(tmp_path_factory.mktemp("run"), PIECES)
+    return run(tmp_path_factory.mktemp("run"), CHUNKS)
 
 
 @pytest.fixture(scope="module")
@@ -164,33 +164,33 @@ def column(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def test_every_row_stays_at_its_address(done: Run) -> None:
-    """Pieces keep range, part, split, path and rows; one without rows is not needed further on."""
-    assert {address: piece.batch.num_rows for address, piece in done.pieces.items()} == {
-        address: batch.num_rows for address, batch in PIECES[:3]
+    """Chunks keep range, part, split, path and rows; one without rows is not needed further on."""
+    assert {address: chunk.batch.num_rows for address, chunk in done.chunks.items()} == {
+        address: batch.num_rows for address, batch in CHUNKS[:3]
     }
-    assert {piece.path for piece in done.pieces.values()} == {"rows.csv"}
-    for address, piece in done.pieces.items():
-        assert column(piece.batch, "late") == [[int(value)] for value in column(done.raw[address], "late")]
+    assert {chunk.path for chunk in done.chunks.values()} == {"rows.csv"}
+    for address, chunk in done.chunks.items():
+        assert column(chunk.batch, "late") == [[int(value)] for value in column(done.raw[address], "late")]
 
 
 def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
     """Mean and deviation, and the vocabulary, are those of the train split's encoded rows, by numpy."""
     train = np.array(
-        [value or 0.0 for (_, _, split), batch in PIECES if split == "train" for value in column(batch, "delay")],
+        [value or 0.0 for (_, _, split), batch in CHUNKS if split == "train" for value in column(batch, "delay")],
         np.float32,
     ).astype(np.float64)
-    for address, piece in done.pieces.items():
+    for address, chunk in done.chunks.items():
         filled = np.array([value or 0.0 for value in column(done.raw[address], "delay")], np.float32)
         expected = (filled - train.mean()) / train.std()
-        np.testing.assert_allclose([row[0] for row in column(piece.batch, "delay")], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose([row[0] for row in column(chunk.batch, "delay")], expected, rtol=1e-4, atol=1e-5)
         powers = np.stack([filled, filled**2], 1)
-        np.testing.assert_allclose(column(piece.batch, "powers"), powers, rtol=1e-6)
+        np.testing.assert_allclose(column(chunk.batch, "powers"), powers, rtol=1e-6)
     words = (done.analyzed / "transform_fn" / "assets" / "own-carrier").read_text().split()
     assert sorted(words) == ["a", "b", "c"]
     unseen = [
         row
         for row, raw in zip(
-            column(done.pieces[0, 0, "eval"].batch, "carrier"), column(PIECES[1][1], "carrier"), strict=True
+            column(done.chunks[0, 0, "eval"].batch, "carrier"), column(CHUNKS[1][1], "carrier"), strict=True
         )
         if raw == "z"
     ]
@@ -209,7 +209,7 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
     batch = done.raw[0, 0, "eval"]
     raw = pa.RecordBatch.from_arrays([to_feature(values) for values in batch.columns], batch.schema.names)
     expected = tf.io.parse_example(
-        serialize_batch(done.pieces[0, 0, "eval"].batch).to_pylist(), output.transformed_feature_spec()
+        serialize_batch(done.chunks[0, 0, "eval"].batch).to_pylist(), output.transformed_feature_spec()
     )
     parsed = tf.io.parse_example(serialize_batch(raw).to_pylist(), output.raw_feature_spec())
 
@@ -238,11 +238,11 @@ def test_vocabularies_of_both_are_found(graph: Path) -> None:
     assert sorted(output.vocabulary_by_name("carrier_id")) == [b"a", b"b", b"c"]
 
 
-def test_order_of_pieces_does_not_matter(done: Run, tmp_path: Path) -> None:
-    """Pieces that come in another order give the same records, to the last bit."""
-    again = run(tmp_path, PIECES[::-1])
-    for address, piece in done.pieces.items():
-        assert serialize_batch(piece.batch).equals(serialize_batch(again.pieces[address].batch))
+def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
+    """Chunks that come in another order give the same records, to the last bit."""
+    again = run(tmp_path, CHUNKS[::-1])
+    for address, chunk in done.chunks.items():
+        assert serialize_batch(chunk.batch).equals(serialize_batch(again.chunks[address].batch))
 
 
 @pytest.mark.parametrize(
@@ -302,9 +302,9 @@ def test_error_in_the_function_names_its_line(tmp_path: Path, body: str, message
     recipe = recipe_with(tmp_path, f"def preprocessing_fn(inputs):\n{body}")
     function = plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString())
     assert isinstance(function, Preprocessing)
-    pieces = beam.Pipeline(runner="FnApiRunner") | beam.Create([])
+    chunks = beam.Pipeline(runner="FnApiRunner") | beam.Create([])
     with pytest.raises(RecipeError, match=re.escape(message)):
-        _ = pieces | AnalyzePreprocessing(function, ("train",), str(tmp_path / "temporary"), str(tmp_path / "analyzed"))
+        _ = chunks | AnalyzePreprocessing(function, ("train",), str(tmp_path / "temporary"), str(tmp_path / "analyzed"))
 
 
 def test_failure_on_a_batch_is_told_without_traceback() -> None:

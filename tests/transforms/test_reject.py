@@ -21,7 +21,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Piece, Rejected
+from beam_pipelines.core.chunks import Chunk, Rejected
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
@@ -307,12 +307,12 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
     """Reads and selects the ranges of a recipe's only source, one after the other, and returns what is rejected."""
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder))[0])
     select, places = _SelectOrReject(plan.checks, plan.base), RowPlaces(plan.base)
-    pieces = (
-        piece
-        for range_ in plan.base.ranges
-        for piece in read.number_rows(read.read_range(plan.base, range_, places.states(range_), reject=True))
+    chunks = (
+        chunk
+        for byte_range in plan.base.ranges
+        for chunk in read.number_rows(read.read_range(plan.base, byte_range, places.states(byte_range), reject=True))
     )
-    return [bad for piece in pieces for selected in select.process(piece) for bad in selected.rejected]
+    return [bad for chunk in chunks for selected in select.process(chunk) for bad in selected.rejected]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -351,14 +351,14 @@ def test_images_are_named_by_their_files(tmp_path: pathlib.Path) -> None:
 
 
 def stored(folder: pathlib.Path, ranges: int, rows: int) -> list[Sequence[str]]:
-    """Stores rows of ranges, in two pieces each."""
+    """Stores rows of ranges, in two chunks each."""
     found: list[Sequence[str]] = []
     for number in range(ranges):
-        pieces = [
-            Piece(number, part, pa.record_batch([]), {}, tuple(row(number, line) for line in range(part, rows, 2)))
+        chunks = [
+            Chunk(number, part, pa.record_batch([]), {}, tuple(row(number, line) for line in range(part, rows, 2)))
             for part in (0, 1)
         ]
-        found.append([store_rejected(piece, str(folder)) for piece in pieces])
+        found.append([store_rejected(chunk, str(folder)) for chunk in chunks])
     return found
 
 

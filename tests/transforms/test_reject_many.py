@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import ROW, Piece
+from beam_pipelines.core.chunks import ROW, Chunk
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms import expressions, read
 from beam_pipelines.transforms.reject import Checks, select_good
@@ -42,11 +42,11 @@ def checks_of(condition: str | None, derive: dict[str, str]) -> Checks:
     return Checks(plan_select(recipe, SCHEMA), None)
 
 
-def piece_of(rows: list[tuple[object, ...]], numbers: list[int]) -> Piece:
-    """Returns a piece of rows with these numbers."""
+def chunk_of(rows: list[tuple[object, ...]], numbers: list[int]) -> Chunk:
+    """Returns a chunk of rows with these numbers."""
     columns = [pa.array(values, field.type) for field, values in zip(SCHEMA, zip(*rows, strict=True), strict=True)]
     batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], names=[*SCHEMA.names, ROW])
-    return Piece(0, 0, batch, {"read": len(rows)})
+    return Chunk(0, 0, batch, {"read": len(rows)})
 
 
 @settings(max_examples=40, deadline=None)
@@ -57,19 +57,19 @@ def test_rows_without_a_value_are_those_that_fail_alone(
 ) -> None:
     """The same rows, each for the first expression that fails on its first copy, in the same words; the rest is selected."""
     checks = checks_of(condition, derive)
-    piece = piece_of(rows, [row // copies for row in range(len(rows))])
+    chunk = chunk_of(rows, [row // copies for row in range(len(rows))])
     expected: dict[int, tuple[str, str]] = {}
     for row in range(len(rows)):
         try:
-            select_rows(checks.select, piece.batch.slice(row, 1))
+            select_rows(checks.select, chunk.batch.slice(row, 1))
         except SelectError as error:
             expected.setdefault(row // copies, (error.expression.name, str(error)))
-    selected, bad = select_good(piece, checks)
+    selected, bad = select_good(chunk, checks)
     assert {number: (error.expression.name, str(error)) for number, error in bad.items()} == expected
     assert list(bad) == sorted(bad)
     good = [row for row in range(len(rows)) if row // copies not in expected]
     assert repr(selected.batch.to_pylist()) == repr(
-        select_rows(checks.select, piece.batch.take(pa.array(good, pa.int64())))[0].to_pylist()
+        select_rows(checks.select, chunk.batch.take(pa.array(good, pa.int64())))[0].to_pylist()
     )
 
 
@@ -78,7 +78,7 @@ def test_a_row_is_asked_about_once_for_each_kind(monkeypatch: pytest.MonkeyPatch
     asked, failure = [], expressions._failure
     monkeypatch.setattr(expressions, "_failure", lambda *given: asked.append(1) or failure(*given))
     rows = [(f"x{row % 14}" if row % 14 < 7 else str(row), 1.0, None) for row in range(20_000)]
-    _, bad = select_good(piece_of(rows, list(range(len(rows)))), checks_of(None, {"n": "CAST(t AS BIGINT)"}))
+    _, bad = select_good(chunk_of(rows, list(range(len(rows)))), checks_of(None, {"n": "CAST(t AS BIGINT)"}))
     assert len(bad) == sum(row % 14 < 7 for row in range(20_000))
     assert len(asked) == 7
 

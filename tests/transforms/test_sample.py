@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes, sample_share
@@ -31,15 +31,15 @@ def test_share(size_bytes: int, num_ranges: int, share: Share) -> None:
 def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bool) -> None:
     """Of ranges whose rows are of different lengths, in several parts each, within 5 % of all rows framed."""
     random = np.random.default_rng(5)
-    pieces = [
-        Piece(number, part, pa.record_batch({"t": [random.bytes(20 + 40 * (number % 8))] * 20_000}), {})
+    chunks = [
+        Chunk(number, part, pa.record_batch({"t": [random.bytes(20 + 40 * (number % 8))] * 20_000}), {})
         for number in range(16)
         for part in range(2)
     ]
-    size = sum(piece.batch.nbytes for piece in pieces)
+    size = sum(chunk.batch.nbytes for chunk in chunks)
     share = sample_share(size // growth, 16)
-    samples = [sample for piece in pieces for sample in _sample(piece, share, shuffle=shuffle)]
+    samples = [sample for chunk in chunks for sample in _sample(chunk, share, shuffle=shuffle)]
     assert sum(sample.batch.nbytes for sample in samples) < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
     _, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
-    _, exact = estimate_row_bytes(pieces, Output(shuffle=shuffle))
+    _, exact = estimate_row_bytes(chunks, Output(shuffle=shuffle))
     assert framed == pytest.approx(exact, rel=0.05 if shuffle else 0.3)

@@ -13,7 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe, Split
 from beam_pipelines.transforms import expressions, select
@@ -311,18 +311,18 @@ def test_threads_do_not_share_a_database():
 
 
 def test_select_batches_counts_what_it_filters():
-    """In a pipeline every piece keeps its address and account, and gets the number of filtered rows."""
+    """In a pipeline every chunk keeps its address and account, and gets the number of filtered rows."""
     plan = plan_of(BATCH.schema, filter="a > 1", keep=("a",))
-    pieces = [
-        Piece(0, 0, BATCH, {"read": 4}, path="f.csv"),
-        Piece(0, 1, BATCH.slice(0, 1), {"read": 1}, (), 7, "f.csv"),
+    chunks = [
+        Chunk(0, 0, BATCH, {"read": 4}, path="f.csv"),
+        Chunk(0, 1, BATCH.slice(0, 1), {"read": 1}, (), 7, "f.csv"),
     ]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = (
             pipeline
-            | beam.Create(pieces)
+            | beam.Create(chunks)
             | select.SelectBatches(plan)
-            | beam.Map(lambda piece: (*piece[:2], piece.batch["a"].to_pylist(), piece.counts, piece.crc32c))
+            | beam.Map(lambda chunk: (*chunk[:2], chunk.batch["a"].to_pylist(), chunk.counts, chunk.crc32c))
         )
         expected = [(0, 0, [2, 4], {"read": 4, "filtered": 2}, None), (0, 1, [], {"read": 1, "filtered": 1}, 7)]
         assert_that(found, equal_to(expected))

@@ -1,4 +1,4 @@
-"""transforms/shards.py plans shards of the asked size, and says which positions a piece has."""
+"""transforms/shards.py plans shards of the asked size, and says which positions a chunk has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Receipt
+from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.transforms.shards import (
@@ -49,14 +49,14 @@ def test_number_and_multiple(output: Output, expected: int) -> None:
 
 
 def test_offsets_follow_addresses_not_arrival() -> None:
-    """A piece's offset is the rows of its split in all pieces with a smaller address."""
-    receipts = [
-        Receipt(1, 0, {}, {"train": 5}),
-        Receipt(0, 1, {}, {"eval": 2}),
-        Receipt(0, 0, {}, {"train": 3, "eval": 1}),
+    """A chunk's offset is the rows of its split in all chunks with a smaller address."""
+    chunk_counts = [
+        ChunkCounts(1, 0, {}, {"train": 5}),
+        ChunkCounts(0, 1, {}, {"eval": 2}),
+        ChunkCounts(0, 0, {}, {"train": 3, "eval": 1}),
     ]
     sizes = {"train": 100.0, "eval": 100.0}
-    plan = plan_shards(Output(num_shards=2), ("train", "eval"), receipts, sizes, sizes)
+    plan = plan_shards(Output(num_shards=2), ("train", "eval"), chunk_counts, sizes, sizes)
     assert plan.splits["train"].offsets == {(0, 0): 0, (0, 1): 3, (1, 0): 3}
     assert plan.splits["eval"].offsets == {(0, 0): 0, (0, 1): 1, (1, 0): 3}
     assert (plan.splits["train"].rows, plan.splits["eval"].rows) == (8, 3)
@@ -88,7 +88,7 @@ def test_path() -> None:
 def test_a_stored_plan_is_the_plan(
     tmp_path_factory: pytest.TempPathFactory, offsets: dict[str, dict[tuple[int, int], int]], finished: set[int]
 ) -> None:
-    """Splits without pieces, large addresses and finished shards come back from the file."""
+    """Splits without chunks, large addresses and finished shards come back from the file."""
     splits = {
         name: SplitShards(name, number, number + 1, 2, 3 * number, own)
         for number, (name, own) in enumerate(offsets.items())

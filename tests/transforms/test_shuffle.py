@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.transforms import shuffle
-from beam_pipelines.transforms.exchange import Parcel
+from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards
 
 SCHEMA = pa.schema({"row": pa.binary()})
@@ -21,27 +21,27 @@ SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
 
 
 def block_of(payload: bytes, partition: int, partitions: int) -> bytes:
-    """The block of a partition in what a shard gets of a piece."""
+    """The block of a partition in what a shard gets of a chunk."""
     bounds = shuffle.block_bounds(payload[len(payload) - shuffle.index_bytes(partitions) :])
     return payload[bounds[partition] : bounds[partition + 1]]
 
 
 def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> list[list[bytes]]:
-    """Scatters pieces of the given sizes and puts shards together as a writer does; records are their own positions."""
+    """Scatters chunks of the given sizes and puts shards together as a writer does; records are their own positions."""
     offsets = {(number, 0): sum(sizes[:number]) for number in range(len(sizes))}
     plan = ShardPlan({"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)})
-    parcels: list[Parcel] = []
+    messages: list[Message] = []
     for number, size in enumerate(sizes):
         start = offsets[number, 0]
         batch = pa.RecordBatch.from_pydict({"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA)
-        piece = shuffle.shuffle_piece(Piece(number, 0, batch, {}, split="train"), output)
-        parcels += shuffle.scatter(plan, output, "train", (number, 0), piece.batch)
+        chunk = shuffle.shuffle_chunk(Chunk(number, 0, batch, {}, split="train"), output)
+        messages += shuffle.scatter(plan, output, "train", (number, 0), chunk.batch)
     shards = []
     for shard in range(num_shards):
         written: list[bytes] = []
         for partition in range(partitions):
-            sent = sorted(parcel for parcel in parcels if shard in parcel.payloads)
-            blocks = [block_of(b"".join(parcel.payloads[shard]), partition, partitions) for parcel in sent]
+            sent = sorted(message for message in messages if shard in message.payloads)
+            blocks = [block_of(b"".join(message.payloads[shard]), partition, partitions) for message in sent]
             batch = shuffle.unpack_blocks([block for block in blocks if block])
             records = np.array(batch["row"] if batch else [], object)
             order = shuffle.written_order(output, shard, partition, len(records))
@@ -63,18 +63,18 @@ def test_every_row_once_and_evenly(
     assert max(lengths) - min(lengths) <= 1
 
 
-def test_many_shards_get_few_blocks_of_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are more places than blocks, rows are dealt in packs, and shards are still even."""
     monkeypatch.setattr(shuffle, "MAX_BLOCKS", 16)
     shards = deal([640] * 100, 20, 2, Output())
     assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
     assert [len(shard) for shard in shards] == pytest.approx([3200] * 20, rel=0.03)
     plan = ShardPlan(
-        {"train": SplitShards("train", 64_000, 20, 2, 0, {(piece, 0): 640 * piece for piece in range(100)})}
+        {"train": SplitShards("train", 64_000, 20, 2, 0, {(chunk, 0): 640 * chunk for chunk in range(100)})}
     )
     batch = pa.RecordBatch.from_pydict({"row": [b""] * 640}, SCHEMA)
-    parcels = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
-    (payloads,) = (parcel.payloads.values() for parcel in parcels)
+    messages = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
+    (payloads,) = (message.payloads.values() for message in messages)
     assert 16 <= sum(bool(block_of(b"".join(payload), number, 2)) for payload in payloads for number in range(2)) <= 17
 
 

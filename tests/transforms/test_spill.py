@@ -1,4 +1,4 @@
-"""transforms/spill.py: a piece that waits in a file comes back as it was."""
+"""transforms/spill.py: a chunk that waits in a file comes back as it was."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms.spill import keep_piece, load_piece, take_piece
+from beam_pipelines.transforms.spill import load_chunk, spill_chunk, take_chunk
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -28,67 +28,67 @@ ROWS = st.lists(
 SCHEMA = pa.schema({"number": pa.int64(), "text": pa.string(), "list": pa.list_(pa.float32())})
 
 
-def piece_of(rows: list[dict[str, object]]) -> Piece:
-    """Makes a piece of some rows."""
+def chunk_of(rows: list[dict[str, object]]) -> Chunk:
+    """Makes a chunk of some rows."""
     batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
-    return Piece(3, 1, batch, {}, path="folder/file.csv", split="train")
+    return Chunk(3, 1, batch, {}, path="folder/file.csv", split="train")
 
 
 @given(ROWS, st.integers(0, 19))
 @settings(max_examples=50, deadline=None)
-def test_a_piece_comes_back_as_it_was(
+def test_a_chunk_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], start: int
 ) -> None:
     """Nulls, empty lists and slices of longer batches included."""
-    piece = piece_of(rows)
-    piece = piece._replace(batch=piece.batch.slice(min(start, len(rows) - 1)))
-    kept = keep_piece(piece, str(tmp_path_factory.mktemp("kept")))
-    loaded = load_piece(kept)
-    assert loaded.batch.equals(piece.batch)
-    assert loaded._replace(batch=None) == piece._replace(batch=None)
+    chunk = chunk_of(rows)
+    chunk = chunk._replace(batch=chunk.batch.slice(min(start, len(rows) - 1)))
+    kept = spill_chunk(chunk, str(tmp_path_factory.mktemp("kept")))
+    loaded = load_chunk(kept)
+    assert loaded.batch.equals(chunk.batch)
+    assert loaded._replace(batch=None) == chunk._replace(batch=None)
 
 
 def test_what_travels_is_small(tmp_path: Path) -> None:
-    """A kept piece is an address, however many rows it has."""
-    kept = keep_piece(piece_of([{"number": row} for row in range(10_000)]), str(tmp_path))
+    """A kept chunk is an address, however many rows it has."""
+    kept = spill_chunk(chunk_of([{"number": row} for row in range(10_000)]), str(tmp_path))
     assert len(pickle.dumps(kept)) < 500
 
 
 def test_a_retry_replaces_the_file(tmp_path: Path) -> None:
     """A bundle that runs twice leaves one file, with the same bytes."""
-    piece = piece_of([{"number": 1}])
-    before = Path(keep_piece(piece, str(tmp_path)).file).read_bytes()
-    assert Path(keep_piece(piece, str(tmp_path)).file).read_bytes() == before
+    chunk = chunk_of([{"number": 1}])
+    before = Path(spill_chunk(chunk, str(tmp_path)).file).read_bytes()
+    assert Path(spill_chunk(chunk, str(tmp_path)).file).read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
 def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> None:
     """A temporary file that was changed or removed is named."""
-    kept = keep_piece(piece_of([{"number": 1}]), str(tmp_path))
+    kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     if damage is None:
         Path(kept.file).unlink()
     else:
         Path(kept.file).write_bytes(damage)
     with pytest.raises(DataError, match=r"3_1_0_train"):
-        load_piece(kept)
+        load_chunk(kept)
 
 
 def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
     """The number of rows is known, and held to."""
-    first = keep_piece(piece_of([{"number": 1}]), str(tmp_path))
-    keep_piece(piece_of([{"number": 1}, {"number": 2}]), str(tmp_path))
+    first = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
+    spill_chunk(chunk_of([{"number": 1}, {"number": 2}]), str(tmp_path))
     with pytest.raises(DataError, match=r"found 2 rows, expected 1\. A temporary file was changed"):
-        load_piece(first)
+        load_chunk(first)
 
 
-def test_a_piece_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
+def test_a_chunk_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
     """Its file stays until what comes of it is stored, and a file that cannot be removed fails nothing."""
-    kept = keep_piece(piece_of([{"number": 1}]), str(tmp_path))
-    taken = take_piece(kept)
+    kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
+    taken = take_chunk(kept)
     assert next(taken).batch.num_rows == 1
     assert Path(kept.file).exists()
     assert list(taken) == []
     assert not Path(kept.file).exists()
     with pytest.raises(DataError, match="3_1_0_train"):
-        next(take_piece(kept))
+        next(take_chunk(kept))

@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.core.chunks import Piece, Receipt, Rejected
+from beam_pipelines.core.chunks import Chunk, ChunkCounts, Rejected
 from beam_pipelines.core.errors import DataError, RecipeProblems
 from beam_pipelines.recipe.model import Recipe, Split, TimeSplit
 from beam_pipelines.transforms import split
@@ -51,8 +51,8 @@ def plan_of(schema, split_, **rest):
     return split.plan_split(Recipe("test", {}, "flights", split=split_, **rest), schema)
 
 
-def piece_of(batch, path="data/flights.csv"):
-    return Piece(3, 1, batch, {"read": batch.num_rows}, path=path)
+def chunk_of(batch, path="data/flights.csv"):
+    return Chunk(3, 1, batch, {"read": batch.num_rows}, path=path)
 
 
 def batch_of(rows):
@@ -81,21 +81,21 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
         values = {"user": user, "day": day}
         place = fractions.Fraction(expected_row([values[name] for name in by or values], split.SPLIT_SEED), 2**64)
         expected.append(next(number for number, end in enumerate(ends) if place < end))
-    assert split.assign_split(plan, piece_of(batch)).tolist() == expected
+    assert split.assign_split(plan, chunk_of(batch)).tolist() == expected
 
 
 @settings(max_examples=100, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
-    """However rows are cut into pieces, a user is in one split, and every row in exactly one."""
+    """However rows are cut into chunks, a user is in one split, and every row in exactly one."""
     plan = plan_of(batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",)))
     batch = batch_of(rows)
     ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
     splits_of_user = collections.defaultdict(set)
     found = collections.Counter()
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        for result in split.split_piece(plan, piece_of(batch.slice(start, end - start))):
-            if isinstance(result, Piece):
+        for result in split.split_chunk(plan, chunk_of(batch.slice(start, end - start))):
+            if isinstance(result, Chunk):
                 for row in result.batch.to_pylist():
                     splits_of_user[row["user"]].add(result.split)
                     found[row["user"], row["day"]] += 1
@@ -107,7 +107,7 @@ def test_fractions_are_met():
     """Of 100,000 users the splits get their shares, within five standard deviations."""
     batch = pa.record_batch({"user": np.arange(100_000)})
     plan = plan_of(batch.schema, Split(fractions={"train": 0.8, "eval": 0.15, "test": 0.05}, by=("user",)))
-    counts = np.bincount(split.assign_split(plan, piece_of(batch)))
+    counts = np.bincount(split.assign_split(plan, chunk_of(batch)))
     for count, share in zip(counts, (0.8, 0.15, 0.05), strict=True):
         assert abs(count - share * 1e5) < 5 * (share * (1 - share) * 1e5) ** 0.5
 
@@ -117,7 +117,7 @@ def test_thresholds_are_exact():
     assert split.fraction_thresholds((0.1, 0.2, 0.7)) == (2**64 // 10, 3 * 2**64 // 10)
     assert split.fraction_thresholds((1.0, 0.0)) == (2**64,)
     plan = plan_of(batch_of([]).schema, Split(fractions={"a": 1.0, "b": 0.0}))
-    assert split.assign_split(plan, piece_of(batch_of([("u", number) for number in range(50)]))).tolist() == [0] * 50
+    assert split.assign_split(plan, chunk_of(batch_of([("u", number) for number in range(50)]))).tolist() == [0] * 50
 
 
 def moment(text):
@@ -147,11 +147,11 @@ def test_times_split_at_their_bounds(value, expected):
     batch = pa.record_batch({"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))})
     plan = plan_of(batch.schema, TIME_SPLIT)
     if expected is not None:
-        assert split.assign_split(plan, piece_of(batch)).tolist() == [expected]
+        assert split.assign_split(plan, chunk_of(batch)).tolist() == [expected]
     else:
         found = "null" if value is None else "'2013-12-01 05:30:00'"
         with pytest.raises(DataError, match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:'"):
-            split.assign_split(plan, piece_of(batch))
+            split.assign_split(plan, chunk_of(batch))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
     """Dates, numbers and times of day are compared as what they are."""
     batch = pa.record_batch({"at": pa.array([inside, outside], kind)})
     plan = plan_of(batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),)))
-    assert split.assign_split(plan, piece_of(batch.slice(0, 1))).tolist() == [0]
+    assert split.assign_split(plan, chunk_of(batch.slice(0, 1))).tolist() == [0]
     with pytest.raises(DataError, match="expected a value in one of the splits"):
-        split.assign_split(plan, piece_of(batch))
+        split.assign_split(plan, chunk_of(batch))
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
 def test_files_decide(path, expected):
     """A pattern matches the whole path or its last component; a file in no split, or in two, is an error."""
     plan = plan_of(batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"}))
-    piece = piece_of(batch_of([("a", 1)] * 3), path)
+    chunk = chunk_of(batch_of([("a", 1)] * 3), path)
     if expected is not None:
-        assert split.assign_split(plan, piece).tolist() == [expected] * 3
+        assert split.assign_split(plan, chunk).tolist() == [expected] * 3
     else:
         with pytest.raises(DataError, match=f"{path}: the file matches (no split|splits 'train' and 'eval')"):
-            split.assign_split(plan, piece)
+            split.assign_split(plan, chunk)
 
 
 @pytest.mark.parametrize(
@@ -246,38 +246,38 @@ def test_a_column_decides_and_is_dropped():
         plan = plan_of(batch.schema, Split(fractions={"train": 0.5, "eval": 0.5}, by=("user",)), **rest)
         assert plan.by == ("user",)
         assert plan.schema.names == ["day"]
-        pieces = [result for result in split.split_piece(plan, piece_of(batch)) if isinstance(result, Piece)]
-        assert all(piece.batch.schema == plan.schema for piece in pieces)
+        chunks = [result for result in split.split_chunk(plan, chunk_of(batch)) if isinstance(result, Chunk)]
+        assert all(chunk.batch.schema == plan.schema for chunk in chunks)
 
 
 def test_one_split_needs_no_hash(monkeypatch):
     """With one split rows are not looked at, and the batch is passed on as it is."""
     monkeypatch.setattr(split.hashing, "hash_rows", None)
     batch = batch_of([("a", 1)])
-    receipt, piece = split.split_piece(plan_of(batch.schema, Split()), piece_of(batch))
-    assert piece == Piece(3, 1, batch, {}, path="data/flights.csv", split="train")
-    assert receipt.rows == {"train": 1}
+    counted, chunk = split.split_chunk(plan_of(batch.schema, Split()), chunk_of(batch))
+    assert chunk == Chunk(3, 1, batch, {}, path="data/flights.csv", split="train")
+    assert counted.rows == {"train": 1}
 
 
 def test_assign_split_hands_over_receipts(tmp_path):
-    """In a pipeline, every piece gives one receipt with its account and, for each split with rows, one piece."""
+    """In a pipeline, every chunk gives its row counts and, for each split with rows, one chunk."""
     batch = pa.record_batch({"day": [1, 5, 2, 7]})
     times = (TimeSplit("train", None, "5"), TimeSplit("eval", "5", "7"), TimeSplit("test", "7", None))
     plan = plan_of(batch.schema, Split(fractions={}, time_column="day", times=times))
     rejected = (Rejected("flights", "f.csv", "line 3", "day", "found 'x'", "x"),)
-    full = Piece(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
-    empty = Piece(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
+    full = Chunk(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
+    empty = Chunk(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         outputs = pipeline | beam.Create([full, empty]) | split.AssignSplit(plan, str(tmp_path))
-        rows = outputs.pieces | beam.Map(
-            lambda piece: (*piece[:2], piece.split, piece.batch["day"].to_pylist(), piece.counts)
+        rows = outputs.chunks | beam.Map(
+            lambda chunk: (*chunk[:2], chunk.split, chunk.batch["day"].to_pylist(), chunk.counts)
         )
         assert_that(rows, equal_to([(0, 0, "train", [1, 2], {}), (0, 0, "eval", [5], {}), (0, 0, "test", [7], {})]))
-        receipts = [
-            Receipt(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, str(tmp_path / "0_0"), 77, "f.csv"),
-            Receipt(0, 1, empty.counts, {}, path="f.csv"),
+        chunk_counts = [
+            ChunkCounts(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, str(tmp_path / "0_0"), 77, "f.csv"),
+            ChunkCounts(0, 1, empty.counts, {}, path="f.csv"),
         ]
-        assert_that(outputs.receipts, equal_to(receipts), label="CheckReceipts")
+        assert_that(outputs.chunk_counts, equal_to(chunk_counts), label="CheckReceipts")
 
 
 @pytest.mark.parametrize(

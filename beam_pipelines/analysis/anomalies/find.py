@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.anomalies.policy import NO_GATE, Gate
+from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.rules.comparators import DRIFT, SKEW, Comparison, compare
 from beam_pipelines.analysis.rules.dataset import dataset_reasons
 from beam_pipelines.analysis.rules.feature import feature_findings, is_in_environment, is_required, is_retired
@@ -68,7 +68,7 @@ class SplitAnomalies:
 
 
 def find_anomalies(
-    statistics: Mapping[str, Statistics], schema: schema_pb2.Schema, gate: Gate = NO_GATE
+    statistics: Mapping[str, Statistics], schema: schema_pb2.Schema, policy: ValidationPolicy = DEFAULT_POLICY
 ) -> dict[str, SplitAnomalies]:
     """Checks each split against the schema, against the same split of the baseline, and against the first split.
 
@@ -85,27 +85,27 @@ def find_anomalies(
     found = {}
     for split, own in statistics.items():
         view = view_of(own)
-        reasons = dict(_feature_reasons(view, schema, gate.environment)) if view.rows else {}
+        reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
         if view.rows:
-            for name, more in _comparisons(split, own, None if own is first else first, view, schema, gate, measured):
+            for name, more in _comparisons(split, own, None if own is first else first, view, schema, policy, measured):
                 reasons[name] = (*reasons.get(name, ()), *more)
-        previous = None if gate.baseline is None or split not in gate.baseline else gate.baseline[split]
+        previous = None if policy.baseline is None or split not in policy.baseline else policy.baseline[split]
         previous_rows = None if previous is None else int(previous.num_examples)
         dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
         found[split] = SplitAnomalies(
-            {name: _accepted(some, name, gate) for name, some in _in_order(reasons, schema) if some},
+            {name: _accepted(some, name, policy) for name, some in _in_order(reasons, schema) if some},
             data_missing=not view.rows,
-            dataset=_accepted(dataset, DATASET, gate),
+            dataset=_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
         )
     return found
 
 
-def _accepted(reasons: Iterable[Reason], name: str, gate: Gate) -> tuple[Reason, ...]:
+def _accepted(reasons: Iterable[Reason], name: str, policy: ValidationPolicy) -> tuple[Reason, ...]:
     """Returns the reasons, those that are accepted as warnings."""
     return tuple(
-        reason._replace(severity=Info.WARNING) if gate.allows(reason.type, name) else reason for reason in reasons
+        reason._replace(severity=Info.WARNING) if policy.allows(reason.type, name) else reason for reason in reasons
     )
 
 
@@ -148,13 +148,13 @@ def _comparisons(
     first: Statistics | None,
     view: DatasetView,
     schema: schema_pb2.Schema,
-    gate: Gate,
+    policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
     """Measures drift and skew, adds it to ``measured``, and yields what is above a threshold."""
     todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
-    if gate.baseline is not None:
-        todo.append(("drift_comparator", "drift_measurements", DRIFT, own, gate.baseline.get(split)))
+    if policy.baseline is not None:
+        todo.append(("drift_comparator", "drift_measurements", DRIFT, own, policy.baseline.get(split)))
     if first is not None and view_of(first).rows:
         todo.append(("skew_comparator", "skew_measurements", SKEW, first, own))
     for field, measurements, comparison, treatment, control in todo:

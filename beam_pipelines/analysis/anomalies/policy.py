@@ -22,7 +22,7 @@ class Allowed(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Gate:
+class ValidationPolicy:
     """What a run was asked to check, and to let pass.
 
     Attributes:
@@ -42,7 +42,7 @@ class Gate:
         return Allowed(type_, None) in self.allowed or Allowed(type_, feature) in self.allowed
 
 
-NO_GATE = Gate()
+DEFAULT_POLICY = ValidationPolicy()
 
 
 def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:

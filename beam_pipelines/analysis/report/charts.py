@@ -78,7 +78,7 @@ def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> lis
 
 
 def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Frequent]:
-    candidates = [text.tally.frequent(_CANDIDATES) for text in texts]
+    candidates = [text.value_counts.frequent(_CANDIDATES) for text in texts]
     encoded = pa.concat_arrays([values for values, _ in candidates]).dictionary_encode()
     counts = np.zeros((len(texts), len(encoded.dictionary)), np.int64)
     shares, start = np.zeros(counts.shape[1]), 0

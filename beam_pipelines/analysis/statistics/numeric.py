@@ -108,10 +108,10 @@ class NumberStatistics:
           weights: as many, of at least 0.
           limits: bounds on what is kept.
         """
-        return cls.of_tally(*count_distinct(array, weights), limits or Limits())
+        return cls.of_value_counts(*count_distinct(array, weights), limits or Limits())
 
     @classmethod
-    def of_tally(
+    def of_value_counts(
         cls,
         values: Numbers,
         counts: npt.NDArray[np.int64],
@@ -251,8 +251,8 @@ def count_distinct(
     if _is_varied(array):
         numbers, counts = np.unique(_numbers(array), return_counts=True)
         return numbers, counts.astype(np.int64, copy=False), None
-    tally = array.value_counts()
-    hashed, counts = tally.field(0), tally.field(1)
+    value_counts = array.value_counts()
+    hashed, counts = value_counts.field(0), value_counts.field(1)
     if hashed.null_count:
         valid = hashed.is_valid()
         hashed, counts = hashed.filter(valid), counts.filter(valid)

@@ -13,7 +13,7 @@ from beam_pipelines.analysis.statistics.histograms import quantiles_histogram, r
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics, value_type
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.value_counts import Tally
+from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.schema_features import path_of
 
 # TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice (constants.py).
@@ -190,9 +190,9 @@ def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
 def _sketched(values: NumberStatistics | TextStatistics, lengths: Distribution | None) -> Iterator[str]:
     """Says what of a feature is not exact, and how far it may be off."""
     if isinstance(values, TextStatistics):
-        for kind, tally in (("", values.tally), ("weighted ", values.weighted)):
-            if isinstance(tally, Tally) and not tally.exact:
-                yield f"{kind}top_values and rank_histogram: up to {tally.undercount:.10g} too low"
+        for kind, value_counts in (("", values.value_counts), ("weighted ", values.weighted)):
+            if isinstance(value_counts, ValueCounts) and not value_counts.exact:
+                yield f"{kind}top_values and rank_histogram: up to {value_counts.undercount:.10g} too low"
         if not values.exact:
             yield "unique: estimated"
     else:

@@ -29,7 +29,7 @@ from beam_pipelines.analysis.statistics.table import (
     is_text,
 )
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.analysis.statistics.value_counts import Tally
+from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.columns import parse_type, type_name
 from beam_pipelines.core.errors import DataError
 
@@ -235,17 +235,17 @@ def _weighted_from_facts(facts: Facts, arrays: Iterator[bytes]) -> WeightedNumbe
 
 def _texts_to_facts(values: TextStatistics, arrays: Arrays) -> Facts:
     return {
-        "tally": _tally_to_facts(values.tally, arrays),
+        "tally": _counts_to_facts(values.value_counts, arrays),
         **{name: getattr(values, name) for name in _TEXT_COUNTS},
-        "weighted": None if values.weighted is None else _tally_to_facts(values.weighted, arrays),
+        "weighted": None if values.weighted is None else _counts_to_facts(values.weighted, arrays),
     }
 
 
 def _texts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> TextStatistics:
     return TextStatistics(
-        _tally_from_facts(facts["tally"], arrays),
+        _counts_from_facts(facts["tally"], arrays),
         **{name: facts[name] for name in _TEXT_COUNTS},
-        weighted=None if facts["weighted"] is None else _tally_from_facts(facts["weighted"], arrays),
+        weighted=None if facts["weighted"] is None else _counts_from_facts(facts["weighted"], arrays),
     )
 
 
@@ -259,16 +259,16 @@ def _distribution_from_facts(facts: Facts, arrays: Iterator[bytes]) -> Distribut
     return Distribution(values.to_numpy(), weights, facts["error"])
 
 
-def _tally_to_facts(tally: Tally, arrays: Arrays) -> Facts:
-    arrays.append(pack(tally.values, tally.counts))
-    if tally.sketch is not None:
-        arrays.append(tally.sketch)
-    return {"undercount": tally.undercount, "is_sketched": tally.sketch is not None}
+def _counts_to_facts(value_counts: ValueCounts, arrays: Arrays) -> Facts:
+    arrays.append(pack(value_counts.values, value_counts.counts))
+    if value_counts.sketch is not None:
+        arrays.append(value_counts.sketch)
+    return {"undercount": value_counts.undercount, "is_sketched": value_counts.sketch is not None}
 
 
-def _tally_from_facts(facts: Facts, arrays: Iterator[bytes]) -> Tally:
+def _counts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
     values, counts = _unpacked(next(arrays))
-    return Tally(values, counts, facts["undercount"], next(arrays) if facts["is_sketched"] else None)
+    return ValueCounts(values, counts, facts["undercount"], next(arrays) if facts["is_sketched"] else None)
 
 
 def _unpacked(stream: bytes) -> tuple[pa.Array, Counts]:

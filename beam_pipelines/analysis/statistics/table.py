@@ -287,10 +287,10 @@ def _values(
     if is_text(items.type):
         return TextStatistics.of(items, weights, limits), None
     values, counts, sums = count_distinct(as_numbers(items), weights)
-    numbers = NumberStatistics.of_tally(values, counts, sums, limits)
+    numbers = NumberStatistics.of_value_counts(values, counts, sums, limits)
     if not is_categorical:
         return numbers, None
-    return numbers, TextStatistics.of_tally(pa.array(values).cast(pa.string()), counts, sums, limits)
+    return numbers, TextStatistics.of_value_counts(pa.array(values).cast(pa.string()), counts, sums, limits)
 
 
 def _weighted_presence(array: pa.Array, weights: Weights) -> WeightedPresence:

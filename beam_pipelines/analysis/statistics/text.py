@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.analysis.statistics.distribution import Numbers
 from beam_pipelines.analysis.statistics.limits import Limits
-from beam_pipelines.analysis.statistics.value_counts import Tally, sum_distinct
+from beam_pipelines.analysis.statistics.value_counts import ValueCounts, sum_distinct
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,19 +21,19 @@ class TextStatistics:
     """Statistics of the texts, or bytes, of a column.
 
     Attributes:
-      tally: how often each text occurs.
+      value_counts: how often each text occurs.
       count: number of values.
       total_bytes: sum of their lengths in bytes.
       min_bytes, max_bytes: shortest and longest length; 0 of no values.
       weighted: the weight of each text, where the rows have weights.
     """
 
-    tally: Tally
+    value_counts: ValueCounts
     count: int = 0
     total_bytes: int = 0
     min_bytes: int = 0
     max_bytes: int = 0
-    weighted: Tally | None = None
+    weighted: ValueCounts | None = None
 
     @classmethod
     def of(
@@ -48,23 +48,23 @@ class TextStatistics:
         """
         limits = limits or Limits()
         if weights is not None:
-            return cls.of_tally(*sum_distinct(array, weights), limits)
-        tally = array.value_counts()
-        values, counts = tally.field(0), tally.field(1)
+            return cls.of_value_counts(*sum_distinct(array, weights), limits)
+        value_counts = array.value_counts()
+        values, counts = value_counts.field(0), value_counts.field(1)
         if values.null_count:
             valid = values.is_valid()
             values, counts = values.filter(valid), counts.filter(valid)
-        return cls.of_tally(values, counts.to_numpy(), None, limits)
+        return cls.of_value_counts(values, counts.to_numpy(), None, limits)
 
     @classmethod
-    def of_tally(cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits) -> TextStatistics:
+    def of_value_counts(cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits) -> TextStatistics:
         """Returns the statistics of distinct values, their counts and the sums of their weights."""
-        weighted = None if sums is None else Tally.of(values, sums, limits)
+        weighted = None if sums is None else ValueCounts.of(values, sums, limits)
         if not len(values):
-            return cls(Tally(values, counts), weighted=weighted)
+            return cls(ValueCounts(values, counts), weighted=weighted)
         lengths = pc.binary_length(values).to_numpy().astype(np.int64)
         return cls(
-            Tally.of(values, counts, limits),
+            ValueCounts.of(values, counts, limits),
             int(counts.sum()),
             int((lengths * counts).sum()),
             int(lengths.min()),
@@ -79,38 +79,38 @@ class TextStatistics:
         filled = [part for part in parts if part.count]
         weighted = [part.weighted for part in parts if part.weighted is not None]
         return cls(
-            Tally.merged([part.tally for part in parts], limits),
+            ValueCounts.merged([part.value_counts for part in parts], limits),
             sum(part.count for part in parts),
             sum(part.total_bytes for part in parts),
             min((part.min_bytes for part in filled), default=0),
             max((part.max_bytes for part in filled), default=0),
-            Tally.merged(weighted, limits) if weighted else None,
+            ValueCounts.merged(weighted, limits) if weighted else None,
         )
 
     @property
     def values(self) -> pa.Array:
         """Distinct values, in no particular order: all of them while ``exact``, else the most frequent ones."""
-        return self.tally.values
+        return self.value_counts.values
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each of ``values`` occurs."""
-        return self.tally.counts.astype(np.int64, copy=False)
+        return self.value_counts.counts.astype(np.int64, copy=False)
 
     @property
     def undercount(self) -> int:
         """How much a count may be too low; a value that is not kept occurs at most so often."""
-        return int(self.tally.undercount)
+        return int(self.value_counts.undercount)
 
     @property
     def exact(self) -> bool:
         """Whether ``values`` and ``counts`` tell everything."""
-        return self.tally.exact
+        return self.value_counts.exact
 
     @property
     def distinct(self) -> int:
         """Number of distinct values; an estimate unless ``exact``."""
-        return self.tally.distinct
+        return self.value_counts.distinct
 
     @property
     def average_bytes(self) -> float:
@@ -119,4 +119,4 @@ class TextStatistics:
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
         """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
-        return self.tally.top(number)
+        return self.value_counts.top(number)

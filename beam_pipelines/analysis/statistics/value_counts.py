@@ -22,7 +22,7 @@ LARGE_VALUE = b"__LARGE_BYTES__"
 
 
 @dataclasses.dataclass(frozen=True)
-class Tally:
+class ValueCounts:
     """Distinct texts or bytes, and how often each occurs or how much weight it has.
 
     While ``Limits`` allow it, all are kept. Beyond, the most frequent texts are, with counts that are too low by at most
@@ -42,13 +42,13 @@ class Tally:
     sketch: bytes | None = None
 
     @classmethod
-    def of(cls, values: pa.Array, counts: Numbers, limits: Limits) -> Tally:
-        """Returns the tally of distinct values."""
+    def of(cls, values: pa.Array, counts: Numbers, limits: Limits) -> ValueCounts:
+        """Returns the counts of distinct values."""
         return _bounded(cls(values, counts), limits)
 
     @classmethod
-    def merged(cls, parts: Sequence[Tally], limits: Limits) -> Tally:
-        """Returns the tally of all parts together; while exact, counts are the same whatever their order."""
+    def merged(cls, parts: Sequence[ValueCounts], limits: Limits) -> ValueCounts:
+        """Returns the counts of all parts together; while exact, counts are the same whatever their order."""
         values = pa.concat_arrays([part.values for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         undercount = sum(part.undercount for part in parts)
@@ -56,7 +56,7 @@ class Tally:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.values.nbytes < SMALL_BYTES and not self.values.offset:
-            return Tally, (self.values, self.counts, self.undercount, self.sketch)
+            return ValueCounts, (self.values, self.counts, self.undercount, self.sketch)
         return _unpickle, (pack(self.values, self.counts), self.undercount, self.sketch)
 
     @property
@@ -92,36 +92,38 @@ class Tally:
         return self.values.take(pa.array(places)), self.counts[places]
 
 
-def _bounded(tally: Tally, limits: Limits) -> Tally:
+def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
     """Goes over to sketches when a bound is exceeded, and keeps the frequent values of a column that has done so."""
-    is_text = pa.types.is_string(tally.values.type)
-    sketch = tally.sketch
+    is_text = pa.types.is_string(value_counts.values.type)
+    sketch = value_counts.sketch
     if sketch is None:
         max_bytes = limits.text_bytes if is_text else limits.binary_bytes
-        if len(tally.values) <= limits.texts and _size_bytes(tally.values) <= max_bytes:
-            return tally
+        if len(value_counts.values) <= limits.texts and _size_bytes(value_counts.values) <= max_bytes:
+            return value_counts
         fresh = KmvSketch(limits.hashes)
-        fresh.AddValues(tally.values)
+        fresh.AddValues(value_counts.values)
         sketch = bytes(fresh.Serialize())
-    values, counts = _without_large(tally.values, tally.counts)
-    return _most_frequent(Tally(values, counts, tally.undercount, sketch), limits if is_text else None)
+    values, counts = _without_large(value_counts.values, value_counts.counts)
+    return _most_frequent(ValueCounts(values, counts, value_counts.undercount, sketch), limits if is_text else None)
 
 
-def _most_frequent(tally: Tally, limits: Limits | None) -> Tally:
-    """Returns a tally of no more values than may be kept, of none without limits; the counts of the others are lost."""
-    values, counts = tally.values, tally.counts
+def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCounts:
+    """Returns counts of no more values than may be kept, of none without limits; the counts of the others are lost."""
+    values, counts = value_counts.values, value_counts.counts
     kept = 0
     if limits is not None:
         if len(values) <= limits.kept_texts and _size_bytes(values) <= limits.kept_bytes:
-            return tally
+            return value_counts
         frequent = np.argsort(-counts, kind="stable")[: limits.kept_texts]
         lengths = pc.binary_length(values.take(pa.array(frequent))).to_numpy() + BYTES_PER_TEXT
         kept = int(np.searchsorted(np.cumsum(lengths, dtype=np.int64), limits.kept_bytes, side="right"))
     if kept >= len(values):
-        return tally
+        return value_counts
     loss = np.partition(counts, -kept - 1)[-kept - 1].item()
     places = np.flatnonzero(counts > loss)
-    return Tally(values.take(pa.array(places)), counts[places] - loss, tally.undercount + loss, tally.sketch)
+    return ValueCounts(
+        values.take(pa.array(places)), counts[places] - loss, value_counts.undercount + loss, value_counts.sketch
+    )
 
 
 def _without_large(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
@@ -140,7 +142,7 @@ def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
     return encoded.dictionary, sums.astype(np.int64) if counts.dtype == np.int64 else sums
 
 
-def _merged_sketch(parts: Sequence[Tally], limits: Limits) -> bytes | None:
+def _merged_sketch(parts: Sequence[ValueCounts], limits: Limits) -> bytes | None:
     """Returns one sketch of all parts' distinct values if one of the parts already has one."""
     if all(part.sketch is None for part in parts):
         return None
@@ -158,9 +160,9 @@ def _size_bytes(values: pa.Array) -> int:
     return int(pc.sum(pc.binary_length(values)).as_py() or 0) + BYTES_PER_TEXT * len(values)
 
 
-def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> Tally:
+def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> ValueCounts:
     values, counts = unpack(packed)
-    return Tally(values, counts, undercount, sketch)
+    return ValueCounts(values, counts, undercount, sketch)
 
 
 def sum_distinct(array: pa.Array, weights: npt.NDArray[np.float64]) -> tuple[pa.Array, Numbers, Numbers]:

@@ -13,7 +13,7 @@ from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
-from beam_pipelines.encodings.tokens import NO_TOKENS, TokenTally
+from beam_pipelines.encodings.tokens import NO_TOKENS, TokenCounts
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -37,9 +37,9 @@ class BagOfWords(Encoding):
         return cls(*read_limits(parameters, "bag_of_words"))
 
     @property
-    def learns(self) -> TokenTally:  # type: ignore[override]
+    def learns(self) -> TokenCounts:  # type: ignore[override]
         """Counts tokens."""
-        return TokenTally(self.top_k, self.min_count)
+        return TokenCounts(self.top_k, self.min_count)
 
     def output(self, *features: Feature) -> Feature:
         """A vector of float32 in every row."""

@@ -201,7 +201,7 @@ class Fill(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class Occurrences:
-    """How often each value occurs; a ``learning.Tally``. Nulls and NaN are not counted."""
+    """How often each value occurs; a ``learning.ValueCounts``. Nulls and NaN are not counted."""
 
     folds = 0
 

@@ -41,8 +41,8 @@ _EXPECTED = {
 
 
 @dataclasses.dataclass(frozen=True)
-class TargetTally:
-    """Sums a target by key and fold: a ``learning.Tally``.
+class TargetCounts:
+    """Sums a target by key and fold: a ``learning.ValueCounts``.
 
     Its tables have the columns ``key`` (binary), and for each fold f ``weight_f``, the weight of its rows, and ``sum_f``, the
     weighted sum of their targets (float64).
@@ -131,9 +131,9 @@ class TargetMean(Encoding):
         )
 
     @property
-    def learns(self) -> TargetTally:  # type: ignore[override]
+    def learns(self) -> TargetCounts:  # type: ignore[override]
         """Sums the target by key and fold."""
-        return TargetTally(self.target, self.folds)
+        return TargetCounts(self.target, self.folds)
 
     def output(self, *features: Feature) -> Feature:
         """A float32 in every row."""

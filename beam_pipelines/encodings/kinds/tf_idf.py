@@ -16,7 +16,7 @@ from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Weights
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
-from beam_pipelines.encodings.tokens import NO_TOKENS, Ids, TokenTally, as_tokens, flat_values, row_numbers, sums_of
+from beam_pipelines.encodings.tokens import NO_TOKENS, Ids, TokenCounts, as_tokens, flat_values, row_numbers, sums_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -26,7 +26,7 @@ _ALL_ROWS = b""
 
 
 @dataclasses.dataclass(frozen=True)
-class DocumentTally(TokenTally):
+class DocumentCounts(TokenCounts):
     """Counts tokens, and besides the rows that have them: in column ``documents``, as the sum of their weights."""
 
     def count(
@@ -80,9 +80,9 @@ class TfIdf(Encoding):
         return cls(*read_limits(parameters, "tf_idf"))
 
     @property
-    def learns(self) -> DocumentTally:  # type: ignore[override]
+    def learns(self) -> DocumentCounts:  # type: ignore[override]
         """Counts tokens, rows that have them, and rows."""
-        return DocumentTally(self.top_k, self.min_count)
+        return DocumentCounts(self.top_k, self.min_count)
 
     def output(self, *features: Feature) -> Feature:
         """A vector of float32 in every row."""

@@ -66,8 +66,8 @@ class Tokenize(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Cuts each text; the tokens of a list of texts follow each other."""
         texts, rows = flat_values(arrays[0]), row_numbers(arrays[0])
-        pieces = self._cut(lower(texts) if self.lower else texts)
-        tokens, rows = pieces.flatten(), rows[pc.list_parent_indices(pieces).to_numpy()]
+        chunks = self._cut(lower(texts) if self.lower else texts)
+        tokens, rows = chunks.flatten(), rows[pc.list_parent_indices(chunks).to_numpy()]
         filled = pc.greater(pc.binary_length(tokens), 0)
         tokens, rows = tokens.filter(filled), rows[filled.to_numpy(zero_copy_only=False)]
         if self.ngrams != (1,):
@@ -86,11 +86,11 @@ class Tokenize(Fixed):
         (x,) = features
         texts = tensor_lower(x.flat_values) if self.lower else x.flat_values
         if self.split:
-            pieces = tf.strings.split(tf.strings.regex_replace(texts, self.split, _CUT), _CUT)
-            pieces = tf.ragged.boolean_mask(pieces, pieces != "")
+            chunks = tf.strings.split(tf.strings.regex_replace(texts, self.split, _CUT), _CUT)
+            chunks = tf.ragged.boolean_mask(chunks, chunks != "")
         else:
-            pieces = tf.strings.split(texts)
-        tokens = x.with_flat_values(pieces).merge_dims(1, 2)
+            chunks = tf.strings.split(texts)
+        tokens = x.with_flat_values(chunks).merge_dims(1, 2)
         return tokens if self.ngrams == (1,) else tf.strings.ngrams(tokens, self.ngrams, separator=" ")
 
 

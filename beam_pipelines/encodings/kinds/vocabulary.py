@@ -14,7 +14,7 @@ from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.tokens import (
     NO_TOKENS,
-    TokenTally,
+    TokenCounts,
     buckets_of,
     find_tokens,
     need_amount,
@@ -68,9 +68,9 @@ class Vocabulary(Encoding):
         )
 
     @property
-    def learns(self) -> TokenTally:  # type: ignore[override]
+    def learns(self) -> TokenCounts:  # type: ignore[override]
         """Counts tokens."""
-        return TokenTally(self.top_k, self.min_count, self.reserved)
+        return TokenCounts(self.top_k, self.min_count, self.reserved)
 
     def output(self, *features: Feature) -> Feature:
         """Ids, int64; lists stay lists."""

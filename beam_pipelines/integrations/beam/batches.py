@@ -3,7 +3,7 @@
 Stages check what they are asked for against the columns while the pipeline is built, as a recipe is checked when it is planned. So the columns
 travel with the PCollection, as its element type, through everything that keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
 
-The stages inside order pieces by address, so that what they compute depends on no arrival order. A batch that comes from anywhere has no
+The stages inside order chunks by address, so that what they compute depends on no arrival order. A batch that comes from anywhere has no
 address; it gets one from a hash of its rows. Batches of the same rows have the same address, and it does not matter which is which.
 """
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from apache_beam.typehints import typehints
 
 from beam_pipelines.core import columns, hashing
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.recipe.model import Recipe
@@ -28,7 +28,7 @@ from beam_pipelines.recipe.yaml import Lines, explain
 
 T = TypeVar("T")
 
-# Leaves of the trees along which statistics are merged: pieces are dealt to them by address.
+# Leaves of the trees along which statistics are merged: chunks are dealt to them by address.
 NUM_RANGES = 4096
 _ADDRESS_SEED = 0x61646472  # "addr"
 _SPLIT = "train"  # of batches that were not split
@@ -140,28 +140,28 @@ def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
     return number % NUM_RANGES, number // NUM_RANGES
 
 
-def to_piece(batch: pa.RecordBatch, split: str = "") -> Piece:
+def to_chunk(batch: pa.RecordBatch, split: str = "") -> Chunk:
     """Returns a batch as the stages inside take it; its account is empty."""
-    return Piece(*address_of(batch), batch, {}, path="a batch", split=split)
+    return Chunk(*address_of(batch), batch, {}, path="a batch", split=split)
 
 
 @dataclasses.dataclass
-class ToPieces(beam.PTransform):
-    """Turns the batches of all splits into pieces with addresses. Input: split name -> batches. Output: ``Piece`` elements, none without rows."""
+class ToChunks(beam.PTransform):
+    """Turns the batches of all splits into chunks with addresses. Input: split name -> batches. Output: ``Chunk`` elements, none without rows."""
 
-    def expand(self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]) -> beam.PCollection[Piece]:
-        pieces = [batches | f"Address_{name}" >> beam.FlatMap(_pieces, name) for name, batches in splits.items()]
-        return pieces | beam.Flatten()
+    def expand(self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]) -> beam.PCollection[Chunk]:
+        chunks = [batches | f"Address_{name}" >> beam.FlatMap(_chunks, name) for name, batches in splits.items()]
+        return chunks | beam.Flatten()
 
 
-def _pieces(batch: pa.RecordBatch, split: str) -> Iterator[Piece]:
+def _chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
     if batch.num_rows:
-        yield to_piece(batch, split)
+        yield to_chunk(batch, split)
 
 
 @dataclasses.dataclass
 class ToBatches(beam.PTransform):
-    """Takes the batches out of pieces. Input: ``Piece`` elements. Output: those of one split, or all, that have rows.
+    """Takes the batches out of chunks. Input: ``Chunk`` elements. Output: those of one split, or all, that have rows.
 
     Args:
       schema: their columns.
@@ -171,13 +171,13 @@ class ToBatches(beam.PTransform):
     schema: pa.Schema
     split: str | None = None
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[pa.RecordBatch]:
-        return pieces | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(BatchesOf(self.schema))
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[pa.RecordBatch]:
+        return chunks | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(BatchesOf(self.schema))
 
 
-def _batches(piece: Piece, split: str | None) -> Iterator[pa.RecordBatch]:
-    if piece.batch.num_rows and split in (None, piece.split):
-        yield piece.batch
+def _batches(chunk: Chunk, split: str | None) -> Iterator[pa.RecordBatch]:
+    if chunk.batch.num_rows and split in (None, chunk.split):
+        yield chunk.batch
 
 
 def read_sections(stage: str, **sections: Any) -> Recipe:

@@ -14,13 +14,13 @@ import beam_pipelines.transforms.statistics
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.analysis.statistics.datasets import statistics_to_files
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
     ToBatches,
-    ToPieces,
+    ToChunks,
     by_split,
     planned,
     read_sections,
@@ -28,10 +28,10 @@ from beam_pipelines.integrations.beam.batches import (
 )
 from beam_pipelines.transforms import encode
 from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
-from beam_pipelines.transforms.spill import KeepPieces, LoadPieces
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
 
 # Texts that a vocabulary counts are cut into as many parts by hash: a part lies in one worker's memory at a time.
-_TALLY_PARTITIONS = 16
+_COUNT_PARTITIONS = 16
 
 
 class ComputeStatistics(beam.PTransform):
@@ -60,7 +60,7 @@ class ComputeStatistics(beam.PTransform):
         plan = planned("ComputeStatistics", lambda: statistics.plan_statistics(self._recipe, columns, None))
         computed = (
             splits
-            | ToPieces()
+            | ToChunks()
             | beam_pipelines.transforms.statistics.ComputeStatistics(NUM_RANGES, tuple(splits), columns, plan)
         )
         return (
@@ -123,8 +123,8 @@ class EncodeFeatures(beam.PTransform):
     def expand(self, batches: Any) -> Any:
         splits = by_split(batches)
         plan = self._plan(splits)
-        pieces: beam.PCollection[Piece] = splits | ToPieces()
-        fitted, kept = self._fitted(pieces, plan) if plan.reads else ("", pieces)
+        chunks: beam.PCollection[Chunk] = splits | ToChunks()
+        fitted, kept = self._fitted(chunks, plan) if plan.reads else ("", chunks)
         written = pa.schema([(name, feature.type) for name, feature in plan.features().items()])
         encoded = kept | "Encode" >> encode.EncodeFeatures(plan, fitted)
         results = {name: encoded | f"Take_{name}" >> ToBatches(written, name) for name in splits}
@@ -141,24 +141,24 @@ class EncodeFeatures(beam.PTransform):
             )
         return plan
 
-    def _fitted(self, pieces: beam.PCollection[Piece], plan: EncodePlan) -> tuple[str, beam.PCollection[Piece]]:
-        """Returns the folder of the fitted encodings, and the pieces, which waited for it."""
+    def _fitted(self, chunks: beam.PCollection[Chunk], plan: EncodePlan) -> tuple[str, beam.PCollection[Chunk]]:
+        """Returns the folder of the fitted encodings, and the chunks, which waited for it."""
         folder = self._temp_location or ""
-        kept = pieces | "Keep" >> KeepPieces(files.join(folder, "kept"))
+        kept = chunks | "Keep" >> SpillChunks(files.join(folder, "kept"))
         fitted = ""
         done: tuple[beam.PCollection[str], ...] = ()
         for read in range(plan.reads):
-            seen = kept | f"LoadToFit{read}" >> LoadPieces(done) if read else pieces
+            seen = kept | f"LoadToFit{read}" >> LoadChunks(done) if read else chunks
             own = files.join(folder, "encodings" if read + 1 == plan.reads else f"encodings{read}")
             fit = FitEncodings(
                 plan,
                 read,
                 fitted,
                 NUM_RANGES,
-                (_TALLY_PARTITIONS - 1) * PARTITION_BYTES,
+                (_COUNT_PARTITIONS - 1) * PARTITION_BYTES,
                 own,
                 files.join(folder, f"fit{read}"),
-                files.join(folder, f"tallies{read}") if files.is_local(folder) else None,
+                files.join(folder, f"value counts{read}") if files.is_local(folder) else None,
             )
             fitted, done = own, (seen | f"Fit{read}" >> fit,)
-        return fitted, kept | "Load" >> LoadPieces(done)
+        return fitted, kept | "Load" >> LoadChunks(done)

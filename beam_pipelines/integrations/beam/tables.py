@@ -8,9 +8,9 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.integrations.beam.batches import ToBatches, planned, read_sections, schema_of, to_piece
+from beam_pipelines.integrations.beam.batches import ToBatches, planned, read_sections, schema_of, to_chunk
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -91,11 +91,11 @@ class JoinBatches(beam.PTransform):
             Source("left", ()), "arrow", (), schema_of(batches, "JoinBatches"), schema_of(batches, "JoinBatches"), ()
         )
         plan = planned("JoinBatches", lambda: plan_join(self._join, left, {"right": self._right}))
-        joined = batches | "ToPieces" >> beam.Map(to_piece) | join.JoinBatches(plan, self._temp_location, reject=False)
+        joined = batches | "ToPieces" >> beam.Map(to_chunk) | join.JoinBatches(plan, self._temp_location, reject=False)
         if self._right.source.key:
             counted = batches.pipeline | "CheckKey" >> join.CountRightSources(plan, self._temp_location, reject=False)
             # Rows go on only when the declared key was found unique.
-            joined = joined | "AwaitKey" >> beam.Map(lambda piece, _: piece, beam.pvalue.AsList(counted.keys))
+            joined = joined | "AwaitKey" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsList(counted.keys))
         return joined | ToBatches(plan.schema)
 
 
@@ -145,10 +145,10 @@ class AssignSplit(beam.PTransform):
     def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> dict[str, beam.PCollection[pa.RecordBatch]]:
         schema = schema_of(batches, "AssignSplit")
         plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
-        pieces = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.AssignSplit(plan)).pieces
-        return {name: pieces | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names}
+        chunks = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.AssignSplit(plan)).chunks
+        return {name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names}
 
 
-def _unaddressed(batch: pa.RecordBatch) -> Piece:
-    """Returns a piece for a stage that looks at no address."""
-    return Piece(0, 0, batch, {}, path="a batch")
+def _unaddressed(batch: pa.RecordBatch) -> Chunk:
+    """Returns a chunk for a stage that looks at no address."""
+    return Chunk(0, 0, batch, {}, path="a batch")

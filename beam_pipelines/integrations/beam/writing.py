@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece, Receipt, add_counts
+from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.core.messages import slices_to_value, value_to_slices
+from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.integrations.beam.batches import (
     NUM_RANGES,
-    ToPieces,
+    ToChunks,
     by_split,
     planned,
     read_sections,
@@ -30,21 +30,21 @@ from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.recipes import bare_recipe
 from beam_pipelines.recipe.model import Recipe, Source, Split
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import EncodeFeatures
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join.plan import JoinPlan
-from beam_pipelines.transforms.sample import sample_piece
+from beam_pipelines.transforms.sample import sample_chunk
 from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
-from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_piece
-from beam_pipelines.transforms.spill import KeepPieces, KeptPiece, LoadPieces, keep_piece, load_piece
+from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_chunk
+from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk, load_chunk, spill_chunk
 from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
-# Pieces of a split from which the size of a compressed row is estimated, and rows of each.
-_SAMPLED_PIECES = 64
+# Chunks of a split from which the size of a compressed row is estimated, and rows of each.
+_SAMPLED_CHUNKS = 64
 _SAMPLED_ROWS = 256
 
 Address = tuple[int, int]
@@ -92,16 +92,16 @@ class WriteShards(beam.PTransform):
         splits = by_split(batches)
         plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
         output = self._recipe.output
-        pieces: beam.PCollection[Piece] = splits | ToPieces() | "Shuffle" >> beam.Map(shuffle_piece, output)
-        kept = pieces | "KeepPieces" >> KeepPieces(self._temporary("kept"))
-        learned = pieces | "Learn" >> _LearnPieces(plan, self._temporary())
+        chunks: beam.PCollection[Chunk] = splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
+        kept = chunks | "SpillChunks" >> SpillChunks(self._temporary("kept"))
+        learned = chunks | "Learn" >> _LearnChunks(plan, self._temporary())
         learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
         shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
         by_files = files.is_local(exchange)
         planned = learned | "SaveShardPlan" >> beam.Map(lambda learned: save_shard_plan(learned.shards, shard_plan))
         shards = (
             kept
-            | "LoadPieces" >> LoadPieces((planned,))
+            | "LoadPieces" >> LoadChunks((planned,))
             | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
             | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
             | "Exchange" >> Exchange(exchange if by_files else None)
@@ -145,37 +145,37 @@ class WriteShards(beam.PTransform):
 
 
 @dataclasses.dataclass
-class _LearnPieces(beam.PTransform):
-    """Learns from pieces what has to be known before they are written.
+class _LearnChunks(beam.PTransform):
+    """Learns from chunks what has to be known before they are written.
 
-    Input: ``Piece`` elements. Output: one ``Learned``.
+    Input: ``Chunk`` elements. Output: one ``Learned``.
     """
 
     plan: Plan
     folder: str
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Learned]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Learned]:
         plan, folder = self.plan, files.join(self.folder, "statistics")
-        sent = pieces | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
-        counts = pieces | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
+        sent = chunks | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
+        counts = chunks | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
         samples = (
-            pieces
+            chunks
             | "Sample" >> beam.Map(_sample)
             | "KeepSamples"
             >> beam.Map(
-                lambda sample, folder: (sample[0], keep_piece(sample[1], folder)), files.join(self.folder, "samples")
+                lambda sample, folder: (sample[0], spill_chunk(sample[1], folder)), files.join(self.folder, "samples")
             )
-            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_PIECES, key=lambda kept: kept[:2])
+            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_CHUNKS, key=lambda kept: kept[:2])
             | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
         )
         encoded = (
             samples
-            | "LoadSamples" >> LoadPieces()
+            | "LoadSamples" >> LoadChunks()
             | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
-            | "KeepEncoded" >> beam.Map(keep_piece, files.join(self.folder, "encoded_samples"))
+            | "KeepEncoded" >> beam.Map(spill_chunk, files.join(self.folder, "encoded_samples"))
         )
         return (
-            pieces.pipeline
+            chunks.pipeline
             | "Once" >> beam.Create([None], reshuffle=False)
             | "Conclude"
             >> beam.Map(
@@ -190,8 +190,8 @@ class _LearnPieces(beam.PTransform):
         )
 
 
-def _count(piece: Piece) -> tuple[Address, Rows]:
-    return (piece.range_number, piece.part), {piece.split: piece.batch.num_rows}
+def _count(chunk: Chunk) -> tuple[Address, Rows]:
+    return (chunk.range_number, chunk.part), {chunk.split: chunk.batch.num_rows}
 
 
 def _sum_rows(counts: Iterable[Rows]) -> Rows:
@@ -202,24 +202,26 @@ def _sum_rows(counts: Iterable[Rows]) -> Rows:
     return total
 
 
-def _sample(piece: Piece) -> tuple[str, Piece]:
-    rows = sample_piece(piece, _SAMPLED_ROWS / piece.batch.num_rows, shuffle=True)
-    return piece.split, piece._replace(batch=rows)
+def _sample(chunk: Chunk) -> tuple[str, Chunk]:
+    rows = sample_chunk(chunk, _SAMPLED_ROWS / chunk.batch.num_rows, shuffle=True)
+    return chunk.split, chunk._replace(batch=rows)
 
 
 def _learn(
     computed: Mapping[str, statistics.TableStatistics],
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
-    samples: Sequence[KeptPiece],
-    encoded: Sequence[KeptPiece],
+    samples: Sequence[SpilledChunk],
+    encoded: Sequence[SpilledChunk],
 ) -> Learned:
-    """Concludes as a conversion does, from pieces that are numbered in order of their addresses, each a range of its own."""
+    """Concludes as a conversion does, from chunks that are numbered in order of their addresses, each a range of its own."""
     ordered = sorted(counts, key=lambda count: count[0])
-    receipts = [Receipt(number, 0, {"read": sum(rows.values())}, rows) for number, (_, rows) in enumerate(ordered)]
-    numbered = _with_ranges(plan, len(receipts))
-    pictures, rows = ([load_piece(kept) for kept in some] for some in (samples, encoded))
-    learned = learn(numbered, computed, receipts, pictures, rows, {}, Fitting("", ""))
+    chunk_counts = [
+        ChunkCounts(number, 0, {"read": sum(rows.values())}, rows) for number, (_, rows) in enumerate(ordered)
+    ]
+    numbered = _with_ranges(plan, len(chunk_counts))
+    pictures, rows = ([load_chunk(kept) for kept in some] for some in (samples, encoded))
+    learned = learn(numbered, computed, chunk_counts, pictures, rows, {}, Fitting("", ""))
     splits = {
         name: dataclasses.replace(
             split, offsets={address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)}
@@ -231,14 +233,14 @@ def _learn(
 
 def _with_ranges(plan: Plan, count: int) -> Plan:
     nowhere = FileInfo("", 0)
-    ranges = tuple(Range(number, 0, nowhere, 0, 0) for number in range(count))
+    ranges = tuple(ByteRange(number, 0, nowhere, 0, 0) for number in range(count))
     return dataclasses.replace(plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)})
 
 
 def _commit(learned: Learned, shards: Sequence[write.ShardInfo], plan: Plan, folder: str, started: float) -> str:
     # The manifest's recipe says how large the splits are, which somebody else has decided.
-    total = max(1, sum(learned.account.rows.values()))
-    shares = {name: rows / total for name, rows in learned.account.rows.items()}
+    total = max(1, sum(learned.row_counts.rows.values()))
+    shares = {name: rows / total for name, rows in learned.row_counts.rows.items()}
     recipe: Recipe = dataclasses.replace(plan.recipe, split=Split(shares))
     commit(dataclasses.replace(plan, recipe=recipe), learned, shards, folder, started)
     return folder

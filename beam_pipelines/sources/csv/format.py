@@ -20,7 +20,7 @@ from beam_pipelines.sources import bad_rows, inference
 from beam_pipelines.sources.compression import compression_of, no_zlib, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, record_spans, toggling_quotes
 
@@ -101,16 +101,16 @@ class Csv:
         read_schema = pa.schema([(name, _read_type(source, found.field(name))) for name in wanted])
         return Contents(names, pa.schema([(name, pa.string()) for name in names]), read_schema, nulls)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         dialect = self.dialect(plan.source)
         parser = CsvParser(tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls)
-        for body in blocks.read_bodies(plan.source, range_, quote_states, dialect):
+        for body in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
             records = body
             if plan.source.header and body.begins_file:
-                records, header = cut_header(body, dialect, range_.file.path, plan.source.limits)
-                _check_same_columns(plan.files[0].path, parser.names, range_.file.path, header)
-            batch, rejected = _read_body(parser, plan, range_.file, records, reject)
+                records, header = cut_header(body, dialect, byte_range.file.path, plan.source.limits)
+                _check_same_columns(plan.files[0].path, parser.names, byte_range.file.path, header)
+            batch, rejected = _read_body(parser, plan, byte_range.file, records, reject)
             *first, last = cut_rows(batch, rejected)
             yield from first
             yield last._replace(crc32c=body.crc32c)

@@ -22,7 +22,7 @@ from beam_pipelines.sources.archives.archives import is_archive, read_member, re
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
 from beam_pipelines.sources.text.quotes import Dialect
 
@@ -132,11 +132,11 @@ class Cifar:
             types[FILENAME] = pa.string()
         return pixel_rows.contents_of(source, types, tuple(batches), kinds)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        file = range_.file
+        file = byte_range.file
         layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
-        data, first = _content(plan.source, range_, layout)
+        data, first = _content(plan.source, byte_range, layout)
         crc32c = google_crc32c.value(data)
         batch = (
             _binary_batch(data, layout)
@@ -156,10 +156,10 @@ class Cifar:
             yield from pixel_rows.rows(plan, file, first + start, columns, ids, reject)
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
-    def first_image(self, plan: SourcePlan, range_: Range) -> int:
+    def first_image(self, plan: SourcePlan, byte_range: ByteRange) -> int:
         """Returns the number of a range's first image in its file, from 0."""
         layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
-        return -(-range_.start // layout.record_bytes) if layout.is_binary else 0
+        return -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
 
 
 def _is_batch(path: str) -> bool:
@@ -248,9 +248,9 @@ def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Clas
     return [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))] if layout.is_hundred else kinds
 
 
-def _content(source: Source, range_: Range, layout: _Layout) -> tuple[bytes, int]:
+def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> tuple[bytes, int]:
     """Returns the bytes of a range, from its first record to the end of its last one, and the first one's number."""
-    file = range_.file
+    file = byte_range.file
     if file.archive:
         for member in read_members(source, file.archive):
             if member.path == file.path and member.size_bytes == file.size_bytes:
@@ -259,7 +259,7 @@ def _content(source: Source, range_: Range, layout: _Layout) -> tuple[bytes, int
     with files.open_read(file.path) as opened:
         if not layout.is_binary:
             return read_exactly(opened, file.path, 0, file.size_bytes), 0
-        first, end = (-(-place // layout.record_bytes) for place in (range_.start, range_.end))
+        first, end = (-(-place // layout.record_bytes) for place in (byte_range.start, byte_range.end))
         data = read_exactly(opened, file.path, first * layout.record_bytes, end * layout.record_bytes)
         return data, first
 

@@ -21,11 +21,11 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions, Source
 from beam_pipelines.sources import inference, tables
-from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.pictures import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
 ENCODED, LABEL, CLASS, FILENAME = "image/encoded", "image/class/label", "image/class/text", "image/filename"
@@ -84,13 +84,13 @@ class Images:
         labels = {LABEL: classes} if classes else {}
         return Contents(tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads the files of one range; see ``Format``."""
         ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
         crc, size = 0, 0
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
-        for file in plan.files[slice(*range_.members)]:
+        for file in plan.files[slice(*byte_range.members)]:
             _check_size(file, plan.source.limits)
             data = files.read_bytes(file.path)
             crc = google_crc32c.extend(crc, data)
@@ -106,7 +106,7 @@ class Images:
             class_ = _class_of(filename)
             rows.append(dict(zip(FILE_SCHEMA.names, (data, *look, ids.get(class_), class_, filename), strict=True)))
             size += len(data)
-            if size >= PIECE_BYTES or len(rows) == MAX_PIECE_ROWS:
+            if size >= CHUNK_BYTES or len(rows) == MAX_CHUNK_ROWS:
                 yield Rows(_batch(plan, rows), tuple(rejected))
                 rows, rejected, size = [], [], 0
         yield Rows(_batch(plan, rows), tuple(rejected), crc)

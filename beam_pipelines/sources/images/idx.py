@@ -16,12 +16,12 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.format import PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import CHUNK_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.idx_file import Header, read_header, read_items
 from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
 # What a row's numbers may become -> the name of their column.
@@ -70,45 +70,45 @@ class Idx:
             types |= kinds[0].types()
         return pixel_rows.contents_of(source, types, arrays, kinds)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        source, path = plan.source, range_.file.path
+        source, path = plan.source, byte_range.file.path
         compression = compression_of(source, path)
-        header = read_header(path, compression, source.limits, range_.file.size_bytes)
+        header = read_header(path, compression, source.limits, byte_range.file.size_bytes)
         form, classes = _form(source, header), _classes(source, header)
-        first, end = _items_of(range_, header) if compression == "none" else (0, header.dims[0])
+        first, end = _items_of(byte_range, header) if compression == "none" else (0, header.dims[0])
         ids: npt.NDArray[np.int64] | None = None
         if classes.label in plan.file_schema.names:
             ids = _read_labels(source, label_path(source, plan.files, path), first, end)
         crc32c = 0
         # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
-        step = max(1, PIECE_BYTES // (8 * header.values))
+        step = max(1, CHUNK_BYTES // (8 * header.values))
         for start, numbers in enumerate(read_items(path, compression, source.limits, header, first, end, step)):
             row = start * step
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
             columns = _columns(numbers, header, form, plan.schema.names)
             if ids is None:
-                yield from pixel_rows.rows(plan, range_.file, first + row, columns, {}, reject)
+                yield from pixel_rows.rows(plan, byte_range.file, first + row, columns, {}, reject)
                 continue
             own = ids[row : row + step]
             columns |= pixel_rows.class_columns(classes, own)
-            yield from pixel_rows.rows(plan, range_.file, first + row, columns, {classes: own}, reject)
+            yield from pixel_rows.rows(plan, byte_range.file, first + row, columns, {classes: own}, reject)
         if ids is not None:
             crc32c = google_crc32c.extend(crc32c, ids.tobytes())
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
-    def first_item(self, source: Source, range_: Range) -> int:
+    def first_item(self, source: Source, byte_range: ByteRange) -> int:
         """Returns the number of a range's first item in its file, from 0."""
-        compression = compression_of(source, range_.file.path)
-        header = read_header(range_.file.path, compression, source.limits, range_.file.size_bytes)
-        return _items_of(range_, header)[0] if compression == "none" else 0
+        compression = compression_of(source, byte_range.file.path)
+        header = read_header(byte_range.file.path, compression, source.limits, byte_range.file.size_bytes)
+        return _items_of(byte_range, header)[0] if compression == "none" else 0
 
 
-def _items_of(range_: Range, header: Header) -> tuple[int, int]:
+def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
     """Returns the items whose first byte lies in a range; the header counts as the first item's."""
     first, end = (
         min(header.dims[0], max(0, -(-(place - header.size_bytes) // header.item_bytes)))
-        for place in (range_.start, range_.end)
+        for place in (byte_range.start, byte_range.end)
     )
     return first, end
 

@@ -23,7 +23,7 @@ from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
 from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
 from beam_pipelines.sources.json.depth import check_depth
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions, record_spans
 
@@ -93,10 +93,10 @@ class JsonLines:
         contents = tables.contents_of(source, [(files[0], schema)], seen)
         return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
-        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, range_.file, body, reject))
+        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
+            *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
             yield from first
             yield last._replace(crc32c=body.crc32c)
 

@@ -30,7 +30,7 @@ from beam_pipelines.sources.libsvm.lines import (
     parse_lines,
     tokenise,
 )
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
@@ -98,12 +98,12 @@ class Libsvm:
         sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
         return Contents(names, layout.schema, read_schema, sparse=(sparse,))
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         schema = plan.file_schema
         layout = self._layout(plan.source, schema.field(LABEL).type, QID in schema.names)
-        for body in blocks.read_bodies(plan.source, range_, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, layout, range_.file, body, reject))
+        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
+            *first, last = cut_rows(*_read_body(plan, layout, byte_range.file, body, reject))
             yield from first
             yield last._replace(crc32c=body.crc32c)
 

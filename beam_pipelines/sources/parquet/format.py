@@ -17,13 +17,13 @@ from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, nested, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
-from beam_pipelines.sources.format import MAX_PIECE_ROWS, PIECE_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.parquet.dictionaries import decode, dictionary_columns, longest_row, row_bytes
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
-# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its pieces.
+# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its chunks.
 SAMPLE_ROWS = 1000
 
 
@@ -68,22 +68,24 @@ class Parquet:
             raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
         return tables.contents_of(source, schemas, seen)
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        with _opened(range_.file.path) as (file, parquet):
-            if range_.chunk == 0:
-                tables.check_file(plan, range_.file, parquet.schema_arrow)
+        with _opened(byte_range.file.path) as (file, parquet):
+            if byte_range.number_in_file == 0:
+                tables.check_file(plan, byte_range.file, parquet.schema_arrow)
             wanted = _top_columns(plan, parquet.schema_arrow)
             groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
-            own = [number for number, group in enumerate(groups) if range_.start <= first_byte(group) < range_.end]
+            own = [
+                number for number, group in enumerate(groups) if byte_range.start <= first_byte(group) < byte_range.end
+            ]
             coded = _Coded(file, parquet, wanted, own)
             for number in own:
-                _check_ratio(plan.source, range_.file, groups[number], number)
+                _check_ratio(plan.source, byte_range.file, groups[number], number)
                 row = 1 + sum(group.num_rows for group in groups[:number])
-                for batch in coded.batches(plan.source, range_.file, number, row):
-                    yield from tables.rows_of(batch, plan, range_.file, row, reject)
+                for batch in coded.batches(plan.source, byte_range.file, number, row):
+                    yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
                     row += batch.num_rows
-            crc32c = tail_crc32c(file, range_.file.size_bytes) if range_.chunk == 0 else None
+            crc32c = tail_crc32c(file, byte_range.file.size_bytes) if byte_range.number_in_file == 0 else None
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
 
@@ -102,7 +104,7 @@ class _Coded:
         self._compressed = self._decoded = 0
 
     def batches(self, source: Source, file: FileInfo, number: int, first_row: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a row group, of which the first has a number, as many at a time as make a piece.
+        """Yields the rows of a row group, of which the first has a number, as many at a time as make a chunk.
 
         Raises:
           DataError: its dictionaries stand for more than the limit, or a timestamp of 96 bits has a part of a microsecond.
@@ -112,7 +114,7 @@ class _Coded:
         longest = longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
         if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
             coded = self._with_dictionaries.iter_batches(
-                MAX_PIECE_ROWS, [number], sorted(self._names), use_threads=False
+                MAX_CHUNK_ROWS, [number], sorted(self._names), use_threads=False
             )
             self._check(source, file, number, self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded))
         if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
@@ -125,7 +127,7 @@ class _Coded:
             return
         for batch in self._read(self._with_dictionaries, file, number, first_row, rows):
             self._grow(source, file, number, int(row_bytes(batch).sum()))
-            yield from decode(batch, self._parquet.schema_arrow, PIECE_BYTES)
+            yield from decode(batch, self._parquet.schema_arrow, CHUNK_BYTES)
 
     def _read(
         self, parquet: pq.ParquetFile, file: FileInfo, number: int, first_row: int, rows: int
@@ -230,10 +232,10 @@ def _buffer_bytes(metadata: Any) -> int:
 
 
 def _batch_rows(parquet: pq.ParquetFile, number: int, wanted: list[str]) -> int:
-    """Returns how many rows of a row group make a piece, by the size of its first ones: what the file says of itself is their size as encoded."""
+    """Returns how many rows of a row group make a chunk, by the size of its first ones: what the file says of itself is their size as encoded."""
     group = parquet.metadata.row_group(number)
     row_bytes = group.total_byte_size / max(1, group.num_rows)
     if group.num_rows > SAMPLE_ROWS:
         first = next(parquet.iter_batches(SAMPLE_ROWS, [number], wanted, use_threads=False))
         row_bytes = max(row_bytes, first.nbytes / max(1, first.num_rows))
-    return max(1, min(MAX_PIECE_ROWS, int(PIECE_BYTES / max(1, row_bytes))))
+    return max(1, min(MAX_CHUNK_ROWS, int(CHUNK_BYTES / max(1, row_bytes))))

@@ -15,9 +15,9 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, check_beginning, compression_of, decompressed_blocks
-from beam_pipelines.sources.format import PIECE_BYTES, QuoteStates
+from beam_pipelines.sources.format import CHUNK_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
-from beam_pipelines.sources.plan import FileInfo, Range
+from beam_pipelines.sources.plan import ByteRange, FileInfo
 from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, RETURN, Dialect, Positions
 
@@ -45,47 +45,49 @@ class Body(NamedTuple):
     crc32c: int | None = None
 
 
-def read_bodies(source: Source, range_: Range, states: QuoteStates, dialect: Dialect) -> Iterator[Body]:
+def read_bodies(source: Source, byte_range: ByteRange, states: QuoteStates, dialect: Dialect) -> Iterator[Body]:
     """Yields the records of one range, at least one body, in order."""
-    path = range_.file.path
+    path = byte_range.file.path
     compression = compression_of(source, path)
     with files.open_read(path) as file:
         if compression == "none":
-            yield _cut_body(file, range_, states, dialect, source.limits)
+            yield _cut_body(file, byte_range, states, dialect, source.limits)
             return
         checksummed = ChecksummedFile(file)
-        blocks = decompressed_blocks(checksummed, path, compression, PIECE_BYTES, source.limits)
+        blocks = decompressed_blocks(checksummed, path, compression, CHUNK_BYTES, source.limits)
         yield from stream_bodies(blocks, path, dialect, source.limits)
         yield Body(0, b"", crc32c=checksummed.crc32c())
 
 
-def _cut_body(file: BinaryIO, range_: Range, quote_states: QuoteStates, dialect: Dialect, limits: Limits) -> Body:
+def _cut_body(
+    file: BinaryIO, byte_range: ByteRange, quote_states: QuoteStates, dialect: Dialect, limits: Limits
+) -> Body:
     """Reads the records that begin in a range: its own bytes, less the end of a record, more the rest of another."""
-    path, size = range_.file.path, range_.file.size_bytes
+    path, size = byte_range.file.path, byte_range.file.size_bytes
     states = quote_states.get(path)
     if states is None:
-        if dialect.quote is not None and (range_.start, range_.end) != (0, size):
-            raise RuntimeError(f"{path}: range {range_.number} is read without the states of a scan for quotes")
-        states = bytes(range_.chunk + 2)  # OUTSIDE everywhere
-    begin = quotes.record_start(file, path, range_.start, size, states[range_.chunk], dialect, limits)
-    end = quotes.record_start(file, path, range_.end, size, states[range_.chunk + 1], dialect, limits)
+        if dialect.quote is not None and (byte_range.start, byte_range.end) != (0, size):
+            raise RuntimeError(f"{path}: range {byte_range.number} is read without the states of a scan for quotes")
+        states = bytes(byte_range.number_in_file + 2)  # OUTSIDE everywhere
+    begin = quotes.record_start(file, path, byte_range.start, size, states[byte_range.number_in_file], dialect, limits)
+    end = quotes.record_start(file, path, byte_range.end, size, states[byte_range.number_in_file + 1], dialect, limits)
     if begin >= end:
-        return Body(begin, b"", crc32c=google_crc32c.value(read_exactly(file, path, range_.start, range_.end)))
+        return Body(begin, b"", crc32c=google_crc32c.value(read_exactly(file, path, byte_range.start, byte_range.end)))
     # The checksum is of the range's own bytes, which the records need not begin and end with. To copy them costs more than to sum them.
-    before = read_exactly(file, path, range_.start, begin)
+    before = read_exactly(file, path, byte_range.start, begin)
     data = read_exactly(file, path, begin, end)
     crc32c = google_crc32c.value(before)
-    for start, stop in itertools.pairwise((*range(0, range_.end - begin, MIB), range_.end - begin)):
+    for start, stop in itertools.pairwise((*range(0, byte_range.end - begin, MIB), byte_range.end - begin)):
         crc32c = google_crc32c.extend(crc32c, data[start:stop])
-    return Body(*without_mark(begin, data, path), begins_file=range_.start == 0, crc32c=crc32c)
+    return Body(*without_mark(begin, data, path), begins_file=byte_range.start == 0, crc32c=crc32c)
 
 
-def scan_range(range_: Range, dialect: Dialect) -> tuple[int, int, int]:
+def scan_range(byte_range: ByteRange, dialect: Dialect) -> tuple[int, int, int]:
     """Reads a range and returns its transition (``csv_ranges.transition``)."""
-    with files.open_read(range_.file.path) as file:
-        path, start = range_.file.path, range_.start
+    with files.open_read(byte_range.file.path) as file:
+        path, start = byte_range.file.path, byte_range.start
         previous = read_exactly(file, path, start - 1, start)[0] if start else NEWLINE
-        data = read_exactly(file, path, start, range_.end)
+        data = read_exactly(file, path, start, byte_range.end)
     return quotes.transition(without_mark(start, data, path)[1], previous, dialect)
 
 
@@ -130,7 +132,7 @@ def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect, limits: 
 def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
     """Yields the records to infer types from: the beginnings of the sampled files or, with ``infer: full``, all of them."""
     full = source.infer == "full"
-    size = PIECE_BYTES if full else SAMPLE_BYTES // len(sampled)
+    size = CHUNK_BYTES if full else SAMPLE_BYTES // len(sampled)
     for file in sampled:
         with files.open_read(file.path) as opened:
             compression = compression_of(source, file.path)

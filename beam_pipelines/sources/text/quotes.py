@@ -1,9 +1,9 @@
 """Where CSV records begin: quotes are followed by an automaton, at memory speed, so that a cut never splits a record.
 
 A range [start, end) owns the records whose first byte lies in it. To know whether a newline ends a record one has to know
-whether it lies inside quotes, which depends on all the text before it. So each chunk of a file is scanned once, on its own,
+whether it lies inside quotes, which depends on all the text before it. So each range of a file is scanned once, on its own,
 for *each* state in which it might begin; the results are functions from state to state, and folding them from the front
-of the file gives the state in which every chunk does begin.
+of the file gives the state in which every range does begin.
 
 The automaton is the one of pyarrow and of Python's ``csv`` module: a quote opens a quoted cell only as its first
 character. Anywhere else outside quotes it is a plain character, as in ``5" disk``, which is why counting quotes is not
@@ -43,7 +43,7 @@ def toggling_quotes(data: bytes, state: int, previous: int, dialect: Dialect) ->
     """Finds the quotes that open or close: all but the stray ones inside unquoted text.
 
     Args:
-      data: a piece of the text.
+      data: a chunk of the text.
       state: state of the automaton before it.
       previous: the byte before it; ``NEWLINE`` at the start of a file.
       dialect: delimiter and quote.
@@ -102,7 +102,7 @@ def state_after(data: bytes, state: int, toggles: Positions) -> int:
 
 
 def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, int]:
-    """Scans one chunk and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE) before it."""
+    """Scans one range and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE) before it."""
     if dialect.quote is None or bytes((dialect.quote,)) not in data:
         return (OUTSIDE, OUTSIDE, INSIDE) if data else (OUTSIDE, CLOSED, INSIDE)
     if _native.KERNELS_AVAILABLE:
@@ -118,10 +118,10 @@ def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, 
 
 
 def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:
-    """Returns the state before each chunk of a file, and after the last one, from the chunks' transitions in order."""
+    """Returns the state before each range of a file, and after the last one, from the transitions of its ranges in order."""
     states = bytearray((OUTSIDE,))
-    for chunk in transitions:
-        states.append(chunk[states[-1]])
+    for transition in transitions:
+        states.append(transition[states[-1]])
     return bytes(states)
 
 

@@ -11,7 +11,7 @@ from beam_pipelines.core.limits import exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import ChecksummedFile, CountedFile
 from beam_pipelines.sources.format import Rows, empty_batch, problem
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.tfrecord.framing import compression_of, read_record_blocks
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
@@ -36,16 +36,16 @@ def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
     return []
 
 
-def read_file(plan: SourcePlan, range_: Range, read_block: BlockReader) -> Iterator[Rows]:
+def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
     """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the file's bytes.
 
     Raises:
       DataError: the file is damaged.
     """
     number = 0
-    with files.open_read(range_.file.path) as opened:
+    with files.open_read(byte_range.file.path) as opened:
         file = ChecksummedFile(opened)
-        for block in _blocks(plan.source, range_.file, cast("BinaryIO", file)):
+        for block in _blocks(plan.source, byte_range.file, cast("BinaryIO", file)):
             yield from read_block(block, number)
             number += len(block)
         yield Rows(empty_batch(plan.schema), crc32c=file.crc32c())

@@ -20,7 +20,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.sources.tfrecord.schema import column_types, most_values_a_step, read_schema, schema_path, shapes_of
@@ -57,11 +57,11 @@ class TFRecord:
         found = column_types(schema, single)
         return tables.contents_of(source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)})
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
         decoder = _decoder(plan)
         yield from read_file(
-            plan, range_, lambda block, number: _read_block(block, decoder, plan, range_.file, number, reject)
+            plan, byte_range, lambda block, number: _read_block(block, decoder, plan, byte_range.file, number, reject)
         )
 
 

@@ -13,7 +13,7 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, payloads
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.tfrecord.record_block import RecordBlock
@@ -48,9 +48,11 @@ class RawRecords:
             raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
         return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
 
-    def read(self, plan: SourcePlan, range_: Range, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
         """Reads one range; see ``Format``."""
-        yield from read_file(plan, range_, lambda block, number: _read_block(block, plan, range_.file, number, reject))
+        yield from read_file(
+            plan, byte_range, lambda block, number: _read_block(block, plan, byte_range.file, number, reject)
+        )
 
 
 def _read_block(block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:

@@ -2,7 +2,7 @@
 
 Rows with one key meet in one partition, as Arrow IPC payloads of an exchange; the right ones come first and are indexed,
 the left ones pass by. Where the right rows of a partition are too many, because many have one key, they are indexed some at a time. A second exchange takes the joined rows back to their range, where they are put into the order and
-the pieces they had: so the result is the broadcast join's, byte by byte. The pieces' accounts take the short way, straight
+the chunks they had: so the result is the broadcast join's, byte by byte. The chunks' accounts take the short way, straight
 into the second exchange. In memory are, at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows, and
 the joined rows of one range.
 """
@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.core import hashing
-from beam_pipelines.core.chunks import Piece, Rejected, add_counts
+from beam_pipelines.core.chunks import Chunk, Rejected, add_counts
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.key_index import all_valid
-from beam_pipelines.transforms.exchange import Delivery, Parcel, load_payload
+from beam_pipelines.transforms.exchange import Message, Received, load_payload
 from beam_pipelines.transforms.join.index import (
     JoinIndex,
     build_index,
@@ -39,9 +39,9 @@ PARTITION_SEED = 0x6A6F696E  # "join"
 FLUSH_BYTES = 64 << 20
 # Plain bytes of right rows that are indexed at a time; a partition has 64 MiB of them, unless many have one key, or the estimate was wrong.
 RIGHT_BYTES = 256 << 20
-# Where parcels of a side stand in the order of a partition's.
+# Where messages of a side stand in the order of a partition's.
 _SIDES = {"right": 0, "left": 1}
-# A row's place in its piece, as a first column that no source can have.
+# A row's place in its chunk, as a first column that no source can have.
 _PLACE = pa.field("\0place", pa.int64(), nullable=False)
 _METADATA_KEY = b"beam_pipelines"
 
@@ -89,75 +89,75 @@ def cut_by_key(batch: pa.RecordBatch, on: Sequence[str], partitions: int) -> dic
     return {partition: grouped.slice(int(starts[partition]), int(size)) for partition, size in enumerate(sizes) if size}
 
 
-def send_right(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
-    """Sends the right rows of a piece to their partitions; they sort before the left ones. Rows with a null in the key match nothing, and stay."""
-    keyed = np.flatnonzero(all_valid([piece.batch.column(name) for name in on]))
-    batch = piece.batch if len(keyed) == piece.batch.num_rows else take_rows(piece.batch, keyed)
+def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
+    """Sends the right rows of a chunk to their partitions; they sort before the left ones. Rows with a null in the key match nothing, and stay."""
+    keyed = np.flatnonzero(all_valid([chunk.batch.column(name) for name in on]))
+    batch = chunk.batch if len(keyed) == chunk.batch.num_rows else take_rows(chunk.batch, keyed)
     parts = cut_by_key(batch, on, partitions)
-    return Parcel(
-        (_SIDES["right"], piece.range_number, piece.part),
+    return Message(
+        (_SIDES["right"], chunk.range_number, chunk.part),
         {partition: pack([Packed(part, {})]) for partition, part in parts.items()},
     )
 
 
-def send_left(piece: Piece, on: Sequence[str], partitions: int) -> Parcel:
-    """Sends the left rows of a piece to their partitions, each with its place in the piece."""
-    places = pa.array(np.arange(piece.batch.num_rows))
-    batch = pa.RecordBatch.from_arrays([places, *piece.batch.columns], schema=pa.schema([_PLACE, *piece.batch.schema]))
-    about = {"range": piece.range_number, "part": piece.part}
+def send_left(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
+    """Sends the left rows of a chunk to their partitions, each with its place in the chunk."""
+    places = pa.array(np.arange(chunk.batch.num_rows))
+    batch = pa.RecordBatch.from_arrays([places, *chunk.batch.columns], schema=pa.schema([_PLACE, *chunk.batch.schema]))
+    about = {"range": chunk.range_number, "part": chunk.part}
     parts = cut_by_key(batch, on, partitions)
-    return Parcel(
-        (_SIDES["left"], piece.range_number, piece.part),
+    return Message(
+        (_SIDES["left"], chunk.range_number, chunk.part),
         {partition: pack([Packed(part, about)]) for partition, part in parts.items()},
     )
 
 
-def send_account(piece: Piece) -> Parcel:
-    """Sends the account of a piece to its range; accounts sort before rows."""
+def send_counts(chunk: Chunk) -> Message:
+    """Sends the account of a chunk to its range; accounts sort before rows."""
     about = {
-        "part": piece.part,
-        "counts": dict(piece.counts),
-        "rejected": piece.rejected,
-        "crc32c": piece.crc32c,
-        "path": piece.path,
+        "part": chunk.part,
+        "counts": dict(chunk.counts),
+        "rejected": chunk.rejected,
+        "crc32c": chunk.crc32c,
+        "path": chunk.path,
     }
     empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    return Parcel((0, piece.range_number, piece.part), {piece.range_number: pack([Packed(empty, about)])})
+    return Message((0, chunk.range_number, chunk.part), {chunk.range_number: pack([Packed(empty, about)])})
 
 
 def join_partition(
-    delivery: Delivery, step: JoinStep, flush_bytes: int = FLUSH_BYTES, right_bytes: int = RIGHT_BYTES
-) -> Iterator[Parcel]:
+    received: Received, step: JoinStep, flush_bytes: int = FLUSH_BYTES, right_bytes: int = RIGHT_BYTES
+) -> Iterator[Message]:
     """Joins the rows of one partition.
 
     Args:
       delivery: of rows of both sides, the right ones first.
       step: the join.
-      flush_bytes: of joined rows in a parcel.
+      flush_bytes: of joined rows in a message.
       right_bytes: of right rows that are indexed at a time. If there are more, as where many have one key, the left rows pass by once for
         each index: with the same result, because a row's matches come in the order of the right ones.
 
     Yields:
-      The joined rows for their ranges, in parcels of about ``flush_bytes``.
+      The joined rows for their ranges, in messages of about ``flush_bytes``.
     """
     waiting: dict[int, list[Packed]] = {}
     waiting_bytes = flushes = 0
-    for range_number, packed in _joined_rows(delivery, step, right_bytes):
+    for range_number, packed in _joined_rows(received, step, right_bytes):
         waiting.setdefault(range_number, []).append(packed)
         waiting_bytes += packed.batch.nbytes
         if waiting_bytes > flush_bytes:
-            yield _joined_parcel(delivery.partition, flushes, waiting)
+            yield _joined_message(received.partition, flushes, waiting)
             waiting, waiting_bytes, flushes = {}, 0, flushes + 1
     if waiting:
-        yield _joined_parcel(delivery.partition, flushes, waiting)
+        yield _joined_message(received.partition, flushes, waiting)
 
 
-def _joined_rows(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[tuple[int, Packed]]:
+def _joined_rows(received: Received, step: JoinStep, right_bytes: int) -> Iterator[tuple[int, Packed]]:
     """Yields joined rows and the ranges they belong to."""
     how, number = step.join.how, step.number
     matches: dict[tuple[int, int], Matches] = {}
-    for index, is_only in _indexes(delivery, step, right_bytes):
-        for batch, about in _rows_of(delivery, "left"):
+    for index, is_only in _indexes(received, step, right_bytes):
+        for batch, about in _rows_of(received, "left"):
             if is_only:
                 joined, counts = join_batch(batch, index, step.left_on, how, number)
                 yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
@@ -171,14 +171,14 @@ def _joined_rows(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterat
         return
     # What is left: rows without a match in any index, and the counts.
     none = build_index(pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added)
-    for batch, about in _rows_of(delivery, "left"):
+    for batch, about in _rows_of(received, "left"):
         found = matches[about["range"], about["part"]]
         counts = dict(zip(count_names(how, number), summed_matches(found), strict=True))
         joined, _ = join_batch(batch.filter(pa.array(found == 0)), none, step.left_on, how)
         yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
 
 
-def _indexes(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[tuple[JoinIndex, bool]]:
+def _indexes(received: Received, step: JoinStep, right_bytes: int) -> Iterator[tuple[JoinIndex, bool]]:
     """Yields indexes of the right rows, in order, one in memory at a time; and whether it is the only one."""
     right: list[pa.RecordBatch] = []
     size, is_only = 0, True
@@ -186,7 +186,7 @@ def _indexes(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[t
     def build() -> JoinIndex:
         return build_index(pa.Table.from_batches(right, step.source_plan.schema), step.right_on, step.added)
 
-    for batch, _ in _rows_of(delivery, "right"):
+    for batch, _ in _rows_of(received, "right"):
         if right and size + batch.nbytes > right_bytes:
             is_only = False
             yield build(), is_only
@@ -196,42 +196,42 @@ def _indexes(delivery: Delivery, step: JoinStep, right_bytes: int) -> Iterator[t
     yield build(), is_only
 
 
-def _rows_of(delivery: Delivery, side: str) -> Iterator[Packed]:
-    """Yields the rows of one side, which its parcels' orders tell from the other's."""
-    for content, order in zip(delivery.contents, delivery.orders, strict=True):
+def _rows_of(received: Received, side: str) -> Iterator[Packed]:
+    """Yields the rows of one side, which its messages' orders tell from the other's."""
+    for content, order in zip(received.contents, received.orders, strict=True):
         if order[0] == _SIDES[side]:
             yield from unpack(load_payload(content))
 
 
-def _joined_parcel(partition: int, flush: int, waiting: Mapping[int, Sequence[Packed]]) -> Parcel:
-    return Parcel((1, partition, flush), {number: pack(batches) for number, batches in waiting.items()})
+def _joined_message(partition: int, flush: int, waiting: Mapping[int, Sequence[Packed]]) -> Message:
+    return Message((1, partition, flush), {number: pack(batches) for number, batches in waiting.items()})
 
 
-def restore_range(delivery: Delivery, step: JoinStep) -> Iterator[Piece]:
-    """Puts the joined rows of one range back into their pieces.
+def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
+    """Puts the joined rows of one range back into their chunks.
 
     Yields:
-      The range's pieces in order, accounts and all; one without rows as well.
+      The range's chunks in order, accounts and all; one without rows as well.
     """
-    accounts: dict[int, Mapping[str, Any]] = {}
+    source_counts: dict[int, Mapping[str, Any]] = {}
     joined: dict[int, list[Packed]] = {}
-    for packed in (packed for payload in delivery.payloads() for packed in unpack(payload)):
+    for packed in (packed for payload in received.payloads() for packed in unpack(payload)):
         part = packed.about["part"]
         if "path" in packed.about:
-            accounts[part] = packed.about
+            source_counts[part] = packed.about
         else:
             joined.setdefault(part, []).append(packed)
-    for part in sorted(accounts):
-        yield _restore_piece(delivery.partition, accounts[part], joined.pop(part, []), step)
+    for part in sorted(source_counts):
+        yield _restore_chunk(received.partition, source_counts[part], joined.pop(part, []), step)
 
 
-def _restore_piece(range_number: int, account: Mapping[str, Any], joined: Sequence[Packed], step: JoinStep) -> Piece:
-    counts = add_counts(account["counts"], dict.fromkeys(count_names(step.join.how, step.number), 0))
+def _restore_chunk(range_number: int, row_counts: Mapping[str, Any], joined: Sequence[Packed], step: JoinStep) -> Chunk:
+    counts = add_counts(row_counts["counts"], dict.fromkeys(count_names(step.join.how, step.number), 0))
     for packed in joined:
         counts = add_counts(counts, packed.about["counts"])
-    rejected = tuple(Rejected(*row) for row in account["rejected"])
+    rejected = tuple(Rejected(*row) for row in row_counts["rejected"])
     batch = _in_order([packed.batch for packed in joined], step.schema)
-    return Piece(range_number, account["part"], batch, counts, rejected, account["crc32c"], account["path"])
+    return Chunk(range_number, row_counts["part"], batch, counts, rejected, row_counts["crc32c"], row_counts["path"])
 
 
 def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -68,7 +68,7 @@ def join_batch(
 
     Returns:
       The left columns and the added ones: rows in the batch's order, several matches of a row in the table's order;
-      and the counts of ``pieces.Piece`` for this join.
+      and the counts of ``chunks.Chunk`` for this join.
     """
     keys = find_keys(index.keys, [batch.column(name) for name in on])
     matches = _matches(index.keys, keys)

@@ -1,6 +1,6 @@
-"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned; both give the same pieces.
+"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned; both give the same chunks.
 
-Broadcast: each worker process reads and indexes the right source once and probes the index piece by piece.
+Broadcast: each worker process reads and indexes the right source once and probes the index chunk by chunk.
 Hash partitioned: see ``transforms/join/hash_join.py``.
 """
 
@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core import files
-from beam_pipelines.core.chunks import Piece, Receipt, add_counts
+from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
 from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Exchange
@@ -39,10 +39,10 @@ def load_index(step: JoinStep, reject: bool) -> JoinIndex:
     return build_index(table, step.right_on, step.added)
 
 
-def join_piece(piece: Piece, step: JoinStep, index: JoinIndex) -> Piece:
-    """Joins one piece; its account gets the join's counts."""
-    batch, counts = join_batch(piece.batch, index, step.left_on, step.join.how, step.number)
-    return piece._replace(batch=batch, counts=add_counts(piece.counts, counts))
+def join_chunk(chunk: Chunk, step: JoinStep, index: JoinIndex) -> Chunk:
+    """Joins one chunk; its account gets the join's counts."""
+    batch, counts = join_batch(chunk.batch, index, step.left_on, step.join.how, step.number)
+    return chunk._replace(batch=batch, counts=add_counts(chunk.counts, counts))
 
 
 class _ProbeIndex(beam.DoFn):
@@ -54,17 +54,17 @@ class _ProbeIndex(beam.DoFn):
         self._shared = Shared()
         self._index: JoinIndex | None = None
 
-    def process(self, piece: Piece) -> Iterator[Piece]:
+    def process(self, chunk: Chunk) -> Iterator[Chunk]:
         if self._index is None:  # Shared itself keeps only the last object of a process: a chain of joins has several
             self._index = self._shared.acquire(lambda: load_index(self._step, self._reject))
-        yield join_piece(piece, self._step, self._index)
+        yield join_chunk(chunk, self._step, self._index)
 
 
 @dataclasses.dataclass
 class JoinBroadcast(beam.PTransform):
-    """Joins pieces with a right source that every worker process holds.
+    """Joins chunks with a right source that every worker process holds.
 
-    Input: ``Piece`` elements. Output: a ``Piece`` with the same address for each.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each.
 
     Attributes:
       step: the join.
@@ -74,15 +74,15 @@ class JoinBroadcast(beam.PTransform):
     step: JoinStep
     reject: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
-        return pieces | "Probe" >> beam.ParDo(_ProbeIndex(self.step, self.reject))
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
+        return chunks | "Probe" >> beam.ParDo(_ProbeIndex(self.step, self.reject))
 
 
 @dataclasses.dataclass
 class JoinByHash(beam.PTransform):
-    """Joins pieces with a right source of any size, partition by partition.
+    """Joins chunks with a right source of any size, partition by partition.
 
-    Input: ``Piece`` elements. Output: the very pieces that ``JoinBroadcast`` gives, in no order.
+    Input: ``Chunk`` elements. Output: the very chunks that ``JoinBroadcast`` gives, in no order.
 
     Attributes:
       step: the join.
@@ -94,24 +94,24 @@ class JoinByHash(beam.PTransform):
     folder: str | None
     reject: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         step = self.step
-        left = pieces | "SendLeft" >> beam.Map(hash_join.send_left, step.left_on, step.partitions)
+        left = chunks | "SendLeft" >> beam.Map(hash_join.send_left, step.left_on, step.partitions)
         right = (
-            pieces.pipeline
+            chunks.pipeline
             | "ReadRight" >> read.ReadBatches(step.source_plan, self.reject)
             | "SendRight" >> beam.Map(hash_join.send_right, step.right_on, step.partitions)
         )
         joined = (
             (left, right)
             | "MeetInPartitions" >> Exchange(_subfolder(self.folder, f"join{step.number}-meet"))
-            | "JoinPartition" >> beam.FlatMap(hash_join.join_partition, step)  # Parcel
+            | "JoinPartition" >> beam.FlatMap(hash_join.join_partition, step)  # Message
         )
-        accounts = pieces | "SendAccount" >> beam.Map(hash_join.send_account)
+        source_counts = chunks | "SendCounts" >> beam.Map(hash_join.send_counts)
         return (
-            (accounts, joined)
+            (source_counts, joined)
             | "ReturnToRanges" >> Exchange(_subfolder(self.folder, f"join{step.number}-return"))
-            | "RestoreRange" >> beam.FlatMap(hash_join.restore_range, step)  # Piece
+            | "RestoreRange" >> beam.FlatMap(hash_join.restore_range, step)  # Chunk
         )
 
 
@@ -121,9 +121,9 @@ def _subfolder(folder: str | None, name: str) -> str | None:
 
 @dataclasses.dataclass
 class JoinBatches(beam.PTransform):
-    """Joins pieces with one right source after the other.
+    """Joins chunks with one right source after the other.
 
-    Input: ``Piece`` elements. Output: a ``Piece`` for each of them, with the same address, its rows in order (several
+    Input: ``Chunk`` elements. Output: a ``Chunk`` for each of them, with the same address, its rows in order (several
     matches of a row in the right source's order), and the joins' counts in its account. The same bytes whatever the
     strategies.
 
@@ -137,25 +137,25 @@ class JoinBatches(beam.PTransform):
     folder: str | None
     reject: bool
 
-    def expand(self, pieces: beam.PCollection[Piece]) -> beam.PCollection[Piece]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
         for step in self.plan.steps:
             if step.strategy == "broadcast":
                 join: beam.PTransform = JoinBroadcast(step, self.reject)
             else:
                 join = JoinByHash(step, self.folder, self.reject)
-            pieces = pieces | f"Join{step.number}" >> join
-        return pieces
+            chunks = chunks | f"Join{step.number}" >> join
+        return chunks
 
 
 class CountedSources(NamedTuple):
     """Row counts and key counts of right sources.
 
     Attributes:
-      receipts: ``(source, Receipt)``, one for each piece.
+      chunk_counts: ``(source, ChunkCounts)``, one for each chunk.
       keys: number of keys in each partition of a source with a declared key, which was found unique; to wait for.
     """
 
-    receipts: beam.PCollection[tuple[str, Receipt]]
+    chunk_counts: beam.PCollection[tuple[str, ChunkCounts]]
     keys: beam.PCollection[int]
 
 
@@ -178,31 +178,31 @@ class CountRightSources(beam.PTransform):
     rejected: str = ""
 
     def expand(self, start: beam.pvalue.PBegin) -> CountedSources:
-        receipts, keys = [], []
+        chunk_counts, keys = [], []
         for name, step in {step.join.source: step for step in self.plan.steps}.items():
             plan = step.source_plan
-            pieces = start.pipeline | f"Read_{name}" >> read.ReadBatches(plan, self.reject)
-            receipts.append(
-                pieces | f"Receipt_{name}" >> beam.Map(_keyed_receipt, name, files.join(self.rejected, name))
+            chunks = start.pipeline | f"Read_{name}" >> read.ReadBatches(plan, self.reject)
+            chunk_counts.append(
+                chunks | f"Receipt_{name}" >> beam.Map(_keyed_counts, name, files.join(self.rejected, name))
             )
             if plan.source.key:
                 folder = _subfolder(self.folder, f"key-{name}")
-                keys.append(pieces | f"CheckKey_{name}" >> CheckUniqueKey(plan, folder))
+                keys.append(chunks | f"CheckKey_{name}" >> CheckUniqueKey(plan, folder))
         return CountedSources(
-            receipts | "Receipts" >> beam.Flatten(pipeline=start.pipeline),
+            chunk_counts | "Receipts" >> beam.Flatten(pipeline=start.pipeline),
             keys | "Keys" >> beam.Flatten(pipeline=start.pipeline),
         )
 
 
-def receipts_by_source(receipts: Iterable[tuple[str, Receipt]]) -> dict[str, list[Receipt]]:
-    """Returns source -> the receipts of its pieces, in order."""
-    by_source: dict[str, list[Receipt]] = {}
-    for source, receipt in receipts:
-        by_source.setdefault(source, []).append(receipt)
-    return {source: sorted(own, key=lambda receipt: receipt[:2]) for source, own in by_source.items()}
+def counts_by_source(chunk_counts: Iterable[tuple[str, ChunkCounts]]) -> dict[str, list[ChunkCounts]]:
+    """Returns source -> the row counts of its chunks, in order."""
+    by_source: dict[str, list[ChunkCounts]] = {}
+    for source, counted in chunk_counts:
+        by_source.setdefault(source, []).append(counted)
+    return {source: sorted(own, key=lambda counted: counted[:2]) for source, own in by_source.items()}
 
 
-def _keyed_receipt(piece: Piece, source: str, folder: str) -> tuple[str, Receipt]:
-    rejected = store_rejected(piece, folder)
-    receipt = Receipt(piece.range_number, piece.part, piece.counts, {}, rejected, piece.crc32c, piece.path)
-    return source, receipt
+def _keyed_counts(chunk: Chunk, source: str, folder: str) -> tuple[str, ChunkCounts]:
+    rejected = store_rejected(chunk, folder)
+    counted = ChunkCounts(chunk.range_number, chunk.part, chunk.counts, {}, rejected, chunk.crc32c, chunk.path)
+    return source, counted

@@ -42,11 +42,11 @@ def arrays(draw: st.DrawFn, types: Sequence[pa.DataType] = tuple(VALUES_FOR_TYPE
 def three_ways(
     array: Any, of: Callable[[Any], Accumulator], merged: Callable[[Sequence[Accumulator]], Accumulator], seed: int = 0
 ) -> list[Accumulator]:
-    """Accumulates an array (or batch) at once; piece by piece in any order; and in a tree, pickled between all steps."""
+    """Accumulates an array (or batch) at once; chunk by chunk in any order; and in a tree, pickled between all steps."""
     chooser = random.Random(seed)
     cuts = sorted({0, len(array), *(chooser.randint(0, len(array)) for _ in range(5))})
     slices = [array.slice(start, end - start) for start, end in itertools.pairwise(cuts)] or [array]
-    parts = [of(piece) for piece in slices]
+    parts = [of(chunk) for chunk in slices]
     chooser.shuffle(parts)
     one_by_one = parts[0]
     for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""The pipeline step: one result, whatever the order of pieces and the number of ranges."""
+"""The pipeline step: one result, whatever the order of chunks and the number of ranges."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that
 
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.core.chunks import Piece
+from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.transforms.statistics import ComputeStatistics
 
 SCHEMA = pa.schema([("x", pa.float64()), ("t", pa.string())])
 
 
-def pieces(num_ranges: int) -> list[Piece]:
+def chunks(num_ranges: int) -> list[Chunk]:
     generator = np.random.default_rng(num_ranges)
     found = []
     for number in range(num_ranges):
@@ -29,8 +29,8 @@ def pieces(num_ranges: int) -> list[Piece]:
                 [pa.array(values), pa.array(generator.integers(0, 4, 9).astype(str))], schema=SCHEMA
             )
             found += [
-                Piece(number, part, batch.slice(0, 6), {}, split="train"),
-                Piece(number, part, batch.slice(6), {}, split="eval"),
+                Chunk(number, part, batch.slice(0, 6), {}, split="train"),
+                Chunk(number, part, batch.slice(6), {}, split="eval"),
             ]
     return found
 
@@ -46,10 +46,10 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
 @pytest.mark.parametrize("folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")])
 @pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
 def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
-    """Any number of tree levels gives exactly what one merge over all pieces gives, shuffled pieces included."""
-    given = pieces(num_ranges)
+    """Any number of tree levels gives exactly what one merge over all chunks gives, shuffled chunks included."""
+    given = chunks(num_ranges)
     expected = {
-        split: TableStatistics.merged([TableStatistics.of(piece.batch) for piece in given if piece.split == split])
+        split: TableStatistics.merged([TableStatistics.of(chunk.batch) for chunk in given if chunk.split == split])
         for split in ("train", "eval")
     }
     expected["test"] = TableStatistics.empty(SCHEMA)
@@ -69,8 +69,8 @@ def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Pat
         assert_that(found, check)
 
 
-def test_no_pieces_give_empty_splits() -> None:
-    """Without a single piece there is still one result, with every split empty."""
+def test_no_chunks_give_empty_splits() -> None:
+    """Without a single chunk there is still one result, with every split empty."""
 
     def check(results: list[dict[str, TableStatistics]]) -> None:
         assert [table.rows for table in results[0].values()] == [0, 0]

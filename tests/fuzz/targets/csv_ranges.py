@@ -19,7 +19,7 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
-from beam_pipelines.sources.plan import FileInfo, Range, SourcePlan
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks as text_bodies
 from beam_pipelines.transforms import read
 from tests.fuzz import cells, mutations, scratch
@@ -90,10 +90,10 @@ def cut(plan: SourcePlan, places: Sequence[int]) -> SourcePlan:
     return dataclasses.replace(plan, ranges=tuple(ranges_at(file, edges)))
 
 
-def ranges_at(file: FileInfo, edges: Sequence[int]) -> Iterator[Range]:
+def ranges_at(file: FileInfo, edges: Sequence[int]) -> Iterator[ByteRange]:
     """Yields the ranges between edges."""
     for number, (start, end) in enumerate(itertools.pairwise(edges)):
-        yield Range(number, number, file, start, end)
+        yield ByteRange(number, number, file, start, end)
 
 
 def places(head: bytes, size: int) -> list[int]:
@@ -122,7 +122,7 @@ def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple
         return plan, read.read_table(plan, reject)
 
     # A first block always has room for a byte order mark.
-    with mock.patch.object(text_bodies, "PIECE_BYTES", 4 + head[0] % 64 if is_streamed else text_bodies.PIECE_BYTES):
+    with mock.patch.object(text_bodies, "CHUNK_BYTES", 4 + head[0] % 64 if is_streamed else text_bodies.CHUNK_BYTES):
         return explained(call)
 
 

@@ -1,4 +1,4 @@
-"""core/messages.py cuts bytes so that no element is larger than an engine takes, and puts them together again."""
+"""core/slices.py cuts bytes so that no element is larger than an engine takes, and puts them together again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_pipelines.core.messages import (
-    MESSAGE_BYTES,
+from beam_pipelines.core.slices import (
+    MAX_ELEMENT_BYTES,
     SLICE_BYTES,
     Slice,
     concatenate,
@@ -26,7 +26,7 @@ def test_bytes_come_back_in_any_order(size: int, rng: random.Random) -> None:
     """Slices stay below the bound, pickled as a runner does it, and give the bytes they were cut from."""
     data = bytes(range(251)) * (size // 251 + 1)
     slices = list(cut(data[:size]))
-    assert all(len(pickle.dumps((((1, 2), 3), each))) <= MESSAGE_BYTES for each in slices)
+    assert all(len(pickle.dumps((((1, 2), 3), each))) <= MAX_ELEMENT_BYTES for each in slices)
     rng.shuffle(slices)
     assert concatenate(slices) == data[:size]
 

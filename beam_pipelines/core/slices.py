@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 
 # The largest element that may cross an engine, encoded.
-MESSAGE_BYTES = 1 << 20
+MAX_ELEMENT_BYTES = 1 << 20
 # For everything in a message except its data: keys, orders, numbers.
 _HEADER_BYTES = 16 << 10
-SLICE_BYTES = MESSAGE_BYTES - _HEADER_BYTES
+SLICE_BYTES = MAX_ELEMENT_BYTES - _HEADER_BYTES
 
 # Some bytes, or buffers to concatenate.
 Buffers: TypeAlias = bytes | Sequence[bytes | pa.Buffer]
