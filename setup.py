@@ -1,4 +1,6 @@
-"""Builds the extension ``beam_pipelines.core._native._kernels``; everything else is in pyproject.toml."""
+"""Builds the extension ``beam_pipelines.core._native._kernels``; everything else is in
+pyproject.toml.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ setup(
             sources=sorted(path.as_posix() for path in FOLDER.glob("*.cc")),
             depends=sorted(path.as_posix() for path in FOLDER.glob("*.h")),
             language="c++",
-            extra_compile_args=["-std=c++17", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
+            extra_compile_args=[
+                "-std=c++17",
+                "-O3",
+                "-g0",
+                "-Wall",
+                "-Wextra",
+                "-fvisibility=hidden",
+            ],
             # One build serves every Python from 3.10 on.
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
             py_limited_api=True,

@@ -1,13 +1,15 @@
 """Measures a whole conversion, and the loop people write today beside it, in one run.
 
-Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows, so it gets fewer of them; its
-rate is given with its start-up and without. Memory is the proportional set size (PSS: pages that several processes share are
-split between them) summed over the process and all its descendants, sampled 4 times a second; the peak is the largest sample.
-CPU seconds are user and system time of the same processes, as last seen before each of them ended, or as the system counts those that were waited for,
-whichever is more.
+Both are processes of their own, so start-up counts. The loop's speed does not depend on the rows,
+so it gets fewer of them; its rate is given with its start-up and without. Memory is the
+proportional set size (PSS: pages that several processes share are split between them) summed over
+the process and all its descendants, sampled 4 times a second; the peak is the largest sample. CPU
+seconds are user and system time of the same processes, as last seen before each of them ended, or
+as the system counts those that were waited for, whichever is more.
 
-The two take turns, and the table gives each one's run of median wall time: a machine that is busy with something else slows both, but not
-equally. The load is printed, so that a number taken on a busy machine can be told from one that was not.
+The two take turns, and the table gives each one's run of median wall time: a machine that is busy
+with something else slows both, but not equally. The load is printed, so that a number taken on a
+busy machine can be told from one that was not.
 
   python benchmarks/bench_convert.py --rows 1000000 --workers 2
 """
@@ -37,7 +39,8 @@ sources: {{clicks: {{path: {path}}}}}
 label: label
 output: {{compression: gzip, shuffle_seed: 7}}
 """
-# What is converted: the table as it is, and with the dearest of all splits, by a hash of every cell of a row.
+# What is converted: the table as it is, and with the dearest of all splits, by a hash of every cell
+# of a row.
 RECIPE_FOR_NAME = {
     "convert": RECIPE,
     "convert, split by whole row": RECIPE + "split: {{train: 0.9, eval: 0.1}}\n",
@@ -74,7 +77,9 @@ def measure(command: list[str], log: pathlib.Path) -> Measured:
         root = psutil.Process(process.pid)
         while process.poll() is None:
             peak_bytes = max(peak_bytes, sample(root, cpu_seconds))
-            with contextlib.suppress(subprocess.TimeoutExpired):  # the end is not to wait for the next sample
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # the end is not to wait for the next sample
                 process.wait(1 / SAMPLES_PER_SECOND)
     wall_seconds = time.perf_counter() - start
     text = log.read_text()
@@ -85,13 +90,17 @@ def measure(command: list[str], log: pathlib.Path) -> Measured:
 
 
 def ended_cpu_seconds() -> float:
-    """Returns the CPU time of all processes that came of this one, have ended and were waited for."""
+    """Returns the CPU time of all processes that came of this one, have ended and were waited
+    for.
+    """
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) -> int:
-    """Notes the CPU time of each process under ``root`` and returns the sum of their PSS in bytes."""
+    """Notes the CPU time of each process under ``root`` and returns the sum of their PSS in
+    bytes.
+    """
     total = 0
     try:
         processes = [root, *root.children(recursive=True)]
@@ -107,8 +116,12 @@ def sample(root: psutil.Process, cpu_seconds: dict[tuple[int, float], float]) ->
     return total
 
 
-def table_rows(rows: int, loop: Measured, loop_rows: int, converts: dict[str, Measured]) -> list[list[str]]:
-    """Returns the report's lines: name, rows, wall, rows/s, ratio to the loop without start-up, CPU, memory."""
+def table_rows(
+    rows: int, loop: Measured, loop_rows: int, converts: dict[str, Measured]
+) -> list[list[str]]:
+    """Returns the report's lines: name, rows, wall, rows/s, ratio to the loop without start-up,
+    CPU, memory.
+    """
     report = json.loads(loop.output.splitlines()[-1])
     pure_seconds = report["seconds"]
     pure_rate = loop_rows / pure_seconds
@@ -117,7 +130,15 @@ def table_rows(rows: int, loop: Measured, loop_rows: int, converts: dict[str, Me
         cpu = f"{measured.cpu_seconds:.1f}" if measured else ""
         memory = f"{measured.peak_bytes / 1e9:.2f}" if measured else ""
         rate = rows / seconds
-        return [name, f"{rows:,}", f"{seconds:.1f}", f"{rate:,.0f}", f"{rate / pure_rate:.1f}", cpu, memory]
+        return [
+            name,
+            f"{rows:,}",
+            f"{seconds:.1f}",
+            f"{rate:,.0f}",
+            f"{rate / pure_rate:.1f}",
+            cpu,
+            memory,
+        ]
 
     return [
         line("loop, start-up included", loop_rows, loop.wall_seconds, loop),
@@ -130,13 +151,23 @@ def table_rows(rows: int, loop: Measured, loop_rows: int, converts: dict[str, Me
 
 
 def median_run(runs: list[Measured]) -> Measured:
-    """Returns the run whose wall time is the median; of an even number, the slower of the two in the middle."""
+    """Returns the run whose wall time is the median; of an even number, the slower of the two in
+    the middle.
+    """
     return sorted(runs, key=lambda run: run.wall_seconds)[len(runs) // 2]
 
 
 def print_table(lines: list[list[str]]) -> None:
     """Prints a Markdown table."""
-    header = ["", "rows", "wall s", "rows/s", "× the loop without start-up", "CPU s", "peak PSS, GB"]
+    header = [
+        "",
+        "rows",
+        "wall s",
+        "rows/s",
+        "× the loop without start-up",
+        "CPU s",
+        "peak PSS, GB",
+    ]
     print("| " + " | ".join(header) + " |")
     print("|---" + "|---:" * (len(header) - 1) + "|")
     for line in lines:
@@ -145,21 +176,36 @@ def print_table(lines: list[list[str]]) -> None:
 
 def main() -> None:
     """Makes the data if it is not there, measures both, prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--loop_rows", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     data = folder / f"clicks-{arguments.rows}.csv"
     if not data.exists():
         criteo_like.write(data, arguments.rows, seed=7)
     loop_rows = min(arguments.loop_rows, arguments.rows)
-    tutorial = [sys.executable, str(HERE / "tutorial_loop.py"), "--input", str(data), "--rows", str(loop_rows)]
+    tutorial = [
+        sys.executable,
+        str(HERE / "tutorial_loop.py"),
+        "--input",
+        str(data),
+        "--rows",
+        str(loop_rows),
+    ]
     tutorial += ["--output", str(folder / "loop.tfrecord.gz")]
-    command = [str(pathlib.Path(sys.executable).with_name("beam-pipelines")), "convert", "--overwrite"]
+    command = [
+        str(pathlib.Path(sys.executable).with_name("beam-pipelines")),
+        "convert",
+        "--overwrite",
+    ]
     command += ["--output", str(folder / "clicks"), f"--direct_num_workers={arguments.workers}"]
     recipe = folder / "recipe.yaml"
     load = os.getloadavg()[0]
@@ -171,13 +217,21 @@ def main() -> None:
             runs[name].append(measure([*command, str(recipe)], folder / "convert.log"))
 
     print(
-        f"{data.stat().st_size / 1e6:,.0f} MB of CSV, {os.cpu_count()} cores, {arguments.workers} workers, load {load:.1f} before"
+        f"{data.stat().st_size / 1e6:,.0f} MB of CSV, {os.cpu_count()} cores, {arguments.workers} "
+        f"workers, load {load:.1f} before"
     )
     for name, measured in runs.items():
-        print(f"{name}: {arguments.repeats} runs of {', '.join(f'{run.wall_seconds:.1f}' for run in measured)} s")
+        print(
+            f"{name}: {arguments.repeats} runs of "
+            f"{', '.join(f'{run.wall_seconds:.1f}' for run in measured)} s"
+        )
     print()
     loop, *converts = (median_run(measured) for measured in runs.values())
-    print_table(table_rows(arguments.rows, loop, loop_rows, dict(zip(RECIPE_FOR_NAME, converts, strict=True))))
+    print_table(
+        table_rows(
+            arguments.rows, loop, loop_rows, dict(zip(RECIPE_FOR_NAME, converts, strict=True))
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Measures what a row costs, whatever is in it: the constants of ``beam_pipelines/pipeline/costs.py``.
+"""Measures what a row costs, whatever is in it: the constants of
+``beam_pipelines/pipeline/costs.py``.
 
-Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in one process and one thread, with the CPU seconds of both: their difference,
-divided by the rows between them, is free of what it costs to start. Differences between lines give the price of each stage. CPU time, not wall time, so
-that a busy machine says the same.
+Each line is a conversion of the table of ``criteo_like.py`` at two sizes, in one process and one
+thread, with the CPU seconds of both: their difference, divided by the rows between them, is free of
+what it costs to start. Differences between lines give the price of each stage. CPU time, not wall
+time, so that a busy machine says the same.
 
 With ``--sizes`` it prints the bytes that grow with ranges, chunks and shards instead.
 
@@ -41,7 +43,8 @@ from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
 from beam_pipelines.transforms.shuffle import pack_blocks, unpack_blocks
 
 ENCODE = "\n".join(
-    [f"  I{number}: z_score" for number in range(1, 14)] + [f"  C{number}: vocabulary" for number in range(1, 27)]
+    [f"  I{number}: z_score" for number in range(1, 14)]
+    + [f"  C{number}: vocabulary" for number in range(1, 27)]
 )
 USERS = criteo_like.LARGEST_VOCABULARY
 
@@ -66,20 +69,30 @@ CASES = (
     Case("convert, no compression", more="output: {compression: none}"),
     Case("convert, gzip"),
     Case("convert, gzip, z_score and vocabulary of 39 columns", more=f"encode:\n{ENCODE}"),
-    Case("convert, gzip, broadcast join", more="join: [{source: users, on: C26, strategy: broadcast}]"),
+    Case(
+        "convert, gzip, broadcast join",
+        more="join: [{source: users, on: C26, strategy: broadcast}]",
+    ),
     Case("convert, gzip, hash join", more="join: [{source: users, on: C26, strategy: hash}]"),
 )
 
 
 def main() -> None:
     """Prints a line for each case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--rows", type=int, default=100_000, help="of the smaller table; the larger has four times as many"
+        "--rows",
+        type=int,
+        default=100_000,
+        help="of the smaller table; the larger has four times as many",
     )
     parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of lines, from 0")
     parser.add_argument("--sizes", action="store_true", help="measure bytes, not seconds")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     sizes = (arguments.rows, 4 * arguments.rows)
@@ -91,7 +104,9 @@ def main() -> None:
         print_sizes(folder / f"clicks-{arguments.rows}.csv")
         return
     write_users(folder / "users.csv")
-    print("| case | CPU s | CPU s | CPU µs/row | ns/value | peak MB |\n|---|---:|---:|---:|---:|---:|")
+    print(
+        "| case | CPU s | CPU s | CPU µs/row | ns/value | peak MB |\n|---|---:|---:|---:|---:|---:|"
+    )
     for number, case in enumerate(CASES):
         if not arguments.only or number in arguments.only:
             print_case(case, folder, sizes)
@@ -109,14 +124,21 @@ def print_case(case: Case, folder: pathlib.Path, sizes: Sequence[int]) -> None:
     (small, _), (large, peak) = (measured(case, folder, rows) for rows in sizes)
     row = (large - small) / (sizes[1] - sizes[0])
     print(
-        f"| {case.name} | {small:.2f} | {large:.2f} | {row * 1e6:.2f} | {row * 1e9 / 40:.0f} | {peak:.0f} |", flush=True
+        f"| {case.name} | {small:.2f} | {large:.2f} | {row * 1e6:.2f} | {row * 1e9 / 40:.0f} | "
+        f"{peak:.0f} |",
+        flush=True,
     )
 
 
 def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]:
-    """Runs a case in a process of its own and returns its CPU seconds, those of its children too, and the peak of its memory in MB."""
+    """Runs a case in a process of its own and returns its CPU seconds, those of its children too,
+    and the peak of its memory in MB.
+    """
     recipe, output = folder / "costs.yaml", folder / "out-costs"
-    sources = f"sources:\n  clicks: {{path: clicks-{rows}.csv}}\n  users: {{path: users.csv, key: C26}}\nfrom: clicks\n"
+    sources = (
+        f"sources:\n  clicks: {{path: clicks-{rows}.csv}}\n  users: {{path: users.csv, key: "
+        f"C26}}\nfrom: clicks\n"
+    )
     recipe.write_text(f"name: clicks\n{sources}split: {{train: 0.9, eval: 0.1}}\n{case.more}\n")
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, __file__, "--run", case.command, str(recipe), str(output)]
@@ -127,10 +149,13 @@ def measured(case: Case, folder: pathlib.Path, rows: int) -> tuple[float, float]
 
 
 def print_sizes(path: pathlib.Path) -> None:
-    """Prints bytes for each range of the job graph, for each chunk, each entry of the shard plan, each shard of the manifest, of an idle process; and the CPU of a block."""
+    """Prints bytes for each range of the job graph, for each chunk, each entry of the shard plan,
+    each shard of the manifest, of an idle process; and the CPU of a block.
+    """
     graphs = {count: graph_bytes(path, count) for count in (1_000, 10_000)}
     print(
-        f"GRAPH_BYTES_PER_RANGE     {(graphs[10_000] - graphs[1_000]) / 9_000:.0f}  ({graphs[1_000]:,} bytes with 1,000 ranges)"
+        f"GRAPH_BYTES_PER_RANGE     {(graphs[10_000] - graphs[1_000]) / 9_000:.0f}  "
+        f"({graphs[1_000]:,} bytes with 1,000 ranges)"
     )
     print(f"COUNTS_BYTES             {held_bytes(counts_of_chunks):.0f}")
     print(f"OFFSET_BYTES              {held_bytes(offsets):.0f}")
@@ -152,7 +177,9 @@ def graph_bytes(path: pathlib.Path, count: int) -> int:
         FileInfo(f"gs://bucket/some/folder/part-{number:05d}.csv", 64 * RANGE_BYTES)
         for number in range(-(-count // 64))
     )
-    base = dataclasses.replace(plan.base, files=parts, ranges=cut_ranges(parts, splittable=True)[:count])
+    base = dataclasses.replace(
+        plan.base, files=parts, ranges=cut_ranges(parts, splittable=True)[:count]
+    )
     plan = dataclasses.replace(plan, sources={plan.recipe.base: base})
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | Conversion(plan, Folders("out", None, ""), 0.0)
@@ -160,7 +187,9 @@ def graph_bytes(path: pathlib.Path, count: int) -> int:
 
 
 def held_bytes(make: Callable[[int], object], count: int = 50_000) -> float:
-    """Returns the bytes of memory that each of so many things holds, as a worker gets them: unpickled."""
+    """Returns the bytes of memory that each of so many things holds, as a worker gets them:
+    unpickled.
+    """
     data = pickle.dumps(make(count))
     tracemalloc.start()
     held = pickle.loads(data)  # noqa: S301 - our own
@@ -175,7 +204,11 @@ def counts_of_chunks(count: int) -> list[ChunkCounts]:
     path = "gs://bucket/some/folder/part-00000.csv"
     counts = {"read": 64_000, "rejected": 0, "filtered": 17}
     return [
-        pickle.loads(pickle.dumps(ChunkCounts(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)))  # noqa: S301
+        pickle.loads(  # noqa: S301
+            pickle.dumps(
+                ChunkCounts(number, 0, counts, {"train": 51_000, "eval": 12_983}, (), number, path)
+            )
+        )
         for number in range(count)
     ]
 
@@ -187,20 +220,31 @@ def offsets(count: int) -> ShardPlan:
 
 
 def block_secs(path: pathlib.Path, count: int = 500) -> float:
-    """Returns the CPU seconds that a block of one row takes to be packed and unpacked; best of five."""
+    """Returns the CPU seconds that a block of one row takes to be packed and unpacked; best of
+    five.
+    """
     rows = pa_csv.read_csv(path).to_batches(max_chunksize=count)[0]
     best = math.inf
     for _ in range(5):
         start = time.process_time()
-        unpack_blocks(pack_blocks({number: rows.slice(number, 1) for number in range(count)}, count)[:-1])
+        unpack_blocks(
+            pack_blocks({number: rows.slice(number, 1) for number in range(count)}, count)[:-1]
+        )
         best = min(best, time.process_time() - start)
     return best / count
 
 
 def idle_bytes() -> int:
     """Returns the resident bytes of a process that has imported what a worker does."""
-    code = "import beam_pipelines.pipeline.convert, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    return 1024 * int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    code = (
+        "import beam_pipelines.pipeline.convert, resource; "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    return 1024 * int(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 def run_one(command: str, recipe: str, output: str) -> None:
@@ -210,7 +254,9 @@ def run_one(command: str, recipe: str, output: str) -> None:
     status = run([command, recipe, "--output", output, "--quiet", "--direct_num_workers=1"])
     if status:
         sys.exit(status)
-    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     print(own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime, own.ru_maxrss / 1024)
 
 

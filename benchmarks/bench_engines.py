@@ -1,8 +1,11 @@
-"""Measures the cost of a million rows on each engine and on Beam's local runner, and prints the table of docs/runners.md.
+"""Measures the cost of a million rows on each engine and on Beam's local runner, and prints the
+table of docs/runners.md.
 
-Each conversion is a command of its own, at two sizes; clusters run from before the first to behind the last one. The difference of their CPU seconds, divided by the rows between them, is free of what an
-engine's start costs; each size is measured several times in turns, and the least counts. CPU seconds are those of all processes: the command, the engine's
-JVMs, workers. Memory is the peak of the proportional set size at the larger size, of the JVMs (or Prism) and of all others apart.
+Each conversion is a command of its own, at two sizes; clusters run from before the first to behind
+the last one. The difference of their CPU seconds, divided by the rows between them, is free of what
+an engine's start costs; each size is measured several times in turns, and the least counts. CPU
+seconds are those of all processes: the command, the engine's JVMs, workers. Memory is the peak of
+the proportional set size at the larger size, of the JVMs (or Prism) and of all others apart.
 
   python benchmarks/bench_engines.py --rows 1000000 --turns 2
 """
@@ -36,7 +39,11 @@ RECIPE = "name: clicks\nsources: {clicks: {path: %s}}\nsplit: {train: 0.9, eval:
 STARTED_BY_COMMAND = {
     "local": (),
     "prism": ("--runner=PrismRunner", f"--prism_location={engines.PRISM}"),
-    "flink": ("--runner=FlinkRunner", f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}", "--parallelism=2"),
+    "flink": (
+        "--runner=FlinkRunner",
+        f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}",
+        "--parallelism=2",
+    ),
     "spark": (
         "--runner=SparkRunner",
         f"--spark_job_server_jar={engines.SPARK_JOB_SERVER}",
@@ -55,7 +62,9 @@ TITLES = {
 
 
 class Usage(NamedTuple):
-    """The cost of one conversion: seconds of CPU and of the clock, and peak bytes of the engine and of all other processes."""
+    """The cost of one conversion: seconds of CPU and of the clock, and peak bytes of the engine and
+    of all other processes.
+    """
 
     cpu_seconds: float
     wall_seconds: float
@@ -69,7 +78,9 @@ class Usage(NamedTuple):
 
 @contextlib.contextmanager
 def running(name: str) -> Iterator[tuple[str, ...]]:
-    """Starts a cluster, if it is one, and yields the options that send a conversion to the engine."""
+    """Starts a cluster, if it is one, and yields the options that send a conversion to the
+    engine.
+    """
     if name in STARTED_BY_COMMAND:
         yield STARTED_BY_COMMAND[name]
         return
@@ -84,7 +95,15 @@ def convert(options: tuple[str, ...], recipe: pathlib.Path, output: pathlib.Path
     """Converts once."""
     before, start = cpu_seconds(), time.perf_counter()
     engine_bytes = other_bytes = 0
-    command = [sys.executable, "-m", "beam_pipelines", "convert", str(recipe), "--output", str(output)]
+    command = [
+        sys.executable,
+        "-m",
+        "beam_pipelines",
+        "convert",
+        str(recipe),
+        "--output",
+        str(output),
+    ]
     process = subprocess.Popen([*command, "--overwrite", "--quiet", *options])
     while process.poll() is None:
         engine, others = sample()
@@ -98,16 +117,22 @@ def convert(options: tuple[str, ...], recipe: pathlib.Path, output: pathlib.Path
 
 
 def cpu_seconds() -> float:
-    """Returns the CPU time of all processes that came of this one: those that run, and those that were waited for."""
+    """Returns the CPU time of all processes that came of this one: those that run, and those that
+    were waited for.
+    """
     total = ended_cpu_seconds()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            total += sum(process.cpu_times()[:4])  # its own, and that of its children that it has waited for
+            total += sum(
+                process.cpu_times()[:4]
+            )  # its own, and that of its children that it has waited for
     return total
 
 
 def sample() -> tuple[int, int]:
-    """Returns the bytes of the engine's processes, and those of all others that came of this one."""
+    """Returns the bytes of the engine's processes, and those of all others that came of this
+    one.
+    """
     sizes = {True: 0, False: 0}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -117,10 +142,14 @@ def sample() -> tuple[int, int]:
 
 def main() -> None:
     """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--engines", nargs="+", default=[*STARTED_BY_COMMAND, *CLUSTERS], choices=[*TITLES])
+    parser.add_argument(
+        "--engines", nargs="+", default=[*STARTED_BY_COMMAND, *CLUSTERS], choices=[*TITLES]
+    )
     arguments = parser.parse_args()
     names = list(dict.fromkeys(["local", *arguments.engines]))
     sizes = (arguments.rows // SMALLER, arguments.rows)
@@ -141,20 +170,31 @@ def main() -> None:
     print_table(names, sizes, found)
 
 
-def print_table(names: list[str], sizes: tuple[int, int], found: dict[tuple[str, int], Usage]) -> None:
+def print_table(
+    names: list[str], sizes: tuple[int, int], found: dict[tuple[str, int], Usage]
+) -> None:
     """Prints a Markdown table."""
     small, large = sizes
     print(
-        f"| | {large:,} rows, wall s | CPU s a million rows | × the local runner | engine, GB | workers and command, GB |"
+        f"| | {large:,} rows, wall s | CPU s a million rows | × the local runner | engine, GB | "
+        "workers and command, GB |"
     )
     print("|---|---:|---:|---:|---:|---:|")
 
     def cost(name: str) -> float:
-        return (found[name, large].cpu_seconds - found[name, small].cpu_seconds) * 1e6 / (large - small)
+        return (
+            (found[name, large].cpu_seconds - found[name, small].cpu_seconds)
+            * 1e6
+            / (large - small)
+        )
 
     for name in names:
         usage = found[name, large]
-        figures = [f"{usage.wall_seconds:.1f}", f"{cost(name):.1f}", f"{cost(name) / cost('local'):.2f}"]
+        figures = [
+            f"{usage.wall_seconds:.1f}",
+            f"{cost(name):.1f}",
+            f"{cost(name) / cost('local'):.2f}",
+        ]
         figures += [f"{size / 1e9:.2f}" for size in usage[2:]]
         print("| " + " | ".join([TITLES[name], *figures]) + " |")
 

@@ -1,7 +1,9 @@
-"""Measures how fast a trainer can read a dataset: ``bp.load`` beside what people write, on the same shards, in one run.
+"""Measures how fast a trainer can read a dataset: ``bp.load`` beside what people write, on the same
+shards, in one run.
 
-The table is the Criteo-like one, of 40 columns: as it is, where 39 of them have nulls and are parsed as sparse tensors, and without nulls, where all
-are dense. All ways shuffle, and give batches of the same features and label. The ways take turns; times are the least of all repeats; a batch is
+The table is the Criteo-like one, of 40 columns: as it is, where 39 of them have nulls and are
+parsed as sparse tensors, and without nulls, where all are dense. All ways shuffle, and give batches
+of the same features and label. The ways take turns; times are the least of all repeats; a batch is
 consumed as soon as it is there, inside TensorFlow, so that nothing but reading is measured.
 
   python benchmarks/bench_load.py --rows 200000
@@ -59,7 +61,12 @@ def ways(folder: str, batch_size: int) -> list[Way]:
 
     def per_record(calls: int | None) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(paths, compression_type="GZIP").take(rows // SLOW_SHARE)
-        return records.map(parse_one, num_parallel_calls=calls).shuffle(BUFFER).batch(batch_size).prefetch(AUTOTUNE)
+        return (
+            records.map(parse_one, num_parallel_calls=calls)
+            .shuffle(BUFFER)
+            .batch(batch_size)
+            .prefetch(AUTOTUNE)
+        )
 
     def batched_features(**options: Any) -> tf.data.Dataset:
         return tf.data.experimental.make_batched_features_dataset(
@@ -70,17 +77,35 @@ def ways(folder: str, batch_size: int) -> list[Way]:
     return [
         Way("bp.load", lambda: loader.load(folder, batch_size=batch_size), rows),
         Way("bp.load, seed=1", lambda: loader.load(folder, batch_size=batch_size, seed=1), rows),
-        Way("bp.load, shuffle=False", lambda: loader.load(folder, batch_size=batch_size, shuffle=False), rows),
+        Way(
+            "bp.load, shuffle=False",
+            lambda: loader.load(folder, batch_size=batch_size, shuffle=False),
+            rows,
+        ),
         Way("make_batched_features_dataset", batched_features, rows),
         Way(
             f"make_batched_features_dataset, {cores} readers, {cores} parsers, sloppy",
-            lambda: batched_features(reader_num_threads=cores, parser_num_threads=cores, sloppy_ordering=True),
+            lambda: batched_features(
+                reader_num_threads=cores, parser_num_threads=cores, sloppy_ordering=True
+            ),
             rows,
         ),
         Way("map(parse_single_example), batch", lambda: per_record(None), rows // SLOW_SHARE),
-        Way("map(parse_single_example) in parallel, batch", lambda: per_record(AUTOTUNE), rows // SLOW_SHARE),
-        Way("part of load: read and decompress", lambda: loader._in_order(paths, "GZIP", row_bytes), rows),  # noqa: SLF001
-        Way("part of load: and shuffle", lambda: loader._shuffled(paths, "GZIP", row_bytes, None), rows),  # noqa: SLF001
+        Way(
+            "map(parse_single_example) in parallel, batch",
+            lambda: per_record(AUTOTUNE),
+            rows // SLOW_SHARE,
+        ),
+        Way(
+            "part of load: read and decompress",
+            lambda: loader._in_order(paths, "GZIP", row_bytes),  # noqa: SLF001
+            rows,
+        ),
+        Way(
+            "part of load: and shuffle",
+            lambda: loader._shuffled(paths, "GZIP", row_bytes, None),  # noqa: SLF001
+            rows,
+        ),
     ]
 
 
@@ -115,7 +140,9 @@ def prepare(folder: pathlib.Path, rows: int, nulls: bool) -> str:
     target = folder / name
     if not (target / info_module.FILE_NAME).exists():
         data = folder / f"{name}.csv"
-        criteo_like.MISSING_INTEGERS, criteo_like.MISSING_CATEGORICALS = (0.10, 0.05) if nulls else (0.0, 0.0)
+        criteo_like.MISSING_INTEGERS, criteo_like.MISSING_CATEGORICALS = (
+            (0.10, 0.05) if nulls else (0.0, 0.0)
+        )
         criteo_like.write(data, rows, seed=7)
         recipe = folder / f"{name}.yaml"
         recipe.write_text(RECIPE.format(path=data))
@@ -132,24 +159,35 @@ def prepare(folder: pathlib.Path, rows: int, nulls: bool) -> str:
 
 
 def best_in_turns(compared: list[Way], repeats: int) -> list[Timed]:
-    """Measures the ways in turns and returns each one's least wall time and least CPU time, which may be of different repeats."""
-    runs = [[measure(Work(lambda way=way: consume(way), way.rows, 0)) for way in compared] for _ in range(repeats)]
+    """Measures the ways in turns and returns each one's least wall time and least CPU time, which
+    may be of different repeats.
+    """
+    runs = [
+        [measure(Work(lambda way=way: consume(way), way.rows, 0)) for way in compared]
+        for _ in range(repeats)
+    ]
     return [
-        Timed(min(one.wall for one in timed), min(one.cpu for one in timed), None) for timed in zip(*runs, strict=True)
+        Timed(min(one.wall for one in timed), min(one.cpu for one in timed), None)
+        for timed in zip(*runs, strict=True)
     ]
 
 
 def main() -> None:
     """Measures both tables and prints a line for each way."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--batch_size", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and datasets")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and datasets"
+    )
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     print(
-        f"{arguments.rows:,} rows, batches of {arguments.batch_size:,}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before"
+        f"{arguments.rows:,} rows, batches of {arguments.batch_size:,}, {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.1f} before"
     )
     for nulls in (True, False):
         compared = ways(prepare(folder, arguments.rows, nulls), arguments.batch_size)

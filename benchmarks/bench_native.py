@@ -1,7 +1,9 @@
-"""Measures the native kernels next to the Arrow and numpy kernels that they stand in for, and next to tfx-bsl: one thread, one run.
+"""Measures the native kernels next to the Arrow and numpy kernels that they stand in for, and next
+to tfx-bsl: one thread, one run.
 
-Rows are those of ``criteo_like.py``. tfx-bsl's encoder wants lists, so that its row counts the conversion, and Python frames its records as
-``tf.io.TFRecordWriter`` would. Each way is measured several times in turn, and the least CPU time counts, because other programs only add to it.
+Rows are those of ``criteo_like.py``. tfx-bsl's encoder wants lists, so that its row counts the
+conversion, and Python frames its records as ``tf.io.TFRecordWriter`` would. Each way is measured
+several times in turn, and the least CPU time counts, because other programs only add to it.
 
   python benchmarks/bench_native.py --rows 60000
 """
@@ -43,7 +45,8 @@ def by_tfx_bsl(batch: pa.RecordBatch) -> pa.LargeBinaryArray:
     columns = []
     for column in batch.columns:
         offsets = pa.array(
-            np.concatenate([[0], np.cumsum(column.is_valid().to_numpy(zero_copy_only=False))]), pa.int64()
+            np.concatenate([[0], np.cumsum(column.is_valid().to_numpy(zero_copy_only=False))]),
+            pa.int64(),
         )
         values = column.drop_null()
         if pa.types.is_string(values.type):
@@ -65,32 +68,49 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
     return {
         "CSV records to columns": [
             ("native", lambda: [taken(parser.parse_natively(body)) for body in plain]),
-            ("pyarrow.csv", lambda: [parser.parse_with_arrow(body, multi_line=False) for body in plain]),
+            (
+                "pyarrow.csv",
+                lambda: [parser.parse_with_arrow(body, multi_line=False) for body in plain],
+            ),
         ],
         "the same, every cell in quotes": [
             ("native", lambda: [taken(parser.parse_natively(body)) for body in quoted]),
             ("pyarrow.csv", lambda: [parser.parse_with_arrow(body) for body in quoted]),
-            ("numpy, to check the quotes first", lambda: [checked_quotes(parser, body) for body in quoted]),
+            (
+                "numpy, to check the quotes first",
+                lambda: [checked_quotes(parser, body) for body in quoted],
+            ),
         ],
         "the same, quotes followed where a file is cut": [
             ("native", lambda: [transition(parser, body) for body in quoted]),
-            ("numpy", lambda: without_kernels(lambda: [transition(parser, body) for body in quoted])),
+            (
+                "numpy",
+                lambda: without_kernels(lambda: [transition(parser, body) for body in quoted]),
+            ),
         ],
         "rows to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch)),
-            ("Arrow kernels", lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch)))),
+            (
+                "Arrow kernels",
+                lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch))),
+            ),
             ("tfx-bsl, framed by Arrow", lambda: by_tfx_bsl(batch)),
         ],
         "rows in random order to framed tf.Examples": [
             ("native", lambda: _native.serialize(batch, shuffled)),
             (
                 "Arrow kernels",
-                lambda: without_kernels(lambda: framing.frame(example.serialize_batch(batch)).take(pa.array(shuffled))),
+                lambda: without_kernels(
+                    lambda: framing.frame(example.serialize_batch(batch)).take(pa.array(shuffled))
+                ),
             ),
         ],
         "frames of records": [
             ("native", lambda: _native.frame(fallback)),
-            ("Arrow kernels and google-crc32c", lambda: without_kernels(lambda: framing.frame(fallback))),
+            (
+                "Arrow kernels and google-crc32c",
+                lambda: without_kernels(lambda: framing.frame(fallback)),
+            ),
         ],
         "framed bytes to checked records": [
             ("native", lambda: _native.unframe(data)),
@@ -98,7 +118,9 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
         ],
         "framed tf.Examples to columns of lists": decoders(batch),
         "the same, three columns of them": decoders(batch, 3),
-        "the same, five lists of 300 values; a row is a value of each": decoders(long_lists(len(batch) // 300)),
+        "the same, five lists of 300 values; a row is a value of each": decoders(
+            long_lists(len(batch) // 300)
+        ),
         "hashes of rows, all columns": [
             ("native", lambda: _native.hash_rows(arrays)),
             ("numpy", lambda: without_kernels(lambda: hashing.hash_rows(arrays))),
@@ -107,7 +129,9 @@ def ways(batch: pa.RecordBatch) -> dict[str, list[tuple[str, Way]]]:
 
 
 def long_lists(rows: int, values: int = 300) -> pa.RecordBatch:
-    """Returns rows of five lists, of numbers whose varints have one, six and nine bytes, of floats and of texts."""
+    """Returns rows of five lists, of numbers whose varints have one, six and nine bytes, of floats
+    and of texts.
+    """
     random = np.random.default_rng(0)
     count = rows * values
     columns = {
@@ -115,21 +139,29 @@ def long_lists(rows: int, values: int = 300) -> pa.RecordBatch:
         "40 bits": pa.array(random.integers(0, 1 << 40, count)),
         "62 bits": pa.array(random.integers(0, 1 << 62, count)),
         "floats": pa.array(random.random(count, dtype=np.float32)),
-        "texts": pc.binary_join_element_wise("item", pa.array(random.integers(0, 1000, count)).cast(pa.string()), ""),
+        "texts": pc.binary_join_element_wise(
+            "item", pa.array(random.integers(0, 1000, count)).cast(pa.string()), ""
+        ),
     }
     offsets = pa.array(np.arange(0, count + 1, values, dtype=np.int32))
-    return pa.record_batch({name: pa.ListArray.from_arrays(offsets, column) for name, column in columns.items()})
+    return pa.record_batch(
+        {name: pa.ListArray.from_arrays(offsets, column) for name, column in columns.items()}
+    )
 
 
 def decoders(batch: pa.RecordBatch, columns: int | None = None) -> list[tuple[str, Way]]:
-    """Returns ways to decode a batch's records by a schema of its first columns. tfx-bsl wants a Python object of each record, which it is given."""
+    """Returns ways to decode a batch's records by a schema of its first columns. tfx-bsl wants a
+    Python object of each record, which it is given.
+    """
     types = {}
     schema = schema_pb2.Schema()
     for field in list(batch.schema)[:columns]:
         type_ = getattr(field.type, "value_type", field.type)
         known = type_ in (pa.int64(), pa.float32())
         types[field.name] = type_ if known else pa.large_binary()
-        number = {pa.int64(): schema_pb2.INT, pa.float32(): schema_pb2.FLOAT}.get(type_, schema_pb2.BYTES)
+        number = {pa.int64(): schema_pb2.INT, pa.float32(): schema_pb2.FLOAT}.get(
+            type_, schema_pb2.BYTES
+        )
         schema.feature.add(name=field.name, type=number)
     framed, records = _native.serialize(batch), _native.serialize(batch, framed=False).to_pylist()
     decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
@@ -137,9 +169,15 @@ def decoders(batch: pa.RecordBatch, columns: int | None = None) -> list[tuple[st
     return [
         (
             "native",
-            lambda: [taken(_native.parse_examples(framed.slice(i, ROWS_OF_A_BLOCK), types, True)) for i in chunks],
+            lambda: [
+                taken(_native.parse_examples(framed.slice(i, ROWS_OF_A_BLOCK), types, True))
+                for i in chunks
+            ],
         ),
-        ("tfx-bsl", lambda: [decoder.DecodeBatch(records[i : i + ROWS_OF_A_BLOCK]) for i in chunks]),
+        (
+            "tfx-bsl",
+            lambda: [decoder.DecodeBatch(records[i : i + ROWS_OF_A_BLOCK]) for i in chunks],
+        ),
     ]
 
 
@@ -167,7 +205,9 @@ def taken(batch: pa.RecordBatch | None) -> pa.RecordBatch:
 
 
 def checked_quotes(parser: CsvParser, body: bytes) -> Any:
-    """Looks for quotes that are never closed, or closed within a cell, as is done before pyarrow.csv parses."""
+    """Looks for quotes that are never closed, or closed within a cell, as is done before
+    pyarrow.csv parses.
+    """
     return quotes.badly_closed(body, parser.toggles(body), parser.dialect)
 
 
@@ -203,26 +243,36 @@ def least_cpu_seconds(compared: list[tuple[str, Way]], repeats: int) -> list[flo
 
 def main() -> None:
     """Measures and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()
     if not _native.KERNELS_AVAILABLE:
         parser.error(
-            "the kernels are not built: there was no C++ compiler when beam-pipelines was installed (docs/native.md)"
+            "the kernels are not built: there was no C++ compiler when beam-pipelines was "
+            "installed (docs/native.md)"
         )
     pa.set_cpu_count(1)
     keep_freed_memory()  # as every worker does
-    (batch,) = pa.concat_tables(criteo_like.chunks(arguments.rows, seed=7)).combine_chunks().to_batches()
+    (batch,) = (
+        pa.concat_tables(criteo_like.chunks(arguments.rows, seed=7)).combine_chunks().to_batches()
+    )
     print(
-        f"{len(batch):,} rows, {batch.num_columns} columns, {batch.nbytes / len(batch):,.0f} bytes a row; load {os.getloadavg()[0]:.1f}\n"
+        f"{len(batch):,} rows, {batch.num_columns} columns, {batch.nbytes / len(batch):,.0f} bytes "
+        f"a row; load {os.getloadavg()[0]:.1f}\n"
     )
     print_line(["one thread", "way", "CPU ns/row", "rows/s of CPU", "× native"])
     print_line(["---", "---", "---:", "---:", "---:"])
     for title, compared in ways(batch).items():
         least = least_cpu_seconds(compared, arguments.repeats)
         for (name, _), seconds in zip(compared, least, strict=True):
-            cells = [f"{seconds / len(batch) * 1e9:,.0f}", f"{len(batch) / seconds:,.0f}", f"{seconds / least[0]:.1f}"]
+            cells = [
+                f"{seconds / len(batch) * 1e9:,.0f}",
+                f"{len(batch) / seconds:,.0f}",
+                f"{seconds / least[0]:.1f}",
+            ]
             print_line([title, name, *cells])
 
 

@@ -1,16 +1,20 @@
-"""Measures conversions that are large in one way each: rows, files, columns, a row group, a join's key. Shuffle and statistics are on.
+"""Measures conversions that are large in one way each: rows, files, columns, a row group, a join's
+key. Shuffle and statistics are on.
 
 Sections, each with its own table:
 
-  rows     --rows N …, --format parquet csv: the Criteo-like table in many files. Rates and memory should not depend on the rows.
-  files    --files N: a table in so many files of 1 KB, and the same rows in 10 files.
-  columns  --columns N …: numbers and texts in turn, in Parquet.
+  rows     --rows N …, --format parquet csv: the Criteo-like table in many files. Rates and memory
+  should not depend on the rows. files    --files N: a table in so many files of 1 KB, and the same
+  rows in 10 files. columns  --columns N …: numbers and texts in turn, in Parquet.
   group    --megabytes N …: a Parquet file that is one row group of so many MB, uncompressed.
-  key      --rows N: a hash join without a frequent key, and with one that has --share of the rows of the left side, or of the right one.
+  key      --rows N: a hash join without a frequent key, and with one that has --share of the rows
+  of the left side, or of the right one.
 
-Every conversion is a command of its own. Memory is the peak of the proportional set size of all its processes, as in bench_convert.py; disk the peak of
-what lies in the output's ``_temporary``; both are sampled. The table of ``rows`` is made of at most --distinct rows: further files are hard links to the first ones, so that the
-input takes their disk space only. Its vocabularies are then those of fewer rows.
+Every conversion is a command of its own. Memory is the peak of the proportional set size of all its
+processes, as in bench_convert.py; disk the peak of what lies in the output's ``_temporary``; both
+are sampled. The table of ``rows`` is made of at most --distinct rows: further files are hard links
+to the first ones, so that the input takes their disk space only. Its vocabularies are then those of
+fewer rows.
 
   python benchmarks/bench_scale.py rows --rows 1000000 10000000 --format csv
 """
@@ -58,7 +62,9 @@ class Usage(NamedTuple):
 
 @contextlib.contextmanager
 def watched(folder: pathlib.Path) -> Iterator[list[int]]:
-    """Samples the disk space of all files in a folder twice a second; the largest sum is the list's only number."""
+    """Samples the disk space of all files in a folder twice a second; the largest sum is the list's
+    only number.
+    """
     peak, ended = [0], threading.Event()
 
     def watch() -> None:
@@ -75,7 +81,9 @@ def watched(folder: pathlib.Path) -> Iterator[list[int]]:
 
 
 def disk_bytes(folder: pathlib.Path) -> int:
-    """Returns the disk space of the files in a folder and below; of those that are gone meanwhile, none."""
+    """Returns the disk space of the files in a folder and below; of those that are gone meanwhile,
+    none.
+    """
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -90,20 +98,25 @@ def convert(case: Case, folder: pathlib.Path, workers: int) -> Usage:
     recipe.write_text(case.recipe)
     command = [COMMAND, "convert", str(recipe), "--output", str(output), "--overwrite", "--quiet"]
     with watched(output / "_temporary") as peak:
-        measured = bench_convert.measure([*command, f"--direct_num_workers={workers}"], folder / "convert.log")
+        measured = bench_convert.measure(
+            [*command, f"--direct_num_workers={workers}"], folder / "convert.log"
+        )
     manifest = json.loads((output / "dataset.json").read_text())
     if manifest["counts"]["read"] != case.rows:
         sys.exit(f"{case.name}: found {manifest['counts']}, expected {case.rows:,} rows read")
     report = (output / "report.html").stat().st_size
     print(
-        f"{case.name}: {manifest['counts']['written']:,} rows written, report.html {report / 1e6:.1f} MB",
+        f"{case.name}: {manifest['counts']['written']:,} rows written, report.html "
+        f"{report / 1e6:.1f} MB",
         file=sys.stderr,
     )
     shutil.rmtree(output)
     return Usage(measured, peak[0])
 
 
-def rows_cases(folder: pathlib.Path, rows: list[int], formats: list[str], distinct: int) -> Iterator[Case]:
+def rows_cases(
+    folder: pathlib.Path, rows: list[int], formats: list[str], distinct: int
+) -> Iterator[Case]:
     """The Criteo-like table in files of 200,000 rows."""
     for format_ in formats:
         for number in rows:
@@ -113,8 +126,12 @@ def rows_cases(folder: pathlib.Path, rows: list[int], formats: list[str], distin
             yield Case(f"{number:,} rows, {format_}", number, recipe)
 
 
-def link_files(folder: pathlib.Path, own: pathlib.Path, rows: int, format_: str, distinct: int) -> None:
-    """Makes a folder of files with so many rows in all, links to others from ``distinct`` rows on."""
+def link_files(
+    folder: pathlib.Path, own: pathlib.Path, rows: int, format_: str, distinct: int
+) -> None:
+    """Makes a folder of files with so many rows in all, links to others from ``distinct`` rows
+    on.
+    """
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
@@ -134,7 +151,9 @@ def files_cases(folder: pathlib.Path, files: int) -> Iterator[Case]:
             write_tiny(own, files, number)
         path = f"'{own}/*/*.csv'"
         yield Case(
-            f"{number:,} files", files * TINY_ROWS, bench_convert.RECIPE.format(path=path).replace("label: label\n", "")
+            f"{number:,} files",
+            files * TINY_ROWS,
+            bench_convert.RECIPE.format(path=path).replace("label: label\n", ""),
         )
 
 
@@ -184,7 +203,9 @@ def group_cases(folder: pathlib.Path, sizes: list[int]) -> Iterator[Case]:
 
 
 def key_cases(folder: pathlib.Path, rows: int, share: float) -> Iterator[Case]:
-    """Clicks of users, joined by hash with a table of a quarter as many users; one user may have many rows on either side."""
+    """Clicks of users, joined by hash with a table of a quarter as many users; one user may have
+    many rows on either side.
+    """
     for name, left, right in (
         ("no hot key", 0.0, 0.0),
         (f"{share:.0%} of the left rows have one key", share, 0.0),
@@ -196,7 +217,8 @@ def key_cases(folder: pathlib.Path, rows: int, share: float) -> Iterator[Case]:
         yield Case(
             name,
             rows,
-            f"name: key\nsources: {{clicks: {own}/clicks.parquet, users: {own}/users.parquet}}\nfrom: clicks\n"
+            f"name: key\nsources: {{clicks: {own}/clicks.parquet, users: "
+            f"{own}/users.parquet}}\nfrom: clicks\n"
             "join: [{source: users, on: user, strategy: hash}]\n",
         )
 
@@ -212,11 +234,15 @@ def write_tables(own: pathlib.Path, rows: int, left: float, right: float) -> Non
         clicks[[0, rows // 2, rows - 1]] = -1
     for name, ids in (("clicks", clicks), ("users", users)):
         numbers = {f"{name}{number}": rng.integers(0, 1 << 40, len(ids)) for number in range(8)}
-        pq.write_table(pa.table({"user": ids, **numbers}), own / f"{name}.parquet", row_group_size=100_000)
+        pq.write_table(
+            pa.table({"user": ids, **numbers}), own / f"{name}.parquet", row_group_size=100_000
+        )
 
 
 SECTIONS: dict[str, Callable[[argparse.Namespace, pathlib.Path], Iterator[Case]]] = {
-    "rows": lambda arguments, folder: rows_cases(folder, arguments.rows, arguments.format, arguments.distinct),
+    "rows": lambda arguments, folder: rows_cases(
+        folder, arguments.rows, arguments.format, arguments.distinct
+    ),
     "files": lambda arguments, folder: files_cases(folder, arguments.files),
     "columns": lambda arguments, folder: columns_cases(folder, arguments.columns, arguments.cells),
     "group": lambda arguments, folder: group_cases(folder, arguments.megabytes),
@@ -225,13 +251,22 @@ SECTIONS: dict[str, Callable[[argparse.Namespace, pathlib.Path], Iterator[Case]]
 
 
 def main() -> None:
-    """Makes the data that is not there, measures, prints a line for each conversion when it is done."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Makes the data that is not there, measures, prints a line for each conversion when it is
+    done.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="+", choices=SECTIONS)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--format", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
     parser.add_argument(
-        "--distinct", type=int, default=2_000_000, help="rows; what is more are links to the same files"
+        "--format", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"]
+    )
+    parser.add_argument(
+        "--distinct",
+        type=int,
+        default=2_000_000,
+        help="rows; what is more are links to the same files",
     )
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--columns", type=int, nargs="+", default=[50, 500, 5_000])
@@ -239,17 +274,22 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, nargs="+", default=[500, 2_000])
     parser.add_argument("--share", type=float, default=0.3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench/scale"), help="for data and output")
+    parser.add_argument(
+        "--folder",
+        type=pathlib.Path,
+        default=pathlib.Path(".bench/scale"),
+        help="for data and output",
+    )
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     print(
-        f"{os.cpu_count()} cores, {arguments.workers} workers, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}"
+        f"{os.cpu_count()} cores, {arguments.workers} workers, load {os.getloadavg()[0]:.1f}, "
+        f"{time.strftime('%Y-%m-%d')}"
     )
     print(
-        "| | rows | wall s | rows/s | CPU s | rows per CPU s | peak PSS, GB | temporary files, GB |\n|---"
-        + "|---:" * 7
-        + "|"
+        "| | rows | wall s | rows/s | CPU s | rows per CPU s | peak PSS, GB | temporary files, GB "
+        "|\n|---" + "|---:" * 7 + "|"
     )
     for section in arguments.sections:
         for case in SECTIONS[section](arguments, folder):

@@ -1,13 +1,16 @@
-"""Measures every stage alone, one thread in one process, and beside them the whole and the loop people write today.
+"""Measures every stage alone, one thread in one process, and beside them the whole and the loop
+people write today.
 
-Each stage works on all rows of the table of ``criteo_like.py``, cut into chunks as a conversion cuts them; what it needs is
-made before the clock starts. The table gives the repeat of least wall time; where its CPU time is another, the machine was busy with something
-else, or the stage waited. What needs a fresh process (imports, start-up, the whole, the loop) is watched as by
+Each stage works on all rows of the table of ``criteo_like.py``, cut into chunks as a conversion
+cuts them; what it needs is made before the clock starts. The table gives the repeat of least wall
+time; where its CPU time is another, the machine was busy with something else, or the stage waited.
+What needs a fresh process (imports, start-up, the whole, the loop) is watched as by
 ``bench_convert.py``.
 
   python benchmarks/bench_stages.py --rows 200000
   python benchmarks/bench_stages.py --only serialize frame compress
-  python benchmarks/bench_stages.py --only convert --repeats 1   # minutes: one process or two, by size
+  python benchmarks/bench_stages.py --only convert --repeats 1   # minutes: one process or two, by
+  size
 """
 
 from __future__ import annotations
@@ -61,11 +64,17 @@ stages = Stages()
 # Reading
 
 
-@stages.add(("scan for quotes, none there", "plan"), ("scan for quotes, every text quoted", "quoted_plan"))
+@stages.add(
+    ("scan for quotes, none there", "plan"), ("scan for quotes, every text quoted", "quoted_plan")
+)
 def scan(clicks: Clicks, which: str) -> Work:
     """What each range does to the quote automaton."""
     plan: SourcePlan = getattr(clicks, which)
-    return Work(lambda: [read.scan_range(plan, byte_range) for byte_range in plan.ranges], clicks.rows, plan.size_bytes)
+    return Work(
+        lambda: [read.scan_range(plan, byte_range) for byte_range in plan.ranges],
+        clicks.rows,
+        plan.size_bytes,
+    )
 
 
 @stages.add(("read", "plan"), ("read, every text quoted", "quoted_plan"))
@@ -76,10 +85,17 @@ def read_chunks(clicks: Clicks, which: str) -> Work:
 
     def run() -> list[Chunk]:
         return [
-            chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, states, reject=False)
+            chunk
+            for byte_range in plan.ranges
+            for chunk in read.read_range(plan, byte_range, states, reject=False)
         ]
 
-    return Work(run, clicks.rows, plan.size_bytes, lambda chunks: f"{len(plan.ranges)} ranges, {len(chunks)} chunks")
+    return Work(
+        run,
+        clicks.rows,
+        plan.size_bytes,
+        lambda chunks: f"{len(plan.ranges)} ranges, {len(chunks)} chunks",
+    )
 
 
 @stages.add(
@@ -100,10 +116,14 @@ def read_bare(clicks: Clicks, types_given: bool, mebibytes: int) -> Work:
     )
 
 
-@stages.add(*((f"read, statistics, serialize: ranges of {size} MiB", size) for size in (1, 4, 16, 64)))
+@stages.add(
+    *((f"read, statistics, serialize: ranges of {size} MiB", size) for size in (1, 4, 16, 64))
+)
 def ranges(clicks: Clicks, mebibytes: int) -> Work:
     """A worker's way through ranges of another size (plan.RANGE_BYTES)."""
-    plan = dataclasses.replace(clicks.plan, ranges=cut_ranges(clicks.plan.files, True, mebibytes * MIB))
+    plan = dataclasses.replace(
+        clicks.plan, ranges=cut_ranges(clicks.plan.files, True, mebibytes * MIB)
+    )
     states = quote_states(plan)
 
     def run() -> TableStatistics:
@@ -120,9 +140,13 @@ def ranges(clicks: Clicks, mebibytes: int) -> Work:
 # From rows to features
 
 
-def each_chunk(clicks: Clicks, run: Callable[[Chunk], Any], note: Callable[[Any], str] = lambda _: "") -> Work:
+def each_chunk(
+    clicks: Clicks, run: Callable[[Chunk], Any], note: Callable[[Any], str] = lambda _: ""
+) -> Work:
     """A stage that takes chunk after chunk."""
-    return Work(lambda: [run(chunk) for chunk in clicks.chunks], clicks.rows, clicks.chunk_bytes, note)
+    return Work(
+        lambda: [run(chunk) for chunk in clicks.chunks], clicks.rows, clicks.chunk_bytes, note
+    )
 
 
 @stages.add(("index the right side of a join, 100,000 keys",))
@@ -138,16 +162,23 @@ def join(clicks: Clicks) -> Work:
     found = index_right(right_side())
 
     def matched(results: list[tuple[pa.RecordBatch, dict[str, int]]]) -> str:
-        return f"{sum(counts['matched/0'] for _, counts in results) / clicks.rows:.0%} of the rows match"
+        return (
+            f"{sum(counts['matched/0'] for _, counts in results) / clicks.rows:.0%} of the "
+            "rows match"
+        )
 
     return each_chunk(
-        clicks, lambda chunk: index_module.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"), matched
+        clicks,
+        lambda chunk: index_module.join_batch(chunk.batch, found, [COLUMN_OF_JOIN], "left"),
+        matched,
     )
 
 
 def right_side() -> pa.Table:
     """Returns a table with all values of one column, and a number for each."""
-    values = criteo_like.make_vocabulary(criteo_like.CATEGORICALS - 1, criteo_like.LARGEST_VOCABULARY).values
+    values = criteo_like.make_vocabulary(
+        criteo_like.CATEGORICALS - 1, criteo_like.LARGEST_VOCABULARY
+    ).values
     return pa.table({COLUMN_OF_JOIN: values, "weight": np.arange(len(values))})
 
 
@@ -190,7 +221,9 @@ def statistics(clicks: Clicks) -> Work:
 def merge_statistics(clicks: Clicks) -> Work:
     """Of all chunks together."""
     parts = [TableStatistics.of(chunk.batch) for chunk in clicks.chunks]
-    return Work(lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} chunks")
+    return Work(
+        lambda: TableStatistics.merged(parts), clicks.rows, 0, lambda _: f"{len(parts)} chunks"
+    )
 
 
 @stages.add(("encode, values kept",))
@@ -210,19 +243,30 @@ def serialize(clicks: Clicks) -> Work:
     def size_of(made: list[pa.Array]) -> str:
         return f"{sum(array.nbytes for array in made) / clicks.rows:.0f} bytes a row come out"
 
-    return Work(lambda: [serialize_batch(batch) for batch in clicks.features], clicks.rows, size, size_of)
+    return Work(
+        lambda: [serialize_batch(batch) for batch in clicks.features], clicks.rows, size, size_of
+    )
 
 
-@stages.add(("serialize by tfx-bsl: conversion", True, False), ("serialize by tfx-bsl: encoder", False, True))
+@stages.add(
+    ("serialize by tfx-bsl: conversion", True, False),
+    ("serialize by tfx-bsl: encoder", False, True),
+)
 def serialize_by_tfx_bsl(clicks: Clicks, converts: bool, encodes: bool) -> Work:
     """tfx-bsl's encoder, and the conversion to the ``large_list`` columns that it wants."""
     batches = [batch if converts else in_large_lists(batch) for batch in clicks.features]
     step = RecordBatchToExamplesEncoder().encode if encodes else in_large_lists
-    return Work(lambda: [step(batch) for batch in batches], clicks.rows, sum(batch.nbytes for batch in batches))
+    return Work(
+        lambda: [step(batch) for batch in batches],
+        clicks.rows,
+        sum(batch.nbytes for batch in batches),
+    )
 
 
 def in_large_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Makes of each value a list of one, of each null a null, and of texts bytes with wide offsets."""
+    """Makes of each value a list of one, of each null a null, and of texts bytes with wide
+    offsets.
+    """
     arrays = []
     for array in batch.columns:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -270,7 +314,9 @@ def pack(clicks: Clicks, codec: str) -> Work:
     """Packing alone."""
     parts = block_streams(clicks)
     size = sum(part.size for part in parts)
-    return Work(lambda: [pa.compress(part, codec) for part in parts], clicks.rows, size, ratio_to(size))
+    return Work(
+        lambda: [pa.compress(part, codec) for part in parts], clicks.rows, size, ratio_to(size)
+    )
 
 
 @stages.add(*((f"unpack by {codec}", codec) for codec in ("lz4", "zstd")))
@@ -279,7 +325,9 @@ def unpack(clicks: Clicks, codec: str) -> Work:
     parts = block_streams(clicks)
     blocks = [(pa.compress(part, codec), part.size) for part in parts]
     size = sum(part.size for part in parts)
-    return Work(lambda: [pa.decompress(block, length, codec) for block, length in blocks], clicks.rows, size)
+    return Work(
+        lambda: [pa.decompress(block, length, codec) for block, length in blocks], clicks.rows, size
+    )
 
 
 def ratio_to(size: int) -> Callable[[Any], str]:
@@ -292,13 +340,17 @@ def keep(clicks: Clicks, codec: str | None) -> Work:
     """Rows as Arrow streams: as they wait on a local disk, and on another storage."""
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
     batches = [chunk.batch for chunk in clicks.chunks]
-    return Work(lambda: [stream_of(batch, options) for batch in batches], clicks.rows, clicks.chunk_bytes)
+    return Work(
+        lambda: [stream_of(batch, options) for batch in batches], clicks.rows, clicks.chunk_bytes
+    )
 
 
 @stages.add(("unpack, permute, serialize, frame",))
 def write(clicks: Clicks) -> Work:
     """What a shard's writer does before it compresses."""
-    return Work(clicks.write, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard))
+    return Work(
+        clicks.write, clicks.rows, sum(len(block) for shard in clicks.blocks for block in shard)
+    )
 
 
 CODECS: tuple[tuple[str, Compression, int], ...] = (
@@ -314,7 +366,9 @@ CODECS: tuple[tuple[str, Compression, int], ...] = (
 def compress(clicks: Clicks, compression: Compression, level: int) -> Work:
     """Shards as files."""
     size = sum(data.size for data in clicks.records)
-    return Work(lambda: compressed(clicks.records, compression, level), clicks.rows, size, ratio_to(size))
+    return Work(
+        lambda: compressed(clicks.records, compression, level), clicks.rows, size, ratio_to(size)
+    )
 
 
 def compressed(contents: Sequence[pa.Buffer], compression: Compression, level: int) -> list[bytes]:
@@ -322,7 +376,10 @@ def compressed(contents: Sequence[pa.Buffer], compression: Compression, level: i
     streams = [(Stream(compression), data) for data in contents]
     for stream, data in streams:
         stream.add(data)
-    return [stream.start() + bytes(compress_part(compression, level, data)) + stream.end() for stream, data in streams]
+    return [
+        stream.start() + bytes(compress_part(compression, level, data)) + stream.end()
+        for stream, data in streams
+    ]
 
 
 @stages.add(("verify: decompress, check CRCs",))
@@ -331,7 +388,11 @@ def read_back(clicks: Clicks) -> Work:
     shards = compressed(clicks.records, "gzip", 1)
 
     def run() -> list[list[bytes]]:
-        return [block for shard in shards for block in read_record_blocks(io.BytesIO(shard), "shard", "gzip")]
+        return [
+            block
+            for shard in shards
+            for block in read_record_blocks(io.BytesIO(shard), "shard", "gzip")
+        ]
 
     return Work(run, clicks.rows, sum(len(shard) for shard in shards))
 
@@ -341,7 +402,9 @@ def parse(clicks: Clicks) -> Work:
     """tfx-bsl's decoder, as ``verify`` uses it."""
     decoder = ExamplesToRecordBatchDecoder(clicks.schema)
     blocks = [examples.to_pylist() for examples in clicks.examples]
-    return Work(lambda: [decoder.DecodeBatch(block) for block in blocks], clicks.rows, framed_bytes(clicks))
+    return Work(
+        lambda: [decoder.DecodeBatch(block) for block in blocks], clicks.rows, framed_bytes(clicks)
+    )
 
 
 @stages.add(
@@ -350,8 +413,13 @@ def parse(clicks: Clicks) -> Work:
     ("estimate the shard size, a tenth of the rows", True, 0.1),
 )
 def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
-    """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows compressed."""
-    chunks = [chunk._replace(batch=chunk.batch.slice(0, int(chunk.batch.num_rows * part))) for chunk in clicks.chunks]
+    """A sample of ``sample.SAMPLE_BYTES`` of the source, held against all of these rows
+    compressed.
+    """
+    chunks = [
+        chunk._replace(batch=chunk.batch.slice(0, int(chunk.batch.num_rows * part)))
+        for chunk in clicks.chunks
+    ]
     output = dataclasses.replace(OUTPUT, shuffle=shuffled)
     share = sample.sample_share(clicks.plan.size_bytes, 1).rows
 
@@ -365,25 +433,37 @@ def estimate(clicks: Clicks, shuffled: bool, part: float) -> Work:
 
     def note(found: tuple[float, float]) -> str:
         truth = estimated(1.0)
-        return f"sampled {share:.1%}; off by {found[0] / truth[0] - 1:+.2%} compressed, {found[1] / truth[1] - 1:+.2%} framed"
+        return (
+            f"sampled {share:.1%}; off by {found[0] / truth[0] - 1:+.2%} compressed, "
+            f"{found[1] / truth[1] - 1:+.2%} framed"
+        )
 
     return Work(lambda: estimated(share), sum(chunk.batch.num_rows for chunk in chunks), 0, note)
 
 
 def main() -> None:
     """Measures what was asked for and prints a Markdown table, line by line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--only", nargs="+", default=[], metavar="STAGE", help="beginnings of names in the table")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="STAGE", help="beginnings of names in the table"
+    )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output"
+    )
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     clicks = Clicks(arguments.folder.resolve(), arguments.rows)
     chosen = Stages([*stages, *processes.stages]).chosen(arguments.only)
     size = f"{arguments.rows:,} rows, {clicks.plan.size_bytes / 1e6:,.0f} MB of CSV"
-    print(f"{size}, best of {arguments.repeats}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before\n")
+    print(
+        f"{size}, best of {arguments.repeats}, {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[0]:.1f} before\n"
+    )
     print_line(HEADER)
     print("|---" + "|---:" * (len(HEADER) - 2) + "|---|")
     for stage in chosen:

@@ -1,13 +1,15 @@
-"""Measures statistics: their rate from Arrow batches and from CSV, by kind of column, and the memory they hold.
+"""Measures statistics: their rate from Arrow batches and from CSV, by kind of column, and the
+memory they hold.
 
-Rates from Arrow are those of one thread. ``value_counts``, Arrow's own kernel, is measured in the same run, so that rates of
-different machines compare: the table is held against 200,000 rows/s where it takes 13 ns a value. The whole command is held against TFDV's
-9,200 rows/s from CSV on 2 cores, where the loop that people write does 6,500: what the loop does in the same run scales that.
+Rates from Arrow are those of one thread. ``value_counts``, Arrow's own kernel, is measured in the
+same run, so that rates of different machines compare: the table is held against 200,000 rows/s
+where it takes 13 ns a value. The whole command is held against TFDV's 9,200 rows/s from CSV on 2
+cores, where the loop that people write does 6,500: what the loop does in the same run scales that.
 CPU time is measured, except of the command and the loop.
 
   python benchmarks/bench_statistics.py                       # all but memory, some minutes
-  python benchmarks/bench_statistics.py --only memory         # 20M distinct values, 5,000 columns: some minutes
-  python benchmarks/bench_statistics.py --only memory --distinct 100000000
+  python benchmarks/bench_statistics.py --only memory         # 20M distinct values, 5,000 columns:
+  some minutes python benchmarks/bench_statistics.py --only memory --distinct 100000000
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def table_rates(rows: int, repeats: int) -> None:
         for batch in chunk.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
     ]
     columns = batches[0].num_columns
-    counting = cpu_seconds(lambda: [c.value_counts() for batch in batches for c in batch.columns], repeats)
+    counting = cpu_seconds(
+        lambda: [c.value_counts() for batch in batches for c in batch.columns], repeats
+    )
     nanoseconds = counting / rows / columns * 1e9
     wanted = REFERENCE_RATE * REFERENCE_NANOSECONDS / nanoseconds
     print(f"{rows:,} rows, {columns} columns; value_counts takes {nanoseconds:.1f} ns a value\n")
@@ -77,13 +81,19 @@ def table_rates(rows: int, repeats: int) -> None:
     }
     for name, plan in plans.items():
         seconds = cpu_seconds(
-            lambda plan=plan: to_proto({"a": merged(TableStatistics.of(batch, plan) for batch in batches)}), repeats
+            lambda plan=plan: to_proto(
+                {"a": merged(TableStatistics.of(batch, plan) for batch in batches)}
+            ),
+            repeats,
         )
         print(
-            f"| statistics, merges and proto{name} | {rows / seconds:,.0f} | {rows / seconds / wanted:.1f} |",
+            f"| statistics, merges and proto{name} | {rows / seconds:,.0f} | "
+            f"{rows / seconds / wanted:.1f} |",
             flush=True,
         )
-    print(f"\nwanted: {REFERENCE_RATE:,} rows/s at {REFERENCE_NANOSECONDS} ns, here {wanted:,.0f}\n")
+    print(
+        f"\nwanted: {REFERENCE_RATE:,} rows/s at {REFERENCE_NANOSECONDS} ns, here {wanted:,.0f}\n"
+    )
 
 
 def kind_rates(repeats: int) -> None:
@@ -102,7 +112,9 @@ def kind_rates(repeats: int) -> None:
         "text, 100,000 values": vocabularies[1].draw(generator, size),
         "text, all distinct": pa.array(np.arange(size).astype(str)),
         "bytes, all distinct": pa.array([generator.bytes(16) for _ in range(size)]),
-        "list of 3 ints": pa.ListArray.from_arrays(np.arange(0, size + 1, 3, dtype=np.int32), pa.array(counts)),
+        "list of 3 ints": pa.ListArray.from_arrays(
+            np.arange(0, size + 1, 3, dtype=np.int32), pa.array(counts)
+        ),
     }
     print("| column | ns a value | weighted | value_counts |\n|---|---:|---:|---:|")
     for name, array in kinds.items():
@@ -112,11 +124,18 @@ def kind_rates(repeats: int) -> None:
         items = array.flatten() if pa.types.is_list(array.type) else array
         times = [
             cpu_seconds(lambda batch=batch: TableStatistics.of(batch), repeats),
-            cpu_seconds(lambda batch=weighted: TableStatistics.of(batch, StatisticsPlan("w")), repeats)
-            - cpu_seconds(lambda batch=plain: TableStatistics.of(batch, StatisticsPlan("w")), repeats),
+            cpu_seconds(
+                lambda batch=weighted: TableStatistics.of(batch, StatisticsPlan("w")), repeats
+            )
+            - cpu_seconds(
+                lambda batch=plain: TableStatistics.of(batch, StatisticsPlan("w")), repeats
+            ),
             cpu_seconds(lambda items=items: items.value_counts(), repeats),
         ]
-        print(f"| {name} | " + " | ".join(f"{seconds / size * 1e9:.0f}" for seconds in times) + " |", flush=True)
+        print(
+            f"| {name} | " + " | ".join(f"{seconds / size * 1e9:.0f}" for seconds in times) + " |",
+            flush=True,
+        )
     print()
 
 
@@ -125,23 +144,45 @@ def command_rate(rows: int, loop_rows: int, repeats: int, folder: pathlib.Path) 
     data = folder / f"clicks-{rows}.csv"
     if not data.exists():
         criteo_like.write(data, rows, seed=7)
-    loop = [sys.executable, str(HERE / "tutorial_loop.py"), "--input", str(data), "--rows", str(min(loop_rows, rows))]
+    loop = [
+        sys.executable,
+        str(HERE / "tutorial_loop.py"),
+        "--input",
+        str(data),
+        "--rows",
+        str(min(loop_rows, rows)),
+    ]
     loop += ["--output", str(folder / "loop.tfrecord.gz")]
     command = [str(pathlib.Path(sys.executable).with_name("beam-pipelines")), "describe", str(data)]
     loops, runs = [], []
     for _ in range(repeats):
-        loops.append(json.loads(measure(loop, folder / "loop.log").output.splitlines()[-1])["rows_per_second"])
+        loops.append(
+            json.loads(measure(loop, folder / "loop.log").output.splitlines()[-1])[
+                "rows_per_second"
+            ]
+        )
         runs.append(measure(command, folder / "describe.log"))
     loop_rate, run = sorted(loops)[len(loops) // 2], median_run(runs)
     rate, tfdv = rows / run.wall_seconds, TFDV_RATE * loop_rate / LOOP_RATE
-    print(f"describe, {rows:,} rows of CSV, {os.cpu_count()} cores, start-up included: {rate:,.0f} rows/s")
-    print(f"peak {run.peak_bytes / 1e9:.2f} GB, {run.cpu_seconds:.1f} CPU s; the loop does {loop_rate:,} rows/s")
+    print(
+        f"describe, {rows:,} rows of CSV, {os.cpu_count()} cores, start-up included: {rate:,.0f} "
+        "rows/s"
+    )
+    print(
+        f"peak {run.peak_bytes / 1e9:.2f} GB, {run.cpu_seconds:.1f} CPU s; the loop does "
+        f"{loop_rate:,} rows/s"
+    )
     print(f"TFDV would do {tfdv:,.0f} rows/s: {rate / tfdv:.1f} times as many, 8 are wanted\n")
 
 
 def memory(distinct: int) -> None:
-    """Prints what a process holds at most, for a column of many distinct values and for many columns."""
-    print("| peak RSS while merging, MB | before | after | accumulators, pickled |\n|---|---:|---:|---:|")
+    """Prints what a process holds at most, for a column of many distinct values and for many
+    columns.
+    """
+    print(
+        "| peak RSS while merging, MB | before | after | accumulators, pickled "
+        "|\n|---|---:|---:|---:|"
+    )
     _print_memory(f"text, {distinct:,} distinct values", lambda: _distinct_texts(distinct))
     _print_memory(f"float, {distinct:,} distinct values", lambda: _distinct_floats(distinct))
     _print_memory(f"{WIDE_COLUMNS:,} columns of distinct floats and texts", _wide_parts)
@@ -154,7 +195,10 @@ def _print_memory(name: str, parts: Callable[[], Iterator[TableStatistics]]) -> 
     if not child:
         before = _peak()
         table = merged(parts())
-        print(f"| {name} | {before:,.0f} | {_peak():,.0f} | {len(pickle.dumps(table)) / 1e6:,.1f} |", flush=True)
+        print(
+            f"| {name} | {before:,.0f} | {_peak():,.0f} | {len(pickle.dumps(table)) / 1e6:,.1f} |",
+            flush=True,
+        )
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status:
@@ -173,7 +217,9 @@ def _distinct_texts(distinct: int) -> Iterator[TableStatistics]:
 
 def _distinct_floats(distinct: int) -> Iterator[TableStatistics]:
     for start in range(0, distinct, BATCH_ROWS):
-        yield TableStatistics.of(pa.record_batch({"x": np.arange(start, min(start + BATCH_ROWS, distinct)) / 3}))
+        yield TableStatistics.of(
+            pa.record_batch({"x": np.arange(start, min(start + BATCH_ROWS, distinct)) / 3})
+        )
 
 
 def _wide_parts() -> Iterator[TableStatistics]:
@@ -192,13 +238,21 @@ PARTS = ("table", "kinds", "command", "memory")
 
 def main() -> None:
     """Measures what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--loop_rows", type=int, default=50_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--distinct", type=int, default=20_000_000, help="distinct values whose memory is measured")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS[:-1], help="parts to measure")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output")
+    parser.add_argument(
+        "--distinct", type=int, default=20_000_000, help="distinct values whose memory is measured"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=PARTS[:-1], help="parts to measure"
+    )
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data and output"
+    )
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
     print(f"load {os.getloadavg()[0]:.1f} before, best of {arguments.repeats}\n")

@@ -97,14 +97,19 @@ class Clicks:
     def shards(self) -> ShardPlan:
         """A plan of one split."""
         starts = itertools.accumulate((chunk.batch.num_rows for chunk in self.chunks), initial=0)
-        offsets = {(chunk.range_number, chunk.part): start for chunk, start in zip(self.chunks, starts, strict=False)}
+        offsets = {
+            (chunk.range_number, chunk.part): start
+            for chunk, start in zip(self.chunks, starts, strict=False)
+        }
         return ShardPlan({"train": SplitShards("train", self.rows, SHARDS, 1, 0, offsets)})
 
     @functools.cached_property
     def blocks(self) -> list[list[bytes]]:
         """For each shard the packed rows that chunks send to it: of each its only block."""
         payloads = [message.payloads for message in self.scatter()]
-        return [[bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)]
+        return [
+            [bytes(sent[shard][0]) for sent in payloads if shard in sent] for shard in range(SHARDS)
+        ]
 
     @functools.cached_property
     def records(self) -> list[pa.Buffer]:
@@ -114,7 +119,9 @@ class Clicks:
     @functools.cached_property
     def schema(self) -> bytes:
         """The TFMD schema of the rows, serialized."""
-        statistics = TableStatistics.merged([TableStatistics.of(chunk.batch) for chunk in self.chunks])
+        statistics = TableStatistics.merged(
+            [TableStatistics.of(chunk.batch) for chunk in self.chunks]
+        )
         return bytes(infer_schema({"train": statistics}).SerializeToString())
 
     def scatter(self) -> list[Message]:
@@ -123,7 +130,9 @@ class Clicks:
         return [
             message
             for chunk, batch in addressed
-            for message in shuffle.scatter(self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch)
+            for message in shuffle.scatter(
+                self.shards, OUTPUT, "train", (chunk.range_number, chunk.part), batch
+            )
         ]
 
     def write(self) -> list[pa.LargeBinaryArray]:
@@ -143,10 +152,18 @@ def plan_source(path: pathlib.Path) -> SourcePlan:
 def quote_states(plan: SourcePlan) -> dict[str, bytes]:
     """Returns what the scan for quotes finds, if the plan needs one."""
     scans = read.ranges_to_scan(plan)
-    return {scans[0].file.path: fold(read.scan_range(plan, byte_range) for byte_range in scans)} if scans else {}
+    return (
+        {scans[0].file.path: fold(read.scan_range(plan, byte_range) for byte_range in scans)}
+        if scans
+        else {}
+    )
 
 
 def read_chunks(plan: SourcePlan) -> list[Chunk]:
     """Reads all ranges of a source of one file."""
     states = quote_states(plan)
-    return [chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, states, reject=False)]
+    return [
+        chunk
+        for byte_range in plan.ranges
+        for chunk in read.read_range(plan, byte_range, states, reject=False)
+    ]

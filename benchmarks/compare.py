@@ -1,18 +1,24 @@
-"""Runs this package and everything else that turns tables into TFRecords, side by side, on the same files, and prints who takes how long.
+"""Runs this package and everything else that turns tables into TFRecords, side by side, on the same
+files, and prints who takes how long.
 
-Each contender is a process of its own, its start-up counted, on the same cores, with its input in the page cache. They take turns; a line is the run of
-median wall time. Memory is the peak of the proportional set size over all processes of a run, and CPU seconds are theirs too (bench_convert.py). What a
-contender wrote is read back once, by TensorFlow, and counted.
+Each contender is a process of its own, its start-up counted, on the same cores, with its input in
+the page cache. They take turns; a line is the run of median wall time. Memory is the peak of the
+proportional set size over all processes of a run, and CPU seconds are theirs too
+(bench_convert.py). What a contender wrote is read back once, by TensorFlow, and counted.
 
-The table has a section for each job: CSV or Parquet in, gzip or no compression, with and without statistics and schema, with and without encodings. A
-contender takes part in what it can do, and the others are named with the reason. Slow ones get fewer rows (--few_rows, --rows_of); ours is measured on
-as many, too. Three ratios say how many times as fast ours is: on the same rows, start-ups counted on both sides; the same with ours at gzip level 6, which is
-what TensorFlow, TFX and Hadoop write; and ours at full size, start-up counted, beside a peer whose start-up is not, by its own clock.
+The table has a section for each job: CSV or Parquet in, gzip or no compression, with and without
+statistics and schema, with and without encodings. A contender takes part in what it can do, and the
+others are named with the reason. Slow ones get fewer rows (--few_rows, --rows_of); ours is measured
+on as many, too. Three ratios say how many times as fast ours is: on the same rows, start-ups
+counted on both sides; the same with ours at gzip level 6, which is what TensorFlow, TFX and Hadoop
+write; and ours at full size, start-up counted, beside a peer whose start-up is not, by its own
+clock.
 
-Other parts: 'ideal' (wall time beside the sum of the kernels, measured alone), 'scaling' (1 and 2 workers), 'start' (until the first batch), 'memory' (peaks of two sizes).
+Other parts: 'ideal' (wall time beside the sum of the kernels, measured alone), 'scaling' (1 and 2
+workers), 'start' (until the first batch), 'memory' (peaks of two sizes).
 
-  python benchmarks/compare.py --install                       # environments of peers, in .bench/peers
-  python benchmarks/compare.py --list                          # who takes part in what
+  python benchmarks/compare.py --install                       # environments of peers, in
+  .bench/peers python benchmarks/compare.py --list                          # who takes part in what
   python benchmarks/compare.py                                 # everything: hours
   python benchmarks/compare.py --jobs "csv to gzip" --peers loop spark --repeats 1
   python benchmarks/compare.py --parts ideal scaling start memory
@@ -118,8 +124,14 @@ def entries_of(job: Job, chosen: Sequence[Contender], arguments: argparse.Namesp
     """Returns who takes part, on how many rows; ours is there in every size that a peer has."""
     sizes = {FULL: arguments.rows, FEW: min(arguments.few_rows, arguments.rows)}
     own_rows = dict(arguments.rows_of)
-    able = [contender for contender in chosen if not contender.cannot(job) and not contender.missing]
-    peers = [Entry(peer, own_rows.get(peer.key, sizes[peer.rows(job)])) for peer in able if not peer.is_ours]
+    able = [
+        contender for contender in chosen if not contender.cannot(job) and not contender.missing
+    ]
+    peers = [
+        Entry(peer, own_rows.get(peer.key, sizes[peer.rows(job)]))
+        for peer in able
+        if not peer.is_ours
+    ]
     if not peers and any(not contender.is_ours for contender in chosen):
         return []
     needed = sorted({arguments.rows, *(entry.rows for entry in peers)}, reverse=True)
@@ -137,7 +149,9 @@ def run_job(job: Job, entries: Sequence[Entry], arguments: argparse.Namespace) -
     return results
 
 
-def run_once(job: Job, entry: Entry, before: Result, arguments: argparse.Namespace, is_first: bool) -> Result:
+def run_once(
+    job: Job, entry: Entry, before: Result, arguments: argparse.Namespace, is_first: bool
+) -> Result:
     """Runs one entry once more, and reads back what it wrote the first time."""
     data = data_file(arguments.folder, entry.rows, job.source)
     output = arguments.folder / "compare" / entry.contender.key
@@ -149,7 +163,11 @@ def run_once(job: Job, entry: Entry, before: Result, arguments: argparse.Namespa
     failed = log.with_name(f"{entry.contender.key}-failed.log")
     try:
         measured = measure(entry.contender.command(job, data, entry.rows, output), log)
-        counted = count(output, entry.contender.records) if is_first and job.compression else before.counted
+        counted = (
+            count(output, entry.contender.records)
+            if is_first and job.compression
+            else before.counted
+        )
     except SystemExit as error:
         failed.write_text(str(error))
         return Result([], {}, str(failed))
@@ -187,7 +205,12 @@ def line(job: Job, entry: Entry, results: Results, arguments: argparse.Namespace
     contender, rows = entry
     result = results[entry]
     if result.failure:
-        return [contender.title, f"{rows:,}", *[""] * (len(HEADER) - 3), f"failed: {result.failure}"]
+        return [
+            contender.title,
+            f"{rows:,}",
+            *[""] * (len(HEADER) - 3),
+            f"failed: {result.failure}",
+        ]
     run = result.median
     took = [
         f"{run.wall_seconds:.1f}",
@@ -215,7 +238,9 @@ def line(job: Job, entry: Entry, results: Results, arguments: argparse.Namespace
 
 
 def ratios(entry: Entry, results: Results, full_rows: int) -> list[str]:
-    """Returns how many times as fast ours is, in the three ways that the header names; empty where there is nothing to compare."""
+    """Returns how many times as fast ours is, in the three ways that the header names; empty where
+    there is nothing to compare.
+    """
     if entry.contender.is_ours:
         return ["", "", ""]
     peer = results[entry]
@@ -253,9 +278,16 @@ def rows_out(counted: dict[str, Any], job: Job, entry: Entry, folder: pathlib.Pa
 
 def print_absent(job: Job, chosen: Sequence[Contender]) -> None:
     """Prints who takes no part, and why."""
-    reasons = [(peer.title, peer.cannot(job) or peer.missing) for peer in chosen if peer.cannot(job) or peer.missing]
+    reasons = [
+        (peer.title, peer.cannot(job) or peer.missing)
+        for peer in chosen
+        if peer.cannot(job) or peer.missing
+    ]
     if reasons:
-        print("Not here: " + "; ".join(f"{title} ({reason})" for title, reason in reasons) + ".", flush=True)
+        print(
+            "Not here: " + "; ".join(f"{title} ({reason})" for title, reason in reasons) + ".",
+            flush=True,
+        )
 
 
 def print_table(arguments: argparse.Namespace, chosen: Sequence[Contender]) -> None:
@@ -267,7 +299,10 @@ def print_table(arguments: argparse.Namespace, chosen: Sequence[Contender]) -> N
         if not entries:
             print(f"\n### {job.name}: nobody else")
         elif arguments.list:
-            print(f"\n### {job.name}\n\n" + ", ".join(f"{entry.contender.title} ({entry.rows:,})" for entry in entries))
+            print(
+                f"\n### {job.name}\n\n"
+                + ", ".join(f"{entry.contender.title} ({entry.rows:,})" for entry in entries)
+            )
             print_absent(job, chosen)
         else:
             results = run_job(job, entries, arguments)
@@ -277,12 +312,17 @@ def print_table(arguments: argparse.Namespace, chosen: Sequence[Contender]) -> N
 
 
 def print_extrapolated(results: Results, large_rows: int) -> None:
-    """Prints how long TFX, if it took part, would take for more rows: its start once, and its own seconds for each row."""
+    """Prints how long TFX, if it took part, would take for more rows: its start once, and its own
+    seconds for each row.
+    """
     for (contender, rows), result in results.items():
         if contender.key == "tfx" and result.runs:
             own = result.report["seconds"]
             seconds = result.median.wall_seconds - own + own * large_rows / rows
-            print(f"\nTFX at {large_rows:,} rows, extrapolated from {rows:,}: {seconds:,.0f} s.", flush=True)
+            print(
+                f"\nTFX at {large_rows:,} rows, extrapolated from {rows:,}: {seconds:,.0f} s.",
+                flush=True,
+            )
 
 
 def pair(text: str) -> tuple[str, int]:
@@ -293,37 +333,77 @@ def pair(text: str) -> tuple[str, int]:
 
 def read_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [contender.key for contender in contenders(Places(pathlib.Path(), 1))]
     parser.add_argument(
-        "--install", nargs="*", metavar="PEER", help="make environments of peers (without names: all), and stop"
+        "--install",
+        nargs="*",
+        metavar="PEER",
+        help="make environments of peers (without names: all), and stop",
     )
-    parser.add_argument("--list", action="store_true", help="print who takes part in what, measure nothing")
+    parser.add_argument(
+        "--list", action="store_true", help="print who takes part in what, measure nothing"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument(
-        "--peers", nargs="+", choices=names, default=names, help="beside ours; only ours: --peers ours ours-6"
+        "--peers",
+        nargs="+",
+        choices=names,
+        default=names,
+        help="beside ours; only ours: --peers ours ours-6",
     )
     parser.add_argument(
-        "--jobs", nargs="+", default=["*"], metavar="NAME", help="sections, also by patterns: 'csv to gzip*'"
+        "--jobs",
+        nargs="+",
+        default=["*"],
+        metavar="NAME",
+        help="sections, also by patterns: 'csv to gzip*'",
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--few_rows", type=int, default=100_000, help="for those that are slow")
-    parser.add_argument("--rows_of", type=pair, nargs="+", default=[], metavar="PEER=ROWS", help="rows of one peer")
-    parser.add_argument("--large_rows", type=int, default=10_000_000, help="of the second size of 'memory'")
     parser.add_argument(
-        "--scaling_rows", type=int, nargs=2, default=[1_000_000, 3_000_000], help="two sizes of 'scaling'"
+        "--rows_of", type=pair, nargs="+", default=[], metavar="PEER=ROWS", help="rows of one peer"
     )
-    parser.add_argument("--running_mode", default="multi_processing", help="of 'scaling', with more than one worker")
-    parser.add_argument("--cores", type=int, default=2, help="everything runs on so many cores, with as many workers")
+    parser.add_argument(
+        "--large_rows", type=int, default=10_000_000, help="of the second size of 'memory'"
+    )
+    parser.add_argument(
+        "--scaling_rows",
+        type=int,
+        nargs=2,
+        default=[1_000_000, 3_000_000],
+        help="two sizes of 'scaling'",
+    )
+    parser.add_argument(
+        "--running_mode", default="multi_processing", help="of 'scaling', with more than one worker"
+    )
+    parser.add_argument(
+        "--cores",
+        type=int,
+        default=2,
+        help="everything runs on so many cores, with as many workers",
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--once_above", type=float, default=120, metavar="SECONDS", help="no repeats of what takes longer"
+        "--once_above",
+        type=float,
+        default=120,
+        metavar="SECONDS",
+        help="no repeats of what takes longer",
     )
     parser.add_argument(
-        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data, output, environments"
+        "--folder",
+        type=pathlib.Path,
+        default=pathlib.Path(".bench"),
+        help="for data, output, environments",
     )
     parser.add_argument(
-        "--tfx", default="", metavar="COMMAND", help="Python with TFX and TFDV: '../enter .venv-tfx/bin/python'"
+        "--tfx",
+        default="",
+        metavar="COMMAND",
+        help="Python with TFX and TFDV: '../enter .venv-tfx/bin/python'",
     )
     arguments = parser.parse_args()
     arguments.folder = arguments.folder.resolve()
@@ -339,17 +419,27 @@ def main() -> None:
         return
     available = sorted(os.sched_getaffinity(0))
     if len(available) < arguments.cores:
-        sys.exit(f"--cores: found {arguments.cores}, expected at most the {len(available)} that there are")
+        sys.exit(
+            f"--cores: found {arguments.cores}, expected at most the {len(available)} that there "
+            "are"
+        )
     os.sched_setaffinity(0, available[: arguments.cores])
-    compileall.compile_dir(HERE.parent / "beam_pipelines", quiet=1)  # as pip does with all that the others are made of
+    compileall.compile_dir(
+        HERE.parent / "beam_pipelines", quiet=1
+    )  # as pip does with all that the others are made of
     chosen = [
         contender
-        for contender in contenders(Places(peers, arguments.cores, tuple(shlex.split(arguments.tfx))))
+        for contender in contenders(
+            Places(peers, arguments.cores, tuple(shlex.split(arguments.tfx)))
+        )
         if contender.key in arguments.peers or contender.is_ours
     ]
     if arguments.peers and all(name.startswith("ours") for name in arguments.peers):
         chosen = [contender for contender in chosen if contender.is_ours]
-    print(f"{arguments.cores} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before", flush=True)
+    print(
+        f"{arguments.cores} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before",
+        flush=True,
+    )
     if "table" in arguments.parts:
         print_table(arguments, chosen)
     if not arguments.list:

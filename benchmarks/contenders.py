@@ -1,7 +1,8 @@
 """Who takes part in ``compare.py``: what each can do, how it is started, and what it needs.
 
-A contender gets a file and a folder, and is a process of its own. The programs of peers (``peers/``) all take the same options, and print as their last
-line, as JSON, the ``seconds`` that they took without imports and without the start of an engine.
+A contender gets a file and a folder, and is a process of its own. The programs of peers
+(``peers/``) all take the same options, and print as their last line, as JSON, the ``seconds`` that
+they took without imports and without the start of an engine.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ class Job:
 
     Attributes:
       source: suffix of the file that is read, ``csv`` or ``parquet``.
-      compression: ``gzip`` or ``none``, of the records; an empty text: no records are asked for, only statistics and a schema.
+      compression: ``gzip`` or ``none``, of the records; an empty text: no records are asked for,
+        only statistics and a schema.
       statistics: whether statistics and a schema are asked for, as TFDV and TFX have them.
-      encodings: whether numbers are filled, made logarithms and standardised, and texts get ids of vocabularies of at most 10,000.
+      encodings: whether numbers are filled, made logarithms and standardised, and texts get ids of
+        vocabularies of at most 10,000.
     """
 
     source: str
@@ -103,18 +106,28 @@ class Contender:
 
 
 def only(**allowed: tuple[object, ...]) -> Callable[[Job], str]:
-    """Returns what says why a job is none of those that a contender can do: ``source=("csv",)`` allows CSV only."""
+    """Returns what says why a job is none of those that a contender can do: ``source=("csv",)``
+    allows CSV only.
+    """
     reasons: Mapping[str, Callable[[Job], str]] = {
         "source": lambda job: f"does not read {job.source}",
-        "compression": lambda job: {"gzip": "writes no gzip", "none": "always compresses", "": "writes records"}[
-            job.compression
-        ],
-        "statistics": lambda job: "has no statistics and schema" if job.statistics else "is all about statistics",
+        "compression": lambda job: {
+            "gzip": "writes no gzip",
+            "none": "always compresses",
+            "": "writes records",
+        }[job.compression],
+        "statistics": lambda job: (
+            "has no statistics and schema" if job.statistics else "is all about statistics"
+        ),
         "encodings": lambda job: "has no encodings" if job.encodings else "is all about encodings",
     }
 
     def cannot(job: Job) -> str:
-        found = [reasons[name](job) for name, values in allowed.items() if getattr(job, name) not in values]
+        found = [
+            reasons[name](job)
+            for name, values in allowed.items()
+            if getattr(job, name) not in values
+        ]
         return " and ".join(found)
 
     return cannot
@@ -136,13 +149,25 @@ def ours(key: str, title: str, level: int | None, places: Places) -> Contender:
         recipe = output.with_suffix(".yaml")
         recipe.write_text(recipe_text(job, data, level))
         verb = "convert" if job.compression else "describe"
-        return [COMMAND, verb, str(recipe), "--output", str(output), f"--direct_num_workers={places.cores}"]
+        return [
+            COMMAND,
+            verb,
+            str(recipe),
+            "--output",
+            str(output),
+            f"--direct_num_workers={places.cores}",
+        ]
 
     def cannot(job: Job) -> str:
         return "compresses" if level is not None and job.compression != "gzip" else ""
 
-    about, gzip = "shuffled; statistics and schema always included", "isal 1" if level is None else f"zlib-ng {level}"
-    return Contender(key, title, about, gzip, cannot, command, always(FULL), "examples/**/*.tfrecord*")
+    about, gzip = (
+        "shuffled; statistics and schema always included",
+        "isal 1" if level is None else f"zlib-ng {level}",
+    )
+    return Contender(
+        key, title, about, gzip, cannot, command, always(FULL), "examples/**/*.tfrecord*"
+    )
 
 
 def recipe_text(job: Job, data: pathlib.Path, level: int | None = None) -> str:
@@ -157,7 +182,9 @@ def recipe_text(job: Job, data: pathlib.Path, level: int | None = None) -> str:
 # Peers
 
 
-def program(python: list[str], name: str, cores: int) -> Callable[[Job, pathlib.Path, int, pathlib.Path], list[str]]:
+def program(
+    python: list[str], name: str, cores: int
+) -> Callable[[Job, pathlib.Path, int, pathlib.Path], list[str]]:
     """Returns what starts a program of ``peers/``."""
 
     def command(job: Job, data: pathlib.Path, rows: int, output: pathlib.Path) -> list[str]:  # noqa: ARG001
@@ -172,13 +199,27 @@ def program(python: list[str], name: str, cores: int) -> Callable[[Job, pathlib.
 def tutorial_loop(job: Job, data: pathlib.Path, rows: int, output: pathlib.Path) -> list[str]:
     """Starts the loop people write today."""
     target = output / "loop.tfrecord"
-    script = [sys.executable, str(HERE / "tutorial_loop.py"), "--input", str(data), "--rows", str(rows)]
+    script = [
+        sys.executable,
+        str(HERE / "tutorial_loop.py"),
+        "--input",
+        str(data),
+        "--rows",
+        str(rows),
+    ]
     return [*script, "--output", str(target), "--compression", job.compression]
 
 
 def tf_transform(job: Job, data: pathlib.Path, rows: int, output: pathlib.Path) -> list[str]:  # noqa: ARG001
     """Starts tf.Transform."""
-    return [sys.executable, str(HERE / "tft_pipeline.py"), "--input", str(data), "--output", str(output)]
+    return [
+        sys.executable,
+        str(HERE / "tft_pipeline.py"),
+        "--input",
+        str(data),
+        "--output",
+        str(output),
+    ]
 
 
 def contenders(places: Places) -> list[Contender]:
@@ -187,7 +228,13 @@ def contenders(places: Places) -> list[Contender]:
     no_tfx = "" if places.tfx else "no environment with TFX: give one with --tfx"
 
     def own(
-        name: str, title: str, script: str, about: str, gzip: str, cannot: Callable[[Job], str], kind: str
+        name: str,
+        title: str,
+        script: str,
+        about: str,
+        gzip: str,
+        cannot: Callable[[Job], str],
+        kind: str,
     ) -> Contender:
         python = places.peers / name / "bin" / "python"
         missing = "" if python.exists() else "not installed: run compare.py --install"
@@ -226,7 +273,15 @@ def contenders(places: Places) -> list[Contender]:
             always(FEW),
             "examples-*",
         ),
-        own("ray", "Ray Data", "ray_data.py", "random_shuffle", "zlib 9, Arrow's default", no_statistics, FEW),
+        own(
+            "ray",
+            "Ray Data",
+            "ray_data.py",
+            "random_shuffle",
+            "zlib 9, Arrow's default",
+            no_statistics,
+            FEW,
+        ),
         own(
             "tfds",
             "TFDS builder",
@@ -236,7 +291,9 @@ def contenders(places: Places) -> list[Contender]:
             only(compression=("none",), statistics=(False,), encodings=(False,)),
             FEW,
         ),
-        own("spark", "PySpark", "spark_write.py", spark_about(places), "zlib 6", no_statistics, FULL),
+        own(
+            "spark", "PySpark", "spark_write.py", spark_about(places), "zlib 6", no_statistics, FULL
+        ),
         Contender(
             "tfx",
             "TFX",

@@ -1,6 +1,8 @@
-"""Reads TFRecord files of tf.Examples with TensorFlow and tfx-bsl, which are nobody's here, and counts what is in them.
+"""Reads TFRecord files of tf.Examples with TensorFlow and tfx-bsl, which are nobody's here, and
+counts what is in them.
 
-Prints as JSON the ``rows``, the names of the ``columns`` and the ``values`` that are there (not null, over all columns).
+Prints as JSON the ``rows``, the names of the ``columns`` and the ``values`` that are there (not
+null, over all columns).
 
   python benchmarks/count_records.py .bench/compare/ours --pattern 'examples/**/*.tfrecord*'
 """
@@ -31,12 +33,16 @@ def count(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
     for path in paths:
         with path.open("rb") as file:
             compression = "GZIP" if file.read(2) == GZIP_MAGIC else ""
-        for examples in tf.data.TFRecordDataset(str(path), compression).batch(BATCH_ROWS).as_numpy_iterator():
+        for examples in (
+            tf.data.TFRecordDataset(str(path), compression).batch(BATCH_ROWS).as_numpy_iterator()
+        ):
             batch = decoder.DecodeBatch(list(examples))
             rows += batch.num_rows
             columns.update(batch.schema.names)
             values += sum(
-                pc.sum(pc.list_value_length(column)).as_py() or 0 for column in batch.columns if is_list(column)
+                pc.sum(pc.list_value_length(column)).as_py() or 0
+                for column in batch.columns
+                if is_list(column)
             )
     return {"rows": rows, "columns": sorted(columns), "values": values}
 
@@ -48,14 +54,24 @@ def is_list(column: object) -> bool:
 
 def main() -> None:
     """Counts and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--pattern", default="**/*", help="of the record files in the folder")
     arguments = parser.parse_args()
     found = (path for path in arguments.folder.glob(arguments.pattern) if path.is_file())
     # Hadoop and TFDS put files that hold no records beside those that do.
     aside = (".json", ".crc", ".txt", ".pbtxt")
-    print(json.dumps(count(sorted(path for path in found if path.suffix not in aside and path.name[0] not in "._"))))
+    print(
+        json.dumps(
+            count(
+                sorted(
+                    path for path in found if path.suffix not in aside and path.name[0] not in "._"
+                )
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

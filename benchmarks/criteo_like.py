@@ -1,7 +1,7 @@
 """Generates a table like Criteo's click logs: a label, 13 integers, 26 hexadecimal categoricals.
 
-The same seed, rows and version of numpy give the same table, whatever the format. Chunks are drawn, written and forgotten, so memory does not grow
-with the rows.
+The same seed, rows and version of numpy give the same table, whatever the format. Chunks are drawn,
+written and forgotten, so memory does not grow with the rows.
 
   python benchmarks/criteo_like.py --rows 1000000 --output .bench/clicks.csv
 """
@@ -60,7 +60,9 @@ def chunks(rows: int, seed: int) -> Iterator[pa.Table]:
     sizes = np.geomspace(SMALLEST_VOCABULARY, LARGEST_VOCABULARY, CATEGORICALS).round().astype(int)
     vocabularies = [make_vocabulary(column, int(size)) for column, size in enumerate(sizes)]
     for number, start in enumerate(range(0, rows, CHUNK_ROWS)):
-        yield make_chunk(np.random.default_rng([seed, number]), min(CHUNK_ROWS, rows - start), vocabularies)
+        yield make_chunk(
+            np.random.default_rng([seed, number]), min(CHUNK_ROWS, rows - start), vocabularies
+        )
 
 
 def make_chunk(rng: np.random.Generator, rows: int, vocabularies: list[Vocabulary]) -> pa.Table:
@@ -75,11 +77,14 @@ def make_chunk(rng: np.random.Generator, rows: int, vocabularies: list[Vocabular
 
 
 def write(path: pathlib.Path, rows: int, seed: int) -> None:
-    """Writes the table as the path's suffix says: ``.csv`` or ``.parquet``. The file appears when it is complete."""
+    """Writes the table as the path's suffix says: ``.csv`` or ``.parquet``. The file appears when
+    it is complete.
+    """
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = make_chunk(np.random.default_rng(0), 0, [make_vocabulary(0, 1)] * CATEGORICALS).schema
-    # pyarrow puts the names in quotes, whatever the style, and TFX takes these for parts of the names: the header is written here.
+    # pyarrow puts the names in quotes, whatever the style, and TFX takes these for parts of the
+    # names: the header is written here.
     options = pyarrow.csv.WriteOptions(quoting_style="none", include_header=False)
     with part.open("wb") as file:
         if path.suffix == ".parquet":
@@ -95,13 +100,19 @@ def write(path: pathlib.Path, rows: int, seed: int) -> None:
 
 def main() -> None:
     """Writes the table that the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="a .csv or .parquet file")
+    parser.add_argument(
+        "--output", type=pathlib.Path, required=True, help="a .csv or .parquet file"
+    )
     arguments = parser.parse_args()
     if arguments.output.suffix not in {".csv", ".parquet"}:
-        parser.error(f"--output: found '{arguments.output}', expected a name that ends in .csv or .parquet")
+        parser.error(
+            f"--output: found '{arguments.output}', expected a name that ends in .csv or .parquet"
+        )
     write(arguments.output, arguments.rows, arguments.seed)
     print(f"{arguments.output}: {arguments.rows:,} rows, {arguments.output.stat().st_size:,} bytes")
 

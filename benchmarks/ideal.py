@@ -1,8 +1,10 @@
-"""Measures what the kernels of a conversion cost alone: each in one thread, on all rows of one table, with nothing else around it.
+"""Measures what the kernels of a conversion cost alone: each in one thread, on all rows of one
+table, with nothing else around it.
 
   python benchmarks/ideal.py --rows 1000000
 
-Prints as JSON the seconds of typed CSV parsing, of statistics, of the native serializer, and of gzip at our default level and at level 6.
+Prints as JSON the seconds of typed CSV parsing, of statistics, of the native serializer, and of
+gzip at our default level and at level 6.
 """
 
 from __future__ import annotations
@@ -39,8 +41,12 @@ def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:
     batches, features = [chunk.batch for chunk in clicks.chunks], clicks.features
     framed = [_native.serialize(batch) for batch in features]
     return {
-        "parse": lambda: pa_csv.read_csv(clicks.plan.files[0].path, read_options=read, convert_options=convert),
-        "statistics": lambda: TableStatistics.merged([TableStatistics.of(batch) for batch in batches]),
+        "parse": lambda: pa_csv.read_csv(
+            clicks.plan.files[0].path, read_options=read, convert_options=convert
+        ),
+        "statistics": lambda: TableStatistics.merged(
+            [TableStatistics.of(batch) for batch in batches]
+        ),
         "serialize": lambda: [_native.serialize(batch) for batch in features],
         "gzip": lambda: compressed(framed, 1),
         "gzip 6": lambda: compressed(framed, 6),
@@ -49,18 +55,29 @@ def kernels(clicks: Clicks) -> dict[str, Callable[[], Any]]:
 
 def main() -> None:
     """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=pathlib.Path(".bench"), help="for data"
+    )
     arguments = parser.parse_args()
     if not _native.KERNELS_AVAILABLE:
-        sys.exit("found no native kernels, expected them: pip install --editable . with a C++ compiler")
+        sys.exit(
+            "found no native kernels, expected them: pip install --editable . with a C++ compiler"
+        )
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     clicks = Clicks(arguments.folder.resolve(), arguments.rows)
-    found = {name: best_of(arguments.repeats, Work(run, arguments.rows, 0)) for name, run in kernels(clicks).items()}
-    print(json.dumps({name: {"wall": timed.wall, "cpu": timed.cpu} for name, timed in found.items()}))
+    found = {
+        name: best_of(arguments.repeats, Work(run, arguments.rows, 0))
+        for name, run in kernels(clicks).items()
+    }
+    print(
+        json.dumps({name: {"wall": timed.wall, "cpu": timed.cpu} for name, timed in found.items()})
+    )
 
 
 if __name__ == "__main__":

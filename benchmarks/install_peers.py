@@ -1,4 +1,6 @@
-"""Makes the environments of the peers of ``compare.py``, by pip and Maven: versions stand in ``peers/<name>.txt`` and here."""
+"""Makes the environments of the peers of ``compare.py``, by pip and Maven: versions stand in
+``peers/<name>.txt`` and here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ def install(folder: pathlib.Path, names: Sequence[str]) -> None:
     for name in names or NAMES:
         environment = folder / name
         run([sys.executable, "-m", "venv", str(environment)])
-        python = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        python = [
+            str(environment / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         run([*python, "--requirement", str(HERE / "peers" / f"{name}.txt")])
         if name == "spark":
             install_jars(environment)
@@ -41,16 +50,29 @@ def install_jars(environment: pathlib.Path) -> None:
     """Fetches the connector, or, where Maven does not have it, builds what stands in for it."""
     jars = environment / "jars"
     if not fetch(CONNECTOR, jars):
-        print(f"Maven does not have {CONNECTOR}: spark/WriteExamples.java stands in for it", flush=True)
+        print(
+            f"Maven does not have {CONNECTOR}: spark/WriteExamples.java stands in for it",
+            flush=True,
+        )
         missing = [name for name in STAND_IN if not fetch(name, jars)]
         if missing:
-            sys.exit(f"Maven does not have {', '.join(missing)}: PySpark has nothing to write TFRecords with")
+            sys.exit(
+                f"Maven does not have {', '.join(missing)}: PySpark has nothing to write TFRecords "
+                "with"
+            )
         compile_stand_in(environment, jars)
 
 
 def fetch(name: str, jars: pathlib.Path) -> bool:
     """Fetches a jar by Maven, and returns whether it is there."""
-    command = ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={name}", f"-DoutputDirectory={jars}"]
+    command = [
+        "mvn",
+        "--quiet",
+        "--batch-mode",
+        "dependency:copy",
+        f"-Dartifact={name}",
+        f"-DoutputDirectory={jars}",
+    ]
     return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 

@@ -1,4 +1,6 @@
-"""What ``compare.py`` measures of ours alone: how near it comes to its kernels, how it scales, how soon it starts, how much memory it takes."""
+"""What ``compare.py`` measures of ours alone: how near it comes to its kernels, how it scales, how
+soon it starts, how much memory it takes.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,26 @@ DataFile = Callable[[pathlib.Path, int, str], pathlib.Path]
 POLL_SECONDS = 0.002
 
 
-def convert(folder: pathlib.Path, data: pathlib.Path, workers: int, level: int | None = None, *more: str) -> list[str]:
-    """Returns the command that converts a table with statistics, shuffled, to gzip, into a new folder."""
+def convert(
+    folder: pathlib.Path, data: pathlib.Path, workers: int, level: int | None = None, *more: str
+) -> list[str]:
+    """Returns the command that converts a table with statistics, shuffled, to gzip, into a new
+    folder.
+    """
     output = folder / "compare" / "ours"
     shutil.rmtree(output, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
     recipe = output.with_suffix(".yaml")
     recipe.write_text(recipe_text(GZIP, data, level))
-    return [COMMAND, "convert", str(recipe), "--output", str(output), f"--direct_num_workers={workers}", *more]
+    return [
+        COMMAND,
+        "convert",
+        str(recipe),
+        "--output",
+        str(output),
+        f"--direct_num_workers={workers}",
+        *more,
+    ]
 
 
 def warm(path: pathlib.Path) -> None:
@@ -43,7 +57,9 @@ def warm(path: pathlib.Path) -> None:
 
 
 def run_once(arguments: argparse.Namespace, data: pathlib.Path, *options: object) -> Measured:
-    """Converts once, with the file in the page cache; ``options`` are those of ``convert`` after the file."""
+    """Converts once, with the file in the page cache; ``options`` are those of ``convert`` after
+    the file.
+    """
     warm(data)
     command = convert(arguments.folder, data, *options)  # type: ignore[arg-type]
     return measure(command, arguments.folder / "compare" / "ours.log")
@@ -56,7 +72,9 @@ def print_header(*cells: str) -> None:
 
 
 def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints wall time beside the kernels' time divided by the cores; the source parsed once, as we do, and twice, as a design without kept rows would."""
+    """Prints wall time beside the kernels' time divided by the cores; the source parsed once, as we
+    do, and twice, as a design without kept rows would.
+    """
     data = data_file(arguments.folder, arguments.rows, "csv")
     runs: dict[int | None, list[Measured]] = {level: [] for level in KERNEL_FOR_LEVEL}
     for _ in range(arguments.repeats):
@@ -71,9 +89,12 @@ def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
         str(arguments.repeats),
     ]
     log = arguments.folder / "compare" / "ideal.log"
-    took = json.loads(measure([*command, "--folder", str(arguments.folder)], log).output.splitlines()[-1])
+    took = json.loads(
+        measure([*command, "--folder", str(arguments.folder)], log).output.splitlines()[-1]
+    )
     print(
-        f"\n### Beside the ideal: {arguments.rows:,} rows, kernels alone in one thread, divided by {arguments.cores}\n"
+        f"\n### Beside the ideal: {arguments.rows:,} rows, kernels alone in one thread, divided by "
+        f"{arguments.cores}\n"
     )
     print_header(
         "",
@@ -95,15 +116,19 @@ def ideal(arguments: argparse.Namespace, data_file: DataFile) -> None:
         print_line([name, *(f"{figure:.2f}" for figure in figures)])
     busy = [name for name, timed in took.items() if timed["wall"] > 1.1 * timed["cpu"]]
     if busy:
-        print(f"\nThe machine was busy: {', '.join(busy)} took over a tenth longer than its CPU time. Measure again.")
+        print(
+            f"\nThe machine was busy: {', '.join(busy)} took over a tenth longer than its CPU "
+            "time. Measure again."
+        )
 
 
 def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
     """Prints rows a second with one worker and with all, from the difference of two sizes.
 
-    Each gets as many cores as it has workers: a worker alone would use a second one for its threads. What does not grow with the rows, start-up and end, is
-    the same in both and drops out; nothing has to be known of when one ends and the other begins. The larger size has several times the rows of the smaller,
-    because the errors of both add up in the difference.
+    Each gets as many cores as it has workers: a worker alone would use a second one for its
+    threads. What does not grow with the rows, start-up and end, is the same in both and drops out;
+    nothing has to be known of when one ends and the other begins. The larger size has several times
+    the rows of the smaller, because the errors of both add up in the difference.
     """
     available = sorted(os.sched_getaffinity(0))
     small, large = arguments.scaling_rows
@@ -113,16 +138,22 @@ def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
             mode = [f"--direct_running_mode={arguments.running_mode}"] if workers > 1 else []
             os.sched_setaffinity(0, available[:workers])
             for rows in (small, large):
-                run = run_once(arguments, data_file(arguments.folder, rows, "csv"), workers, None, *mode)
+                run = run_once(
+                    arguments, data_file(arguments.folder, rows, "csv"), workers, None, *mode
+                )
                 seconds.setdefault((workers, rows), []).append(run.wall_seconds)
     os.sched_setaffinity(0, available)
     took = {key: statistics.median(found) for key, found in seconds.items()}
     print(
-        f"\n### Workers: each with a core, start-up excluded, by the difference of {small:,} and {large:,} rows ({arguments.running_mode})\n"
+        f"\n### Workers: each with a core, start-up excluded, by the difference of {small:,} and "
+        f"{large:,} rows ({arguments.running_mode})\n"
     )
-    print_header("workers", f"{small:,} rows, s", f"{large:,} rows, s", "rows/s between them", "× one worker")
+    print_header(
+        "workers", f"{small:,} rows, s", f"{large:,} rows, s", "rows/s between them", "× one worker"
+    )
     rates = {
-        workers: (large - small) / (took[workers, large] - took[workers, small]) for workers in (1, arguments.cores)
+        workers: (large - small) / (took[workers, large] - took[workers, small])
+        for workers in (1, arguments.cores)
     }
     for workers, rate in rates.items():
         times = [f"{took[workers, rows]:.2f}" for rows in (small, large)]
@@ -130,28 +161,42 @@ def scaling(arguments: argparse.Namespace, data_file: DataFile) -> None:
 
 
 def start(arguments: argparse.Namespace, data_file: DataFile) -> None:
-    """Prints how long it takes from the start of the command until the first worker has noted its first batch."""
+    """Prints how long it takes from the start of the command until the first worker has noted its
+    first batch.
+    """
     data = data_file(arguments.folder, arguments.rows, "csv")
     modes = {
-        mode: [f"--direct_running_mode={mode}"] if mode else [] for mode in ("", "multi_processing", "multi_threading")
+        mode: [f"--direct_running_mode={mode}"] if mode else []
+        for mode in ("", "multi_processing", "multi_threading")
     }
     found: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(arguments.repeats):
         for mode, options in modes.items():
             warm(data)
             found[mode].append(
-                first_batch(convert(arguments.folder, data, arguments.cores, None, *options), arguments.folder)
+                first_batch(
+                    convert(arguments.folder, data, arguments.cores, None, *options),
+                    arguments.folder,
+                )
             )
-    print(f"\n### Start: seconds to the first batch read, {arguments.cores} workers, {arguments.rows:,} rows\n")
+    print(
+        f"\n### Start: seconds to the first batch read, {arguments.cores} workers, "
+        f"{arguments.rows:,} rows\n"
+    )
     print_header("running mode", "median s", "all runs")
     for mode, times in found.items():
         print_line(
-            [mode or "as chosen by size", f"{statistics.median(times):.2f}", ", ".join(f"{time:.2f}" for time in times)]
+            [
+                mode or "as chosen by size",
+                f"{statistics.median(times):.2f}",
+                ", ".join(f"{time:.2f}" for time in times),
+            ]
         )
 
 
 def first_batch(command: Sequence[str], folder: pathlib.Path) -> float:
-    """Starts a conversion, waits for the first note of progress (beam_pipelines/runners/progress.py) and then for the end.
+    """Starts a conversion, waits for the first note of progress
+    (beam_pipelines/runners/progress.py) and then for the end.
 
     Raises:
       SystemExit: the conversion failed.
@@ -167,7 +212,8 @@ def first_batch(command: Sequence[str], folder: pathlib.Path) -> float:
             time.sleep(POLL_SECONDS)
     if process.returncode or not seconds:
         sys.exit(
-            f"{' '.join(command)}\nended with exit status {process.returncode} and {'a' if seconds else 'no'} first batch"
+            f"{' '.join(command)}\nended with exit status {process.returncode} and "
+            f"{'a' if seconds else 'no'} first batch"
         )
     return seconds
 
@@ -186,14 +232,23 @@ def memory(arguments: argparse.Namespace, data_file: DataFile) -> None:
     for rows, found in runs.items():
         repeats = arguments.repeats if rows == arguments.rows else 1
         found.extend(
-            run_once(arguments, data_file(arguments.folder, rows, "csv"), arguments.cores) for _ in range(repeats)
+            run_once(arguments, data_file(arguments.folder, rows, "csv"), arguments.cores)
+            for _ in range(repeats)
         )
     print("\n### Memory: csv to gzip, statistics\n")
     print_header("rows", "wall s", "rows/s", "CPU s", "peak PSS, GB, largest of all runs")
     for rows, found in runs.items():
         run, peak = median_run(found), max(run.peak_bytes for run in found)
         rate = f"{rows / run.wall_seconds:,.0f}"
-        print_line([f"{rows:,}", f"{run.wall_seconds:.1f}", rate, f"{run.cpu_seconds:.1f}", f"{peak / 1e9:.2f}"])
+        print_line(
+            [
+                f"{rows:,}",
+                f"{run.wall_seconds:.1f}",
+                rate,
+                f"{run.cpu_seconds:.1f}",
+                f"{peak / 1e9:.2f}",
+            ]
+        )
 
 
 PARTS = {"ideal": ideal, "scaling": scaling, "start": start, "memory": memory}

@@ -48,8 +48,12 @@ class Stage(NamedTuple):
 class Stages(list[Stage]):
     """Stages in the order in which they are printed."""
 
-    def add(self, *cases: tuple[Any, ...], on_demand: bool = False) -> Callable[[Callable[..., Work]], None]:
-        """Makes a function one stage for each case: the stage's name, then the function's arguments after the table."""
+    def add(
+        self, *cases: tuple[Any, ...], on_demand: bool = False
+    ) -> Callable[[Callable[..., Work]], None]:
+        """Makes a function one stage for each case: the stage's name, then the function's arguments
+        after the table.
+        """
 
         def register(prepare: Callable[..., Work]) -> None:
             for name, *arguments in cases:
@@ -58,15 +62,23 @@ class Stages(list[Stage]):
         return register
 
     def chosen(self, only: Sequence[str]) -> list[Stage]:
-        """Returns the stages whose names begin with one of the texts; without any, all that are not on demand.
+        """Returns the stages whose names begin with one of the texts; without any, all that are not
+        on demand.
 
         Raises:
           SystemExit: there are none.
         """
-        found = [stage for stage in self if (stage.name.startswith(tuple(only)) if only else not stage.on_demand)]
+        found = [
+            stage
+            for stage in self
+            if (stage.name.startswith(tuple(only)) if only else not stage.on_demand)
+        ]
         if not found:
             names = "\n  ".join(stage.name for stage in self)
-            sys.exit(f"--only: found {', '.join(only)}, expected the beginnings of some of these names:\n  {names}")
+            sys.exit(
+                f"--only: found {', '.join(only)}, expected the beginnings of some of these "
+                f"names:\n  {names}"
+            )
         return found
 
 
@@ -99,7 +111,9 @@ def cpu_seconds() -> float:
 
 
 def best_of(repeats: int, work: Work) -> Timed:
-    """Returns the repeat of least wall time; only one result is in memory at a time, beside the best."""
+    """Returns the repeat of least wall time; only one result is in memory at a time, beside the
+    best.
+    """
     best = measure(work)
     for _ in range(repeats - 1):
         timed = measure(work)

@@ -1,4 +1,6 @@
-"""What needs processes of its own: start-up, the whole conversion, and the loop people write today."""
+"""What needs processes of its own: start-up, the whole conversion, and the loop people write
+today.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from beam_pipelines.runners import run
 workers, elements = sys.argv[1:]
 options = run.pipeline_options([f"--direct_num_workers={workers}"], 0)
 start = time.perf_counter()
-run.run(lambda pipeline: pipeline | beam.Create([int(elements)]) | beam.FlatMap(lambda count: range(count))
-            | beam.Reshuffle() | beam.Map(str), options)
+run.run(lambda pipeline: pipeline | beam.Create([int(elements)])
+            | beam.FlatMap(lambda count: range(count)) | beam.Reshuffle() | beam.Map(str), options)
 print(f"run() took {time.perf_counter() - start:.2f} s")
 """
 
@@ -35,16 +37,26 @@ def command(clicks: Clicks, arguments: Sequence[str], rows: int = 0, size_bytes:
 
     def note(measured: bench_convert.Measured) -> str:
         said = [line for line in measured.output.splitlines() if line.startswith("run() took")]
-        return ", ".join([f"CPU {measured.cpu_seconds:.1f} s, peak {measured.peak_bytes / 1e9:.2f} GB", *said])
+        return ", ".join(
+            [f"CPU {measured.cpu_seconds:.1f} s, peak {measured.peak_bytes / 1e9:.2f} GB", *said]
+        )
 
-    return Work(lambda: bench_convert.measure(list(arguments), clicks.folder / "log"), rows, size_bytes, note)
+    return Work(
+        lambda: bench_convert.measure(list(arguments), clicks.folder / "log"),
+        rows,
+        size_bytes,
+        note,
+    )
 
 
 @stages.add(
     ("start: python", [sys.executable, "-c", ""]),
     ("start: beam-pipelines --help", [COMMAND, "--help"]),
     ("start: import apache_beam", [sys.executable, "-c", "import apache_beam"]),
-    ("start: import beam_pipelines.pipeline.convert", [sys.executable, "-c", "import beam_pipelines.pipeline.convert"]),
+    (
+        "start: import beam_pipelines.pipeline.convert",
+        [sys.executable, "-c", "import beam_pipelines.pipeline.convert"],
+    ),
     ("start: one element, one process", [sys.executable, "-c", RUN_PIPELINE, "1", "1"]),
     ("start: 10,000 elements, one process", [sys.executable, "-c", RUN_PIPELINE, "1", "10000"]),
     ("start: one element, two worker processes", [sys.executable, "-c", RUN_PIPELINE, "2", "1"]),
@@ -59,7 +71,12 @@ def convert_command(clicks: Clicks, rows: int, workers: int) -> Work:
     data = clicks.file(rows)
     recipe = clicks.folder / f"recipe-{rows}.yaml"
     recipe.write_text(bench_convert.RECIPE.format(path=data))
-    output = ["--output", str(clicks.folder / "clicks"), "--overwrite", f"--direct_num_workers={workers}"]
+    output = [
+        "--output",
+        str(clicks.folder / "clicks"),
+        "--overwrite",
+        f"--direct_num_workers={workers}",
+    ]
     output += ["--direct_running_mode=multi_processing"] if workers > 1 else []
     return command(clicks, [COMMAND, "convert", str(recipe), *output], rows, data.stat().st_size)
 
@@ -76,7 +93,16 @@ def loop(clicks: Clicks) -> Work:
     rows = min(LOOP_ROWS, clicks.rows)
     script = pathlib.Path(__file__).with_name("tutorial_loop.py")
     data, output = str(clicks.file(clicks.rows)), str(clicks.folder / "loop.tfrecord.gz")
-    arguments = [sys.executable, str(script), "--input", data, "--output", output, "--rows", str(rows)]
+    arguments = [
+        sys.executable,
+        str(script),
+        "--input",
+        data,
+        "--output",
+        output,
+        "--rows",
+        str(rows),
+    ]
     work = command(clicks, arguments, rows, clicks.plan.size_bytes * rows // clicks.rows)
 
     def run() -> bench_convert.Measured:

@@ -1,6 +1,8 @@
-"""The same encodings as ``bench_encode.py`` by tf.Transform, as its guide shows it: CSV in, gzip TFRecords and a transform_fn out.
+"""The same encodings as ``bench_encode.py`` by tf.Transform, as its guide shows it: CSV in, gzip
+TFRecords and a transform_fn out.
 
-Runs on Beam's local runner in one process, which is tf.Transform's quickest way for so few rows. Prints the seconds without imports as a line of JSON.
+Runs on Beam's local runner in one process, which is tf.Transform's quickest way for so few rows.
+Prints the seconds without imports as a line of JSON.
 
   python benchmarks/tft_pipeline.py --input .bench/clicks-20000.csv --output .bench/tft
 """
@@ -33,22 +35,34 @@ def preprocessing_fn(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     outputs = {"label": inputs["label"]}
     for name in NUMBERS:
         sparse = inputs[name]
-        dense = tf.sparse.to_dense(tf.SparseTensor(sparse.indices, sparse.values, [sparse.dense_shape[0], 1]))
-        outputs[name] = tft.scale_to_z_score(tf.math.log1p(tf.cast(tf.reshape(dense, [-1]), tf.float32)))
+        dense = tf.sparse.to_dense(
+            tf.SparseTensor(sparse.indices, sparse.values, [sparse.dense_shape[0], 1])
+        )
+        outputs[name] = tft.scale_to_z_score(
+            tf.math.log1p(tf.cast(tf.reshape(dense, [-1]), tf.float32))
+        )
     for name in TEXTS:
-        outputs[name] = tft.compute_and_apply_vocabulary(inputs[name], top_k=10_000, vocab_filename=name)
+        outputs[name] = tft.compute_and_apply_vocabulary(
+            inputs[name], top_k=10_000, vocab_filename=name
+        )
     return outputs
 
 
 def run(source: str, output: pathlib.Path) -> None:
     """Analyses, transforms and writes."""
-    spec: dict[str, tf.io.VarLenFeature | tf.io.FixedLenFeature] = {"label": tf.io.FixedLenFeature([], tf.int64)}
+    spec: dict[str, tf.io.VarLenFeature | tf.io.FixedLenFeature] = {
+        "label": tf.io.FixedLenFeature([], tf.int64)
+    }
     spec |= {name: tf.io.VarLenFeature(tf.int64) for name in NUMBERS}
     spec |= {name: tf.io.VarLenFeature(tf.string) for name in TEXTS}
     schema = schema_utils.schema_from_feature_spec(spec)
     names = ["label", *NUMBERS, *TEXTS]
     csv = tfxio.CsvTFXIO(
-        source, column_names=names, schema=schema, skip_header_lines=1, telemetry_descriptors=["bench"]
+        source,
+        column_names=names,
+        schema=schema,
+        skip_header_lines=1,
+        telemetry_descriptors=["bench"],
     )
     with (
         beam.Pipeline(runner="FnApiRunner") as pipeline,
@@ -70,7 +84,9 @@ def run(source: str, output: pathlib.Path) -> None:
 
 def main() -> None:
     """Runs once and prints how long it took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--input", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     arguments = parser.parse_args()

@@ -1,7 +1,8 @@
 """The loop people write today: csv.DictReader → tf.train.Example → tf.io.TFRecordWriter with GZIP.
 
-It is what tutorials show, on the table of ``criteo_like.py``: no schema, no statistics, no shuffle, one file, one process. It is
-not slowed down on purpose: a feature is made once for each value that is there, and nothing else.
+It is what tutorials show, on the table of ``criteo_like.py``: no schema, no statistics, no shuffle,
+one file, one process. It is not slowed down on purpose: a feature is made once for each value that
+is there, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import time
 
 
 def main() -> None:
-    """Converts some rows and prints, as JSON, how many and how long the loop took (imports not counted)."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Converts some rows and prints, as JSON, how many and how long the loop took (imports not
+    counted).
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--input", required=True, help="CSV file of criteo_like.py")
     parser.add_argument("--output", required=True, help="TFRecord file to write")
     parser.add_argument("--rows", type=int, default=100_000, help="rows to convert")
-    parser.add_argument("--compression", choices=("gzip", "none"), default="gzip", help="of the file")
+    parser.add_argument(
+        "--compression", choices=("gzip", "none"), default="gzip", help="of the file"
+    )
     arguments = parser.parse_args()
 
     import tensorflow as tf
@@ -35,7 +42,9 @@ def main() -> None:
     rows = 0
     with (
         open(arguments.input, newline="") as file,
-        tf.io.TFRecordWriter(arguments.output, tf.io.TFRecordOptions(compression_type=compression)) as writer,
+        tf.io.TFRecordWriter(
+            arguments.output, tf.io.TFRecordOptions(compression_type=compression)
+        ) as writer,
     ):
         for row in itertools.islice(csv.DictReader(file), arguments.rows):
             feature = {
@@ -47,7 +56,11 @@ def main() -> None:
             writer.write(example.SerializeToString())
             rows += 1
     seconds = time.perf_counter() - start
-    print(json.dumps({"rows": rows, "seconds": round(seconds, 3), "rows_per_second": round(rows / seconds)}))
+    print(
+        json.dumps(
+            {"rows": rows, "seconds": round(seconds, 3), "rows_per_second": round(rows / seconds)}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Runs a command that submits a job to Dataflow, with a storage and a Dataflow of its own on this machine instead of Google's.
+"""Runs a command that submits a job to Dataflow, with a storage and a Dataflow of its own on this
+machine instead of Google's.
 
-    python dataflow/dry_run.py [--data gs://bucket/folder=FOLDER]… -- beam-pipelines convert … --runner=DataflowRunner --no_wait_until_finish
+    python dataflow/dry_run.py [--data gs://bucket/folder=FOLDER]… -- beam-pipelines convert …
+    --runner=DataflowRunner --no_wait_until_finish
 
-The storage is gcp-storage-emulator, in memory. Dataflow is a server here that speaks its ``jobs.create``, keeps what it receives, and
-starts no worker. So everything that the launcher does is done: planning, translation of the whole pipeline, staging, submission.
+The storage is gcp-storage-emulator, in memory. Dataflow is a server here that speaks its
+``jobs.create``, keeps what it receives, and starts no worker. So everything that the launcher does
+is done: planning, translation of the whole pipeline, staging, submission.
 ``run_dataflow.sh --dry-run`` calls this; then it prints what was received.
 """
 
@@ -33,7 +36,8 @@ JOB_ID = "2000-01-01_dry-run"
 
 
 class Dataflow(http.server.ThreadingHTTPServer):
-    """Answers as Dataflow's REST interface does, and as the server that hands out tokens for credentials.
+    """Answers as Dataflow's REST interface does, and as the server that hands out tokens for
+    credentials.
 
     Attributes:
       received: bodies of the requests that create a job, as they came.
@@ -45,7 +49,9 @@ class Dataflow(http.server.ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address. Beam speaks REST, rather than gRPC, to a Dataflow that is called localhost."""
+        """Its address. Beam speaks REST, rather than gRPC, to a Dataflow that is called
+        localhost.
+        """
         return f"http://localhost:{self.server_port}"
 
 
@@ -56,7 +62,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         path = self.path.split("?")[0]
         if path == "/token":
-            self._answer(200, {"access_token": "dry-run", "expires_in": 3600, "token_type": "Bearer"})
+            self._answer(
+                200, {"access_token": "dry-run", "expires_in": 3600, "token_type": "Bearer"}
+            )
         elif path.startswith("/v1b3/projects/") and path.endswith("/jobs"):
             self.server.received.append(body)
             job = json.loads(body)
@@ -107,8 +115,13 @@ def emulated_cloud() -> Iterator[Cloud]:
         with tempfile.TemporaryDirectory() as folder:
             credentials = pathlib.Path(folder, "credentials.json")
             credentials.write_text(json.dumps(_service_account(f"{dataflow.url}/token")))
-            client = storage.Client("dry-run", AnonymousCredentials(), client_options={"api_endpoint": url})
-            variables = {"STORAGE_EMULATOR_HOST": url, "GOOGLE_APPLICATION_CREDENTIALS": str(credentials)}
+            client = storage.Client(
+                "dry-run", AnonymousCredentials(), client_options={"api_endpoint": url}
+            )
+            variables = {
+                "STORAGE_EMULATOR_HOST": url,
+                "GOOGLE_APPLICATION_CREDENTIALS": str(credentials),
+            }
             yield Cloud(dataflow, client, variables)
     finally:
         emulator.stop()
@@ -117,7 +130,9 @@ def emulated_cloud() -> Iterator[Cloud]:
 
 
 def _service_account(token_url: str) -> dict[str, str]:
-    """Returns credentials of a service account that nobody knows but the server that hands out its tokens."""
+    """Returns credentials of a service account that nobody knows but the server that hands out its
+    tokens.
+    """
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return {
@@ -129,7 +144,9 @@ def _service_account(token_url: str) -> dict[str, str]:
 
 
 def put_files(client: storage.Client, url: str, folder: pathlib.Path) -> int:
-    """Puts the files of a folder under a ``gs://`` URL, makes the bucket if need be, and returns how many they were."""
+    """Puts the files of a folder under a ``gs://`` URL, makes the bucket if need be, and returns
+    how many they were.
+    """
     bucket_name, _, prefix = url.removeprefix("gs://").partition("/")
     bucket = client.lookup_bucket(bucket_name) or client.create_bucket(bucket_name)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -140,8 +157,12 @@ def put_files(client: storage.Client, url: str, folder: pathlib.Path) -> int:
 
 
 def read_url(client: storage.Client, url: str) -> bytes:
-    """Returns the content of an object, named by a ``gs://`` URL or as Dataflow names it, ``storage.googleapis.com/…``."""
-    bucket_name, _, name = url.removeprefix("gs://").removeprefix("storage.googleapis.com/").partition("/")
+    """Returns the content of an object, named by a ``gs://`` URL or as Dataflow names it,
+    ``storage.googleapis.com/…``.
+    """
+    bucket_name, _, name = (
+        url.removeprefix("gs://").removeprefix("storage.googleapis.com/").partition("/")
+    )
     return bytes(client.bucket(bucket_name).blob(name).download_as_bytes())
 
 
@@ -156,11 +177,18 @@ def describe(cloud: Cloud) -> list[str]:
     job = dataflow_v1beta3.Job.from_json(cloud.dataflow.received[0])
     pool = job.environment.worker_pools[0]
     options = json.loads(cloud.dataflow.received[0])["environment"]["sdkPipelineOptions"]["options"]
-    pipeline = beam_runner_api_pb2.Pipeline.FromString(read_url(cloud.storage, options["pipelineUrl"]))
-    staged = [(package.name, len(read_url(cloud.storage, package.location))) for package in pool.packages]
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(
+        read_url(cloud.storage, options["pipelineUrl"])
+    )
+    staged = [
+        (package.name, len(read_url(cloud.storage, package.location))) for package in pool.packages
+    ]
     return [
         f"job         {job.name}, {job.type_.name}, in {options['region']}",
-        f"workers     {pool.machine_type}, up to {pool.autoscaling_settings.max_num_workers}, {pool.autoscaling_settings.algorithm.name}",
+        (
+            f"workers     {pool.machine_type}, up to {pool.autoscaling_settings.max_num_workers}, "
+            f"{pool.autoscaling_settings.algorithm.name}"
+        ),
         *(f"image       {image.container_image}" for image in pool.sdk_harness_container_images),
         f"pipeline    {len(pipeline.components.transforms)} transforms: {options['pipelineUrl']}",
         *(f"staged      {name}, {size:,} bytes" for name, size in staged),
@@ -171,19 +199,31 @@ def describe(cloud: Cloud) -> list[str]:
 
 
 def main() -> int:
-    """Runs the command and prints what came of it. Returns its exit status, or 1 if the job is not whole."""
-    parser = argparse.ArgumentParser(description="Runs a command with a storage and a Dataflow on this machine.")
-    parser.add_argument(
-        "--data", action="append", default=[], metavar="gs://…=FOLDER", help="Files that are to be there."
+    """Runs the command and prints what came of it. Returns its exit status, or 1 if the job is not
+    whole.
+    """
+    parser = argparse.ArgumentParser(
+        description="Runs a command with a storage and a Dataflow on this machine."
     )
-    parser.add_argument("--keep_request", metavar="FILE", help="Where to write the request that Dataflow received.")
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="gs://…=FOLDER",
+        help="Files that are to be there.",
+    )
+    parser.add_argument(
+        "--keep_request", metavar="FILE", help="Where to write the request that Dataflow received."
+    )
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     with emulated_cloud() as cloud:
         for item in arguments.data:
             url, equals, folder = item.partition("=")
             if not url.startswith("gs://") or not equals or not os.path.isdir(folder):
-                parser.error(f"--data: found '{item}', expected gs://BUCKET/FOLDER=FOLDER-ON-THIS-MACHINE.")
+                parser.error(
+                    f"--data: found '{item}', expected gs://BUCKET/FOLDER=FOLDER-ON-THIS-MACHINE."
+                )
             put_files(cloud.storage, url, pathlib.Path(folder))
         for bucket in _buckets(arguments.command):
             if cloud.storage.lookup_bucket(bucket) is None:
@@ -191,7 +231,10 @@ def main() -> int:
         command = [*arguments.command, f"--dataflow_endpoint={cloud.dataflow.url}"]
         status = subprocess.run(command, env=os.environ | cloud.environment, check=False).returncode
         if status:
-            print("dry run: the storage here holds what --data puts there, and nothing else.", file=sys.stderr)
+            print(
+                "dry run: the storage here holds what --data puts there, and nothing else.",
+                file=sys.stderr,
+            )
             return status
         try:
             lines = describe(cloud)

@@ -1,7 +1,8 @@
-"""What a Flex Template starts: turns the template's parameters (metadata.json) into our command line, and runs it.
+"""What a Flex Template starts: turns the template's parameters (metadata.json) into our command
+line, and runs it.
 
-Dataflow's launcher gives every parameter as ``--name=value``, and Beam's options beside them, among which ``--template_location``: the
-job is written there, and Dataflow starts it.
+Dataflow's launcher gives every parameter as ``--name=value``, and Beam's options beside them, among
+which ``--template_location``: the job is written there, and Dataflow starts it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from beam_pipelines.cli import main as main_module
 
-FLAGS = ("overwrite",)  # parameters that are true or false, where our command line has a flag or none
+FLAGS = (
+    "overwrite",
+)  # parameters that are true or false, where our command line has a flag or none
 
 
 def command_of(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:

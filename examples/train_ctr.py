@@ -2,12 +2,15 @@
 
   python examples/ctr/generate.py --output .demo/ctr-data
   beam-pipelines convert examples/ctr/recipe.yaml --date 2026-11-21 --output 'out/ctr/{date}'
-  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-22 --split train --output 'out/ctr/{date}'
-  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-23 --output 'out/ctr/{date}'
-  python examples/train_ctr.py out/ctr/2026-11-21 out/ctr/2026-11-22 --test out/ctr/2026-11-23
+  beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-22 --split train --output
+  'out/ctr/{date}' beam-pipelines transform out/ctr/2026-11-21 --date 2026-11-23 --output
+  'out/ctr/{date}' python examples/train_ctr.py out/ctr/2026-11-21 out/ctr/2026-11-22 --test
+  out/ctr/2026-11-23
 
-It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted, and writes ``model.keras``. It takes what a dataset has: ids are embedded, vectors of numbers are taken as they are,
-and sparse rows, as of libsvm files, are embedded value by value. Labels above 0 count as 1.
+It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
+and writes ``model.keras``. It takes what a dataset has: ids are embedded, vectors of numbers are
+taken as they are, and sparse rows, as of libsvm files, are embedded value by value. Labels above 0
+count as 1.
 """
 
 from __future__ import annotations
@@ -53,7 +56,10 @@ def main() -> None:
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs, arguments.learning_rate)
-    print(f"{len(model.inputs)} inputs, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
+    print(
+        f"{len(model.inputs)} inputs, {model.count_params():,} parameters, "
+        f"{strategy.num_replicas_in_sync} replicas"
+    )
     load = functools.partial(load_rows, inputs, arguments)
     # A day that came later may have no rows that are held back.
     with_eval = [folder for folder in arguments.folders if "eval" in bp.info(folder).splits]
@@ -68,11 +74,20 @@ def main() -> None:
 
 def read_arguments() -> argparse.Namespace:
     """Returns what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", help="datasets, whose splits train and eval are trained on and held back")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        help="datasets, whose splits train and eval are trained on and held back",
+    )
     parser.add_argument("--test", help="a dataset of another day, all of which is held back")
     parser.add_argument(
-        "--raw", type=read_raw, default={}, help="NAME=LENGTH of a feature that is float32 as raw bytes"
+        "--raw",
+        type=read_raw,
+        default={},
+        help="NAME=LENGTH of a feature that is float32 as raw bytes",
     )
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/ctr-model"))
     parser.add_argument("--learning_rate", type=float, default=0.002)
@@ -81,13 +96,17 @@ def read_arguments() -> argparse.Namespace:
 
 
 def read_raw(text: str) -> dict[str, tf.TensorSpec]:
-    """Returns what a row of a feature holds as raw bytes, as ``bp.load`` takes it, of a text such as ``numbers=10``."""
+    """Returns what a row of a feature holds as raw bytes, as ``bp.load`` takes it, of a text such
+    as ``numbers=10``.
+    """
     name, _, length = text.partition("=")
     return {name: tf.TensorSpec([int(length)], tf.float32)}
 
 
 def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
-    """Returns the features that a model can take as they are: ids with a domain, numbers that are never missing, sparse vectors."""
+    """Returns the features that a model can take as they are: ids with a domain, numbers that are
+    never missing, sparse vectors.
+    """
     categories = {
         feature.name: feature.int_domain.max + 1
         for feature in info.schema().feature
@@ -97,18 +116,31 @@ def find_inputs(info: bp.Info, raw: Mapping[str, tf.TensorSpec]) -> Inputs:
     sparse = {}
     for name, parser in info.feature_spec().items():
         if isinstance(parser, tf.io.SparseFeature):
-            sparse[name] = tf.nest.flatten(parser.size)[-1]  # of libffm, places have a field before their index
-        elif isinstance(parser, tf.io.FixedLenFeature) and parser.dtype == tf.float32 and name != info.label:
+            sparse[name] = tf.nest.flatten(parser.size)[
+                -1
+            ]  # of libffm, places have a field before their index
+        elif (
+            isinstance(parser, tf.io.FixedLenFeature)
+            and parser.dtype == tf.float32
+            and name != info.label
+        ):
             (numbers[name],) = parser.shape
     return Inputs(categories, numbers, sparse)
 
 
 def load_rows(
-    inputs: Inputs, arguments: argparse.Namespace, folders: str | Sequence[str], split: str | None = None
+    inputs: Inputs,
+    arguments: argparse.Namespace,
+    folders: str | Sequence[str],
+    split: str | None = None,
 ) -> tf.data.Dataset:
-    """Loads batches of what the model takes, and labels, float32 [batch, 1]: 1 where the dataset's are above 0."""
+    """Loads batches of what the model takes, and labels, float32 [batch, 1]: 1 where the dataset's
+    are above 0.
+    """
 
-    def prepare(features: dict[str, Any], label: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def prepare(
+        features: dict[str, Any], label: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         for name in inputs.sparse:
             features |= padded(name, features.pop(name))
         return features, tf.cast(label > 0, tf.float32)
@@ -127,7 +159,9 @@ def load_rows(
 
 
 def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:
-    """Returns the places and the values of sparse rows as dense tensors [batch, most of a row]; a value of 0 fills up."""
+    """Returns the places and the values of sparse rows as dense tensors [batch, most of a row]; a
+    value of 0 fills up.
+    """
     rows, count = sparse.indices[:, 0], sparse.dense_shape[0]
     places = tf.RaggedTensor.from_value_rowids(sparse.indices[:, -1], rows, count)
     values = tf.RaggedTensor.from_value_rowids(tf.cast(sparse.values, tf.float32), rows, count)
@@ -135,7 +169,9 @@ def padded(name: str, sparse: tf.SparseTensor) -> dict[str, tf.Tensor]:
 
 
 def make_model(inputs: Inputs, learning_rate: float) -> keras.Model:
-    """Returns a wide and deep model: each id has a weight of its own and some numbers that go into a network, with all other numbers."""
+    """Returns a wide and deep model: each id has a weight of its own and some numbers that go into
+    a network, with all other numbers.
+    """
     tensors, wide, deep = {}, [], []
     for name, length in inputs.numbers.items():
         tensors[name] = keras.Input([length], name=name, dtype="float32")
@@ -146,20 +182,32 @@ def make_model(inputs: Inputs, learning_rate: float) -> keras.Model:
             embedding = keras.layers.Embedding(size, width, name=f"{name}_{width}")
             parts.append(keras.layers.Flatten()(embedding(tensors[name])))
     for name, size in inputs.sparse.items():
-        places = tensors[f"{name}_places"] = keras.Input([None], name=f"{name}_places", dtype="int64")
-        values = tensors[f"{name}_values"] = keras.Input([None], name=f"{name}_values", dtype="float32")
+        places = tensors[f"{name}_places"] = keras.Input(
+            [None], name=f"{name}_places", dtype="int64"
+        )
+        values = tensors[f"{name}_values"] = keras.Input(
+            [None], name=f"{name}_values", dtype="float32"
+        )
         for parts, width in ((wide, 1), (deep, DIMENSIONS)):
             embedding = keras.layers.Embedding(size, width, name=f"{name}_{width}")
             # The sum of the embeddings of a row's places, each times the value there.
-            parts.append(keras.layers.Flatten()(keras.layers.Dot(axes=1)([values, embedding(places)])))
+            parts.append(
+                keras.layers.Flatten()(keras.layers.Dot(axes=1)([values, embedding(places)]))
+            )
     hidden = keras.layers.Concatenate()(deep) if len(deep) > 1 else deep[0]
     for units in (32, 16):
         hidden = keras.layers.Dense(units, activation="relu")(hidden)
-    score = keras.layers.Add()([*wide, keras.layers.Dense(1)(hidden)]) if wide else keras.layers.Dense(1)(hidden)
+    score = (
+        keras.layers.Add()([*wide, keras.layers.Dense(1)(hidden)])
+        if wide
+        else keras.layers.Dense(1)(hidden)
+    )
     model = keras.Model(tensors, keras.layers.Activation("sigmoid", name="clicked")(score))
     metrics = ["accuracy", keras.metrics.AUC(name="auc")]
     optimizer = keras.optimizers.Adam(learning_rate)
-    model.compile(optimizer=optimizer, loss="binary_crossentropy", metrics=metrics, jit_compile=False)
+    model.compile(
+        optimizer=optimizer, loss="binary_crossentropy", metrics=metrics, jit_compile=False
+    )
     return model
 
 

@@ -1,12 +1,15 @@
-"""Trains a model on the flights dataset: will a plane that is leaving its gate arrive more than 15 minutes late?
+"""Trains a model on the flights dataset: will a plane that is leaving its gate arrive more than 15
+minutes late?
 
   beam-pipelines convert examples/flights/recipe.yaml --output out/flights
   beam-pipelines convert examples/flights/encoded.yaml --output out/flights-encoded
   python examples/train_flights.py
 
-It trains on all GPUs of the machine, or on the CPU, and goes on where an earlier run was interrupted. Then it writes two things: the model
-for encoded features, ``model.keras``, and ``serving/``, a SavedModel for raw rows, which has the encodings in it and needs nothing but TensorFlow. At the
-end it asks both about the same flights: the raw rows come from the dataset without encodings.
+It trains on all GPUs of the machine, or on the CPU, and goes on where an earlier run was
+interrupted. Then it writes two things: the model for encoded features, ``model.keras``, and
+``serving/``, a SavedModel for raw rows, which has the encodings in it and needs nothing but
+TensorFlow. At the end it asks both about the same flights: the raw rows come from the dataset
+without encodings.
 """
 
 from __future__ import annotations
@@ -29,13 +32,16 @@ import beam_pipelines as bp
 
 # Which flight a row is: these columns are left as they are by both recipes.
 FLIGHT = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")
-# The two ways compute the same in batches of other rows, which may change the last bits of a float32.
+# The two ways compute the same in batches of other rows, which may change the last bits of a
+# float32.
 TOLERANCE = 1e-5
 
 
 def main() -> None:
     """Trains, exports, compares."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--encoded", default="out/flights-encoded", help="the dataset to train on")
     parser.add_argument("--raw", default="out/flights", help="the same rows without encodings")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/flights-model"))
@@ -47,9 +53,16 @@ def main() -> None:
     strategy = make_strategy(arguments.cpus)
     with strategy.scope():
         model = make_model(inputs)
-    print(f"{len(inputs)} features, {model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
-    batches = bp.load(info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7)
-    held_back = bp.load(info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False)
+    print(
+        f"{len(inputs)} features, {model.count_params():,} parameters, "
+        f"{strategy.num_replicas_in_sync} replicas"
+    )
+    batches = bp.load(
+        info.folder, "train", features=list(inputs), batch_size=arguments.batch_size, seed=7
+    )
+    held_back = bp.load(
+        info.folder, "eval", features=list(inputs), batch_size=arguments.batch_size, shuffle=False
+    )
     train(model, batches, held_back, arguments)
     evaluate(model, info, list(inputs), arguments.batch_size)
     export(model, info, arguments.output)
@@ -57,11 +70,14 @@ def main() -> None:
 
 
 def model_inputs(info: bp.Info) -> dict[str, schema_pb2.Feature]:
-    """Returns the features that are numbers to compute with, or ids with a domain: what the encodings have made."""
+    """Returns the features that are numbers to compute with, or ids with a domain: what the
+    encodings have made.
+    """
     return {
         feature.name: feature
         for feature in info.schema().feature
-        if feature.name != info.label and (feature.type == schema_pb2.FLOAT or feature.int_domain.is_categorical)
+        if feature.name != info.label
+        and (feature.type == schema_pb2.FLOAT or feature.int_domain.is_categorical)
     }
 
 
@@ -76,7 +92,9 @@ def make_model(features: Mapping[str, schema_pb2.Feature]) -> keras.Model:
         else:
             size = feature.int_domain.max + 1
             inputs[name] = keras.Input(shape, name=name, dtype="int64")
-            embedding = keras.layers.Embedding(size, min(16, round(2 * size**0.25)), name=f"{name}_embedding")
+            embedding = keras.layers.Embedding(
+                size, min(16, round(2 * size**0.25)), name=f"{name}_embedding"
+            )
             parts.append(keras.layers.Flatten()(embedding(inputs[name])))
     hidden = keras.layers.Concatenate()(parts)
     for units in (64, 32):
@@ -107,10 +125,14 @@ class Predictor(tf.Module):
 
     def predict(self, encoded: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the probability of being late, float32 [batch, 1], of encoded features."""
-        return {"late": self.model({name: encoded[name] for name in self.model.input}, training=False)}
+        return {
+            "late": self.model({name: encoded[name] for name in self.model.input}, training=False)
+        }
 
     def signatures(self) -> dict[str, Any]:
-        """Returns functions of serialized raw tf.Examples [batch], and of one tensor for each raw column, as the graph has them."""
+        """Returns functions of serialized raw tf.Examples [batch], and of one tensor for each raw
+        column, as the graph has them.
+        """
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
         def from_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -121,15 +143,21 @@ class Predictor(tf.Module):
             return self.predict(self.encodings.signatures["from_tensors"](**columns))
 
         columns = self.encodings.signatures["from_tensors"].structured_input_signature[1]
-        return {"serving_default": from_examples, "from_tensors": from_tensors.get_concrete_function(**columns)}
+        return {
+            "serving_default": from_examples,
+            "from_tensors": from_tensors.get_concrete_function(**columns),
+        }
 
 
 def export(model: keras.Model, info: bp.Info, output: pathlib.Path) -> None:
-    """Writes the model for encoded features, and with the encodings before it the one for raw rows."""
+    """Writes the model for encoded features, and with the encodings before it the one for raw
+    rows.
+    """
     model.save(output / "model.keras")
     # Loaded again, its variables are on one device, whatever it was trained on.
     predictor = Predictor(
-        keras.models.load_model(output / "model.keras"), os.path.join(info.folder, "transform_graph", "transform_fn")
+        keras.models.load_model(output / "model.keras"),
+        os.path.join(info.folder, "transform_graph", "transform_fn"),
     )
     tf.saved_model.save(predictor, str(output / "serving"), signatures=predictor.signatures())
 
@@ -142,7 +170,8 @@ class Scores(NamedTuple):
 
 
 def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.Path) -> None:
-    """Asks the SavedModel about raw rows of ``eval`` and the model about the encoded ones, and prints both answers.
+    """Asks the SavedModel about raw rows of ``eval`` and the model about the encoded ones, and
+    prints both answers.
 
     Raises:
       SystemExit: they are not the same flights, or the answers differ.
@@ -152,32 +181,52 @@ def compare(encoded: bp.Info, raw: bp.Info, inputs: list[str], output: pathlib.P
         from_encoded = score_encoded(encoded, inputs, output / "model.keras")
     if not np.array_equal(from_raw.flights, from_encoded.flights):
         raise SystemExit(
-            f"{raw.folder} and {encoded.folder} have other flights in 'eval': convert both from the same tables."
+            f"{raw.folder} and {encoded.folder} have other flights in 'eval': convert both from "
+            "the same tables."
         )
     difference = np.abs(from_raw.late - from_encoded.late)
     print(f"\n{'flight':40}  from the raw row  from the encoded row")
     for place in np.linspace(0, len(difference) - 1, 5).astype(int):
-        print(f"{from_raw.flights[place]:40}  {from_raw.late[place]:16.7f}  {from_encoded.late[place]:20.7f}")
+        print(
+            f"{from_raw.flights[place]:40}  {from_raw.late[place]:16.7f}  "
+            f"{from_encoded.late[place]:20.7f}"
+        )
     print(
-        f"{len(difference):,} flights, largest difference {difference.max():.1e}, equal to the last bit {(difference == 0).mean():.1%}"
+        f"{len(difference):,} flights, largest difference {difference.max():.1e}, equal to the "
+        f"last bit {(difference == 0).mean():.1%}"
     )
     if difference.max() > TOLERANCE:
-        raise SystemExit(f"expected no difference above {TOLERANCE}: training and serving do not compute the same.")
+        raise SystemExit(
+            f"expected no difference above {TOLERANCE}: training and serving do not compute the "
+            "same."
+        )
 
 
 def score_raw(raw: bp.Info, serving: pathlib.Path) -> Scores:
     """Scores the serialized raw rows of ``eval`` by the SavedModel, as a server would."""
     predict = tf.saved_model.load(str(serving)).signatures["serving_default"]
     shards = [shard.path for shard in raw.split("eval").shards]
-    late = [predict(examples=rows)["late"] for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(4096)]
-    names = bp.load(raw.folder, "eval", features=FLIGHT, label=False, batch_size=4096, shuffle=False)
+    late = [
+        predict(examples=rows)["late"]
+        for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(4096)
+    ]
+    names = bp.load(
+        raw.folder, "eval", features=FLIGHT, label=False, batch_size=4096, shuffle=False
+    )
     return in_order(np.concatenate([flight_names(batch) for batch in names]), np.concatenate(late))
 
 
 def score_encoded(encoded: bp.Info, inputs: list[str], path: pathlib.Path) -> Scores:
     """Scores the encoded rows of ``eval`` by the model."""
     model = keras.models.load_model(path)
-    batches = bp.load(encoded.folder, "eval", features=[*FLIGHT, *inputs], label=False, batch_size=4096, shuffle=False)
+    batches = bp.load(
+        encoded.folder,
+        "eval",
+        features=[*FLIGHT, *inputs],
+        label=False,
+        batch_size=4096,
+        shuffle=False,
+    )
     late, names = [], []
     for batch in batches:
         names.append(flight_names(batch))
@@ -187,7 +236,10 @@ def score_encoded(encoded: bp.Info, inputs: list[str], path: pathlib.Path) -> Sc
 
 def flight_names(batch: Mapping[str, tf.Tensor]) -> np.ndarray:
     """Returns a text for each row that no other flight has."""
-    texts = [batch[name] if batch[name].dtype == tf.string else tf.strings.as_string(batch[name]) for name in FLIGHT]
+    texts = [
+        batch[name] if batch[name].dtype == tf.string else tf.strings.as_string(batch[name])
+        for name in FLIGHT
+    ]
     return tf.strings.join([text[:, 0] for text in texts], " ").numpy().astype(str)
 
 

@@ -1,10 +1,12 @@
-"""Trains a classifier on a dataset of images: folders, CIFAR or IDX files, whatever its recipe read them from.
+"""Trains a classifier on a dataset of images: folders, CIFAR or IDX files, whatever its recipe read
+them from.
 
   beam-pipelines convert examples/cifar/cifar10.yaml --output out/cifar10
   python examples/train_image.py out/cifar10
 
-It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted, writes ``model.keras``, and
-compares itself with always giving the most frequent class. What the images, the classes and the splits are, the dataset knows.
+It trains on all GPUs of the machine, or on the CPU, goes on where an earlier run was interrupted,
+writes ``model.keras``, and compares itself with always giving the most frequent class. What the
+images, the classes and the splits are, the dataset knows.
 """
 
 from __future__ import annotations
@@ -29,13 +31,21 @@ LABEL = "image/class/label"
 
 def main() -> None:
     """Trains, saves, evaluates."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("dataset", help="its folder or URL")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("out/image-model"))
     parser.add_argument("--feature", default=IMAGE, help="the feature that holds the images")
-    parser.add_argument("--held_back", help="the split to evaluate on; default: the dataset's second")
-    parser.add_argument("--image_size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), help="resize images to it")
-    parser.add_argument("--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB")
+    parser.add_argument(
+        "--held_back", help="the split to evaluate on; default: the dataset's second"
+    )
+    parser.add_argument(
+        "--image_size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), help="resize images to it"
+    )
+    parser.add_argument(
+        "--channels", type=int, choices=(1, 3), help="make all images grey, or all RGB"
+    )
     add_arguments(parser, epochs=10, batch_size=128, least_steps=200)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
@@ -48,15 +58,21 @@ def main() -> None:
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
         model = make_model(shape, len(classes))
-    print(f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}")
+    print(
+        f"{' × '.join(map(str, shape))} pixels, {len(classes)} classes: {', '.join(classes[:10])}"
+    )
     print(f"{model.count_params():,} parameters, {strategy.num_replicas_in_sync} replicas")
     train(model, batches, held_back, arguments)
     model.save(arguments.output / "model.keras")
     evaluate(model, held_back)
 
 
-def load(info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool) -> tf.data.Dataset:
-    """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their classes, int64 [batch]."""
+def load(
+    info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: bool
+) -> tf.data.Dataset:
+    """Returns batches of images, uint8 [batch, height, width, channels], and the numbers of their
+    classes, int64 [batch].
+    """
     batches = bp.load(
         info.folder,
         split,
@@ -72,26 +88,33 @@ def load(info: bp.Info, split: str, arguments: argparse.Namespace, *, shuffle: b
 
     def pair(features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # A label of several values is one-hot.
-        return features[arguments.feature], label[:, 0] if label.shape[1] == 1 else tf.argmax(label, 1)
+        return features[arguments.feature], label[:, 0] if label.shape[1] == 1 else tf.argmax(
+            label, 1
+        )
 
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def class_names(info: bp.Info) -> Sequence[str]:
     """Returns the names of the classes, or their numbers if they have no names."""
-    label = next(feature for feature in info.schema().feature if feature.name == (info.label or LABEL))
+    label = next(
+        feature for feature in info.schema().feature if feature.name == (info.label or LABEL)
+    )
     sizes = [dim.size for dim in label.shape.dim]
     count = sizes[0] if sizes and sizes[0] > 1 else label.int_domain.max + 1
     names = info.class_names() or [str(number) for number in range(count)]
     if len(names) < 2:
         raise SystemExit(
-            f"{label.name}: its classes have no names, so the schema has to say how many there are (int_domain)."
+            f"{label.name}: its classes have no names, so the schema has to say how many there are "
+            "(int_domain)."
         )
     return names
 
 
 def make_model(shape: Sequence[int], classes: int) -> keras.Model:
-    """Returns a small convolutional network: a block for each halving of the image, down to 4 pixels or so, at most five."""
+    """Returns a small convolutional network: a block for each halving of the image, down to 4
+    pixels or so, at most five.
+    """
     image = keras.Input(shape, dtype="uint8")
     hidden = keras.layers.Rescaling(1 / 255)(image)
     blocks = min(5, max(1, int(np.log2(min(shape[:2]))) - 2))
@@ -101,12 +124,19 @@ def make_model(shape: Sequence[int], classes: int) -> keras.Model:
     hidden = keras.layers.Dense(128, activation="relu")(keras.layers.Flatten()(hidden))
     hidden = keras.layers.Dropout(0.2)(hidden)
     model = keras.Model(image, keras.layers.Dense(classes, activation="softmax")(hidden))
-    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"], jit_compile=False)
+    model.compile(
+        optimizer="adam",
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+        jit_compile=False,
+    )
     return model
 
 
 def evaluate(model: keras.Model, held_back: tf.data.Dataset) -> None:
-    """Prints how good the model is, beside always giving the class that is the most frequent one there."""
+    """Prints how good the model is, beside always giving the class that is the most frequent one
+    there.
+    """
     found = model.evaluate(held_back, verbose=0, return_dict=True)
     labels = np.concatenate([label.numpy() for _, label in held_back])
     print(f"\n{len(labels):,} images held back  accuracy")

@@ -1,4 +1,6 @@
-"""What the training examples share: the devices to train on, training that goes on where it was interrupted, and what the result is worth."""
+"""What the training examples share: the devices to train on, training that goes on where it was
+interrupted, and what the result is worth.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,30 @@ import numpy as np
 import tensorflow as tf
 
 
-def add_arguments(parser: argparse.ArgumentParser, epochs: int, batch_size: int, least_steps: int = 1) -> None:
-    """Adds the options that every example has, with their defaults: ``epochs``, or as many more as make ``least_steps`` batches."""
+def add_arguments(
+    parser: argparse.ArgumentParser, epochs: int, batch_size: int, least_steps: int = 1
+) -> None:
+    """Adds the options that every example has, with their defaults: ``epochs``, or as many more as
+    make ``least_steps`` batches.
+    """
     more = f", or as many as make {least_steps} batches" if least_steps > 1 else ""
     parser.add_argument("--epochs", type=int, help=f"default: {epochs}{more}")
     parser.set_defaults(least_epochs=epochs, least_steps=least_steps)
-    parser.add_argument("--batch_size", type=int, default=batch_size, help="rows of a batch, all devices together")
     parser.add_argument(
-        "--cpus", type=int, default=0, help="train on so many virtual CPU devices, to try out distribution"
+        "--batch_size", type=int, default=batch_size, help="rows of a batch, all devices together"
+    )
+    parser.add_argument(
+        "--cpus",
+        type=int,
+        default=0,
+        help="train on so many virtual CPU devices, to try out distribution",
     )
 
 
 def make_strategy(cpus: int) -> tf.distribute.Strategy:
-    """Returns the strategy for all GPUs; or, to try out distribution, for so many virtual CPU devices."""
+    """Returns the strategy for all GPUs; or, to try out distribution, for so many virtual CPU
+    devices.
+    """
     if not cpus:
         return tf.distribute.MirroredStrategy()
     devices = [tf.config.LogicalDeviceConfiguration()] * cpus
@@ -34,21 +47,40 @@ def make_strategy(cpus: int) -> tf.distribute.Strategy:
 
 
 def train(
-    model: keras.Model, batches: tf.data.Dataset, held_back: tf.data.Dataset | None, arguments: argparse.Namespace
+    model: keras.Model,
+    batches: tf.data.Dataset,
+    held_back: tf.data.Dataset | None,
+    arguments: argparse.Namespace,
 ) -> None:
-    """Trains as the options say; after each epoch everything is kept that a run needs to go on, should this one be interrupted."""
-    epochs = arguments.epochs or max(arguments.least_epochs, math.ceil(arguments.least_steps / len(batches)))
+    """Trains as the options say; after each epoch everything is kept that a run needs to go on,
+    should this one be interrupted.
+    """
+    epochs = arguments.epochs or max(
+        arguments.least_epochs, math.ceil(arguments.least_steps / len(batches))
+    )
     backup = keras.callbacks.BackupAndRestore(str(arguments.output / "backup"))
-    history = model.fit(batches, validation_data=held_back, epochs=epochs, callbacks=[backup], shuffle=False, verbose=2)
-    print(f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps each")
+    history = model.fit(
+        batches,
+        validation_data=held_back,
+        epochs=epochs,
+        callbacks=[backup],
+        shuffle=False,
+        verbose=2,
+    )
+    print(
+        f"trained epochs {history.epoch[0] + 1} to {history.epoch[-1] + 1}, {len(batches)} steps "
+        "each"
+    )
 
 
 def print_scores(name: str, model: keras.Model, batches: tf.data.Dataset) -> None:
-    """Prints how well a model tells labels 0 and 1 apart, beside giving every row the share of ones.
+    """Prints how well a model tells labels 0 and 1 apart, beside giving every row the share of
+    ones.
 
     Args:
       name: of the rows.
-      model: compiled with the loss ``binary_crossentropy`` and the metrics ``accuracy`` and ``auc``.
+      model: compiled with the loss ``binary_crossentropy`` and the metrics ``accuracy`` and
+        ``auc``.
       batches: pairs of features and label.
     """
     found = model.evaluate(batches, verbose=0, return_dict=True)

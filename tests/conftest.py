@@ -13,7 +13,8 @@ import pytest
 
 from beam_pipelines.core import _native
 
-# In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes on looking.
+# In CI a change passes or fails by what it changed, not by chance; everywhere else hypothesis goes
+# on looking.
 hypothesis.settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
@@ -32,13 +33,17 @@ def flights_data() -> pathlib.Path:
     """The folder with the five flights tables, put there by the example's own script."""
     folder = REPOSITORY / ".demo" / "flights-data"
     script = REPOSITORY / "examples" / "flights" / "get_data.py"
-    subprocess.run([sys.executable, script, "--output", folder], check=True, capture_output=True, text=True)
+    subprocess.run(
+        [sys.executable, script, "--output", folder], check=True, capture_output=True, text=True
+    )
     return folder
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "arrow"])
 def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs the tests of a module twice: with the C++ kernels, and as where they could not be built."""
+    """Runs the tests of a module twice: with the C++ kernels, and as where they could not be
+    built.
+    """
     before = _native.KERNELS_AVAILABLE
     if request.param and not before:
         pytest.skip("the C++ kernels are not built")
@@ -48,5 +53,7 @@ def with_and_without_kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """Names bytes by their length: what is in them may have a time in it, and workers have to agree on the names of tests."""
+    """Names bytes by their length: what is in them may have a time in it, and workers have to agree
+    on the names of tests.
+    """
     return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) else None

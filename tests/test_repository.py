@@ -10,7 +10,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Hosts of indexes and mirrors, and options that name one: where packages come from is the machine's business.
+# Hosts of indexes and mirrors, and options that name one: where packages come from is the machine's
+# business.
 INDEX_HOST = re.compile(
     r"--(?:extra-)?index-url|--trusted-host|index-url\s*=|files\.pythonhosted\.org|/simple/?(?:\s|$)|artifactory|devpi|nexus"
 )
@@ -37,7 +38,9 @@ def texts() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("pattern", [INDEX_HOST, MACHINE_PATH], ids=["package index hosts", "machine paths"])
+@pytest.mark.parametrize(
+    "pattern", [INDEX_HOST, MACHINE_PATH], ids=["package index hosts", "machine paths"]
+)
 def test_files_say_nothing_about_the_machine_they_were_written_on(pattern):
     """No file names a package index's host or a path of somebody's machine."""
     hits = [
@@ -57,7 +60,9 @@ def test_readme_has_the_two_commands(command):
 
 
 def test_every_module_says_what_it_is_for():
-    """Each Python file that is not empty begins with a docstring: of the package, the tests, benchmarks and examples."""
+    """Each Python file that is not empty begins with a docstring: of the package, the tests,
+    benchmarks and examples.
+    """
     silent = [
         name
         for name, text in texts().items()
@@ -73,7 +78,9 @@ def test_every_test_says_what_it_shows():
         for name, text in texts().items()
         if name.startswith("tests/") and name.endswith(".py")
         for node in ast.walk(ast.parse(text, name))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node)
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and not ast.get_docstring(node)
     ]
     assert silent == []
 
@@ -83,28 +90,43 @@ def test_modules_stay_small():
     long = {
         name: count
         for name, text in texts().items()
-        if name.startswith("beam_pipelines/") and name.endswith(".py") and (count := len(text.splitlines())) > 500
+        if name.startswith("beam_pipelines/")
+        and name.endswith(".py")
+        and (count := len(text.splitlines())) > 500
     }
     assert long == {}
 
 
 def test_constraints_pin_every_requirement():
-    """Every package that pyproject.toml asks for has an exact version in constraints.txt, TFX in a list of its own, and nothing there is loose."""
+    """Every package that pyproject.toml asks for has an exact version in constraints.txt, TFX in a
+    list of its own, and nothing there is loose.
+    """
     assert requirements() - pinned("constraints.txt") == {"tfx"}
     assert "tfx" in pinned("constraints-tfx.txt")
 
 
 def pinned(name: str) -> set[str]:
     """Names of the packages in a list of exact versions."""
-    lines = [line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
-    loose = [line for line in lines if not re.match(r"[A-Za-z0-9._-]+==[^\s*]+( ; python_version .*)?$", line)]
+    lines = [
+        line for line in (ROOT / name).read_text().splitlines() if line and not line.startswith("#")
+    ]
+    loose = [
+        line
+        for line in lines
+        if not re.match(r"[A-Za-z0-9._-]+==[^\s*]+( ; python_version .*)?$", line)
+    ]
     assert loose == []
     return {normalised(line.split("==")[0]) for line in lines}
 
 
 def requirements() -> set[str]:
     """Names of the packages in pyproject.toml, read without tomllib, which Python 3.10 lacks."""
-    text = (ROOT / "pyproject.toml").read_text().split("[project.scripts]")[0].split("dependencies = ", 1)[1]
+    text = (
+        (ROOT / "pyproject.toml")
+        .read_text()
+        .split("[project.scripts]")[0]
+        .split("dependencies = ", 1)[1]
+    )
     return {normalised(name) for name in re.findall(r'"([A-Za-z0-9._-]+)[=<>~]', text)}
 
 

@@ -19,7 +19,9 @@ def date_option(command: Command) -> Command:
     return option(command)
 
 
-def _day(_context: click.Context, _parameter: click.Parameter, value: str | None) -> datetime.date | None:
+def _day(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> datetime.date | None:
     try:
         return None if value is None else dates.parse_date(value)
     except ValueError as error:
@@ -30,12 +32,15 @@ def output_of_day(output: str, date: datetime.date | None) -> str:
     """Returns ``--output`` with the date in its places.
 
     Raises:
-      click.UsageError: it has a place for the date, and there is none; or something that only looks like a place.
+      click.UsageError: it has a place for the date, and there is none; or something that only looks
+        like a place.
     """
     try:
         has_date = dates.has_date(output)
     except ValueError as error:
         raise click.UsageError(f"--output: {error}") from error
     if has_date and date is None:
-        raise click.UsageError(f"found a date in --output {output}, expected the day, as in --date 2026-11-21.")
+        raise click.UsageError(
+            f"found a date in --output {output}, expected the day, as in --date 2026-11-21."
+        )
     return output if date is None else dates.fill_date(output, date)

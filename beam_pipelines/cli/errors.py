@@ -29,7 +29,8 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
     if not isinstance(error, PipelineError):
         error = out_of_memory(f"{type(error).__name__}: {_last_line(error)}") or error
     if isinstance(error, PipelineError):
-        # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its length.
+        # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its
+        # length.
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
         return error.exit_code
     hint = "" if is_verbose else " Run again with --verbose for the traceback."
@@ -38,7 +39,9 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an error is what Beam made of a KeyboardInterrupt: an error of its own, with the original as its context."""
+    """Whether an error is what Beam made of a KeyboardInterrupt: an error of its own, with the
+    original as its context.
+    """
     seen: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and following not in seen:
@@ -50,14 +53,18 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _last_line(error: Exception) -> str:
-    """Returns what went wrong: from a worker process Beam brings a whole traceback as text, which ends with it."""
+    """Returns what went wrong: from a worker process Beam brings a whole traceback as text, which
+    ends with it.
+    """
     lines = str(error).strip().splitlines()
     return lines[-1] if lines and lines[0].startswith("Traceback ") else str(error)
 
 
 def _complain(*messages: str) -> None:
     for message in messages:
-        click.echo(mask(f"error: {message}" if not message.startswith("See '") else message), err=True)
+        click.echo(
+            mask(f"error: {message}" if not message.startswith("See '") else message), err=True
+        )
 
 
 def warn(message: str) -> None:

@@ -1,4 +1,6 @@
-"""Writes a first recipe from a look at the data: what there is, what could be joined, and every decision left to make."""
+"""Writes a first recipe from a look at the data: what there is, what could be joined, and every
+decision left to make.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,18 @@ _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
-    """Writes a recipe for some data files or patterns, each of which becomes a source; the first one is the base.
+    """Writes a recipe for some data files or patterns, each of which becomes a source; the first
+    one is the base.
 
     Raises:
       RecipeError: the output is there already, or a file is not there or of no known format.
       DataError: a file cannot be read.
     """
     if files.exists(output) and not overwrite:
-        raise RecipeError(f"{output}: is there already. Add --overwrite to replace it, or choose another --output.")
+        raise RecipeError(
+            f"{output}: is there already. Add --overwrite to replace it, or choose another "
+            "--output."
+        )
     plans = [_plan(source) for source in name_sources(data)]
     text = recipe_text(plans, os.path.dirname(output))
     with files.replace(output) as file:
@@ -39,7 +45,9 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each path, named after the file; a name that occurs again gets a number."""
+    """Returns a source for each path, named after the file; a name that occurs again gets a
+    number.
+    """
     sources: list[Source] = []
     for path in data:
         (source,) = bare_recipe(path).sources.values()
@@ -109,11 +117,15 @@ def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
     for field in plan.schema:
         nothing = "  (nothing but nulls in the sample)" if field.name in plan.null_columns else ""
         yield f"    #   {quoted(field.name):<{width}}  {type_name(field.type)}{nothing}"
-    yield "    # key: [column]  # columns that are unique together: checked when the source is joined"
+    yield (
+        "    # key: [column]  # columns that are unique together: checked when the source is joined"
+    )
 
 
 def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
-    """Yields joins that would be possible, commented out: columns of the same name and type on both sides."""
+    """Yields joins that would be possible, commented out: columns of the same name and type on both
+    sides.
+    """
     base = plans[0]
     joins = []
     for plan in plans[1:]:
@@ -121,29 +133,50 @@ def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
         if shared:
             on = ", ".join(quoted(name) for name in shared)
             prefix = quoted(f"{plan.source.name}_")
-            joins.append(f"#   - {{source: {quoted(plan.source.name)}, on: [{on}], how: left, prefix: {prefix}}}")
+            joins.append(
+                f"#   - {{source: {quoted(plan.source.name)}, on: [{on}], how: left, prefix: "
+                f"{prefix}}}"
+            )
         else:
-            joins.append(f"#   - {{source: {quoted(plan.source.name)}, on: {{left_column: right_column}}, how: left}}")
+            joins.append(
+                f"#   - {{source: {quoted(plan.source.name)}, on: {{left_column: right_column}}, "
+                f"how: left}}"
+            )
     if joins:
-        yield "# Columns of the same name and type are proposed as keys: keep those that belong together."
+        yield (
+            "# Columns of the same name and type are proposed as keys: keep those that belong "
+            "together."
+        )
         yield "# join:"
         yield from joins
         yield ""
 
 
 def can_join(field: pa.Field, left: pa.Schema) -> bool:
-    """Whether a column of the right side has a namesake of the same type on the left that could be a key (no float, no list)."""
+    """Whether a column of the right side has a namesake of the same type on the left that could be
+    a key (no float, no list).
+    """
     is_key = not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
     return is_key and field.name in left.names and bool(left.field(field.name).type == field.type)
 
 
 def _split_lines(schema: pa.Schema) -> Iterator[str]:
-    moments = [field.name for field in schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
-    yield "# Which rows go where follows from a hash of the whole row; with 'by: [columns]' rows that agree there stay together."
+    moments = [
+        field.name
+        for field in schema
+        if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+    ]
+    yield (
+        "# Which rows go where follows from a hash of the whole row; with 'by: [columns]' rows "
+        "that agree there stay together."
+    )
     yield "split: {train: 0.8, eval: 0.2}"
     if moments:
         column = quoted(moments[0])
-        yield f"# split: {{column: {column}, train: {{before: 2024-01-01}}, eval: {{after: 2024-01-01}}}}"
+        yield (
+            f"# split: {{column: {column}, train: {{before: 2024-01-01}}, eval: {{after: "
+            f"2024-01-01}}}}"
+        )
     yield ""
 
 
@@ -154,7 +187,9 @@ def _relative(path: str, folder: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns a text as a YAML scalar that is read as this text: in double quotes, with escapes, where it needs any."""
+    """Returns a text as a YAML scalar that is read as this text: in double quotes, with escapes,
+    where it needs any.
+    """
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
         return text
     return '"' + "".join(_escaped(character) for character in text) + '"'

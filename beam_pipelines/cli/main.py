@@ -1,7 +1,8 @@
 """The command line: ``beam-pipelines convert | transform | describe | inspect | verify | init``.
 
-Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that ``--help`` is quick.
-Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command line is wrong, 130 interrupted.
+Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that
+``--help`` is quick. Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command
+line is wrong, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ import click
 from beam_pipelines.cli.date import date_option, output_of_day
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.input_root import input_root_option
-from beam_pipelines.cli.options import BEAM_OPTIONS, BeamCommand, StorageCommand, resume_option, verbose
+from beam_pipelines.cli.options import (
+    BEAM_OPTIONS,
+    BeamCommand,
+    StorageCommand,
+    resume_option,
+    verbose,
+)
 from beam_pipelines.cli.plan import make_plan_command
 from beam_pipelines.cli.schema import make_validate, schema
 from beam_pipelines.cli.statistics import statistics
@@ -39,7 +46,10 @@ from beam_pipelines.runners.fork_server import claim_process, was_interrupted
 if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan
 
-BEAM_EPILOG = "All options of Apache Beam are taken as well, such as --runner, --direct_num_workers or --temp_location; see docs/cli.md."
+BEAM_EPILOG = (
+    "All options of Apache Beam are taken as well, such as --runner, "
+    "--direct_num_workers or --temp_location; see docs/cli.md."
+)
 
 
 def main() -> None:
@@ -91,7 +101,9 @@ class _Masked(logging.Formatter):
 
 
 def _set_up_logging(is_verbose: bool) -> None:
-    """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user as an error of ours."""
+    """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user
+    as an error of ours.
+    """
     if is_verbose:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
         for handler in logging.getLogger().handlers:
@@ -100,7 +112,8 @@ def _set_up_logging(is_verbose: bool) -> None:
     warnings.simplefilter("ignore")
     # Beam calls it critical that a worker ends early, and brings its traceback.
     logging.getLogger().setLevel(logging.CRITICAL + 1)
-    # A thread of Beam's that watches a worker process fails when the process ends early; the run's own error tells why.
+    # A thread of Beam's that watches a worker process fails when the process ends early; the run's
+    # own error tells why.
     threading.excepthook = lambda _: None
 
 
@@ -117,7 +130,8 @@ def _plan(
       recipe_or_data: path.
       schema: path of a schema in place of the recipe's.
       date: the day that ``{date}`` in paths stands for.
-      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty:
+        anywhere.
       into: folder of a dataset, to which is added if it is there and the recipe says so.
     """
     from beam_pipelines.pipeline.plan import make_plan
@@ -147,7 +161,11 @@ def cli() -> None:
 @click.option("--output", metavar="DIR", help="Folder of the dataset. Needed, but for --dry_run.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
 @resume_option
-@click.option("--dry_run", is_flag=True, help="Print the plan (files, ranges, joins, splits, shards) and stop.")
+@click.option(
+    "--dry_run",
+    is_flag=True,
+    help="Print the plan (files, ranges, joins, splits, shards) and stop.",
+)
 @date_option
 @input_root_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
@@ -168,13 +186,16 @@ def convert(
     """Convert what a recipe (.yaml) describes, or a data file as it is, into a dataset."""
     if output is None and not dry_run:
         raise click.UsageError(
-            "found no --output, expected the folder of the dataset, for example --output out/flights."
+            "found no --output, expected the folder of the dataset, for example --output "
+            "out/flights."
         )
     output = output and output_of_day(output, date)
     into = None if overwrite else output
     plan = with_policy(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
     if plan.append is not None and not plan.base.files:
-        click.echo(f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append.")
+        click.echo(
+            f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append."
+        )
         return
     if dry_run or output is None:
         click.echo(plan.describe())
@@ -190,12 +211,16 @@ def convert(
     options = context.meta[BEAM_OPTIONS]
     if not waits(pipeline_options(options, plan.size_bytes)):
         where = convert_module.submit(plan, output, overwrite, options, resume)
-        click.echo(f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json.")
+        click.echo(
+            f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json."
+        )
         return
     with watched(plan, output, options, None if quiet else warn):
         manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
     if left := output_folder.left_behind(output):
-        click.echo(f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True)
+        click.echo(
+            f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True
+        )
     if not quiet:
         print_summary(manifest, output)
 
@@ -203,7 +228,9 @@ def convert(
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
 @click.argument("recipe_or_data")
 @click.option(
-    "--output", metavar="DIR", help="Folder for statistics, schema, anomalies and report; default: only print."
+    "--output",
+    metavar="DIR",
+    help="Folder for statistics, schema, anomalies and report; default: only print.",
 )
 @date_option
 @input_root_option
@@ -225,7 +252,11 @@ def describe(
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
 
-    with tempfile.TemporaryDirectory() if output is None else contextlib.nullcontext(output) as folder:
+    with (
+        tempfile.TemporaryDirectory()
+        if output is None
+        else contextlib.nullcontext(output) as folder
+    ):
         manifest = convert_module.describe(plan, folder, context.meta[BEAM_OPTIONS], quiet)
         print_description(manifest, folder, is_kept=output is not None)
 
@@ -235,9 +266,19 @@ def describe(
 @click.argument("new_data", nargs=-1)
 @click.option("--output", metavar="DIR", required=True, help="Folder of the new dataset.")
 @click.option(
-    "--source", "sources", metavar="NAME=PATH", multiple=True, help="New data of another source of the recipe."
+    "--source",
+    "sources",
+    metavar="NAME=PATH",
+    multiple=True,
+    help="New data of another source of the recipe.",
 )
-@click.option("--split", metavar="NAME", default="test", show_default=True, help="The one split that all rows go to.")
+@click.option(
+    "--split",
+    metavar="NAME",
+    default="test",
+    show_default=True,
+    help="The one split that all rows go to.",
+)
 @date_option
 @input_root_option
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that is there.")
@@ -261,20 +302,30 @@ def transform(
 ) -> None:
     """Convert new data by the encodings of a DATASET, as they were fitted there.
 
-    With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's recipe has them.
+    With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's
+    recipe has them.
     """
     from beam_pipelines.pipeline.plan_transform import plan_transform
     from beam_pipelines.pipeline.recipes import Lines, explain
 
     for source in sources:
         if "=" not in source:
-            raise click.UsageError(f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv.")
+            raise click.UsageError(
+                f"found --source {source}, expected NAME=PATH, for example planes=new/planes.csv."
+            )
     if not new_data and date is None:
-        raise click.UsageError("found no NEW_DATA, expected new files, or the --date of others in the recipe's paths.")
+        raise click.UsageError(
+            "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
+        )
     output = output_of_day(output, date)
     try:
         plan = plan_transform(
-            dataset, new_data, dict(source.split("=", 1) for source in sources), split, date, input_root
+            dataset,
+            new_data,
+            dict(source.split("=", 1) for source in sources),
+            split,
+            date,
+            input_root,
         )
     except RecipeProblems as error:
         raise explain(error.problems, Lines(dataset)) from error
@@ -292,14 +343,26 @@ def transform(
 @cli.command(cls=StorageCommand)
 @click.argument("path", metavar="DIR_OR_SHARD")
 @click.option(
-    "-n", "number", type=click.IntRange(1, sys.maxsize), help="How many examples to show; default: 5, with --images 64."
+    "-n",
+    "number",
+    type=click.IntRange(1, sys.maxsize),
+    help="How many examples to show; default: 5, with --images 64.",
 )
 @click.option("--split", metavar="NAME", help="Split to take them from; default: the first.")
 @click.option(
-    "--generation", type=int, metavar="N", help="Generation to take them from, of a dataset that was appended to."
+    "--generation",
+    type=int,
+    metavar="N",
+    help="Generation to take them from, of a dataset that was appended to.",
 )
-@click.option("--images", metavar="FILE", help="Draw their pictures, with class names, on one sheet: a .png file.")
-@click.option("--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded.")
+@click.option(
+    "--images",
+    metavar="FILE",
+    help="Draw their pictures, with class names, on one sheet: a .png file.",
+)
+@click.option(
+    "--feature", metavar="NAME", help="Feature with the pictures; default: image/encoded."
+)
 @verbose
 def inspect(
     path: str,
@@ -335,18 +398,30 @@ def verify(path: str) -> None:
         f"{path}: {found.shards:,} shards with {found.rows:,} rows and {show_bytes(found.bytes)}"
         + (f" in {found.generations:,} generations" if found.generations > 1 else "")
         + " are as the manifest says"
-        + (", and every record parses by the schema." if found.is_parsed else "; raw records are not parsed.")
+        + (
+            ", and every record parses by the schema."
+            if found.is_parsed
+            else "; raw records are not parsed."
+        )
     )
     if found.left_behind:
         click.echo(
-            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, which are not part of the dataset. Readers that "
-            f"take every file in examples/ read them; the next run of the recipe removes them: {found.left_behind[0]}"
+            f"{path}: found {len(found.left_behind):,} file(s) of an append that was broken off, "
+            "which are not part of the dataset. Readers that "
+            "take every file in examples/ read them; the next run of the recipe removes them: "
+            f"{found.left_behind[0]}"
         )
 
 
 @cli.command(cls=StorageCommand)
 @click.argument("data", nargs=-1, required=True)
-@click.option("--output", metavar="FILE", default="recipe.yaml", show_default=True, help="The recipe to write.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    default="recipe.yaml",
+    show_default=True,
+    help="The recipe to write.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the file that is there.")
 @verbose
 def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:

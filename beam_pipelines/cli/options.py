@@ -1,8 +1,9 @@
 """Tells our own command-line flags from Beam's, and a misspelt one from both.
 
-A command that runs a job takes every option of Beam's (``--runner``, ``--project``, ``--direct_num_workers``, …) beside its own; one that only
-opens files takes those of storages (``--s3_endpoint_url``, …). Beam itself ignores what it does not know, so that a misspelt flag silently
-changes nothing; here it is an error with the nearest name.
+A command that runs a job takes every option of Beam's (``--runner``, ``--project``,
+``--direct_num_workers``, …) beside its own; one that only opens files takes those of storages
+(``--s3_endpoint_url``, …). Beam itself ignores what it does not know, so that a misspelt flag
+silently changes nothing; here it is an error with the nearest name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions",
 
 
 class BeamCommand(click.Command):
-    """A click command that puts Beam's options aside, as a list of arguments, in ``context.meta[BEAM_OPTIONS]``.
+    """A click command that puts Beam's options aside, as a list of arguments, in
+    ``context.meta[BEAM_OPTIONS]``.
 
     Attributes:
       classes: names of Beam's classes of options that it takes; all, if there are none.
@@ -49,7 +51,8 @@ class BeamCommand(click.Command):
 
         from beam_pipelines.core import files
 
-        # Arrow puts handlers of its own in the place of ours while it reads, and loses a signal that comes when it is about to end.
+        # Arrow puts handlers of its own in the place of ours while it reads, and loses a signal
+        # that comes when it is about to end.
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         return rest
@@ -71,7 +74,9 @@ class BeamCommand(click.Command):
 
 
 class StorageCommand(BeamCommand):
-    """A click command that runs no job: of Beam's options it takes those that say how files are opened."""
+    """A click command that runs no job: of Beam's options it takes those that say how files are
+    opened.
+    """
 
     classes = STORAGE_OPTIONS
 
@@ -83,14 +88,18 @@ Command = TypeVar("Command", bound=Any)
 
 def verbose(command: Command) -> Command:
     """Gives a command the option that every one has; ``cli.run`` looks for it."""
-    option = click.option("--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam.")
+    option = click.option(
+        "--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam."
+    )
     return option(command)
 
 
 def resume_option(command: Command) -> Command:
     """Gives a command that converts the option to go on where another run broke off."""
     option = click.option(
-        "--resume", is_flag=True, help="Keep the shards that a run which broke off has finished, if they fit."
+        "--resume",
+        is_flag=True,
+        help="Keep the shards that a run which broke off has finished, if they fit.",
     )
     return option(command)
 
@@ -108,8 +117,8 @@ def split_arguments(
 ) -> tuple[list[str], list[str]]:
     """Divides arguments into ours (flags and everything that is no flag's value) and Beam's.
 
-    Dashes within a name are read as underscores where that makes it a known one: ``--dry-run`` is ``--dry_run``.
-    Beam is imported only when there is a flag that is not ours.
+    Dashes within a name are read as underscores where that makes it a known one: ``--dry-run`` is
+    ``--dry_run``. Beam is imported only when there is a flag that is not ours.
 
     Raises:
       click.UsageError: a flag is neither ours nor Beam's, or a value is not what Beam expects.
@@ -133,7 +142,9 @@ def split_arguments(
             if flag is None:
                 hint = nearest(name, [*own_flags, *beam_flags])
                 of_beam = "of Beam's for files" if classes else "of Beam"
-                raise click.UsageError(f"found {name}, which is neither an option of this command nor {of_beam}.{hint}")
+                raise click.UsageError(
+                    f"found {name}, which is neither an option of this command nor {of_beam}.{hint}"
+                )
             target.append(flag.name + equals + value)
             if flag.takes_value and not equals:
                 target.extend(_following(rest, flag))
@@ -150,10 +161,13 @@ def _check_values(options: argparse.Namespace) -> None:
     names = {name.lower().removesuffix("runner") for name in known}
     runner = getattr(options, "runner", None)
     if runner and "." not in runner and runner.lower().removesuffix("runner") not in names:
-        raise click.UsageError(f"found --runner {runner}, expected one of {', '.join(known)}.{nearest(runner, known)}")
+        raise click.UsageError(
+            f"found --runner {runner}, expected one of {', '.join(known)}.{nearest(runner, known)}"
+        )
     if (getattr(options, "direct_num_workers", 0) or 0) < 0:
         raise click.UsageError(
-            f"found --direct_num_workers {options.direct_num_workers}, expected a number from 0 (all cores) up."
+            f"found --direct_num_workers {options.direct_num_workers}, expected a number from 0 "
+            "(all cores) up."
         )
 
 
@@ -162,7 +176,9 @@ def _find(name: str, flags: dict[str, Flag]) -> Flag | None:
 
 
 def _following(rest: Iterator[str], flag: Flag) -> list[str]:
-    """Returns the value that follows a flag. One that is optional has to be joined to its flag by ``=``."""
+    """Returns the value that follows a flag. One that is optional has to be joined to its flag by
+    ``=``.
+    """
     value = None if flag.value_is_optional else next(rest, None)
     return [] if value is None else [value]
 
@@ -186,11 +202,15 @@ def _beam_flags(classes: tuple[str, ...]) -> dict[str, Flag]:
 
 
 def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
-    """Returns one parser with the arguments of Beam's ``PipelineOptions`` classes of some names, or of all."""
+    """Returns one parser with the arguments of Beam's ``PipelineOptions`` classes of some names, or
+    of all.
+    """
     from apache_beam.options.pipeline_options import PipelineOptions
 
     class Parser(argparse.ArgumentParser):
-        """Reports errors as click does. Beam's own parser also allows what we define: the same flag in two classes."""
+        """Reports errors as click does. Beam's own parser also allows what we define: the same flag
+        in two classes.
+        """
 
         def error(self, message: str) -> NoReturn:
             raise click.UsageError(f"Beam's options: {message}.")

@@ -1,4 +1,6 @@
-"""``beam-pipelines plan``: what a conversion will do, at the size there is or at another, and which limits come first."""
+"""``beam-pipelines plan``: what a conversion will do, at the size there is or at another, and which
+limits come first.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan
     from beam_pipelines.pipeline.preview import Preview
 
-_UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {"tb": 10**12, "pb": 10**15, "tib": 1 << 40}
+_UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {
+    "tb": 10**12,
+    "pb": 10**15,
+    "tib": 1 << 40,
+}
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the oldest click that we take
@@ -27,12 +33,22 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
 
     name = "bytes"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
         """Returns the number of bytes that ``100TB`` or ``1.5 GiB`` says."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
-        size = round(float(match[1]) * _UNITS[match[2].lower()]) if match and match[2].lower() in _UNITS else 0
+        size = (
+            round(float(match[1]) * _UNITS[match[2].lower()])
+            if match and match[2].lower() in _UNITS
+            else 0
+        )
         if size < 1:
-            self.fail(f"found '{value}', expected a number of bytes, such as 100TB, 1.5TiB or 500GB.", param, ctx)
+            self.fail(
+                f"found '{value}', expected a number of bytes, such as 100TB, 1.5TiB or 500GB.",
+                param,
+                ctx,
+            )
         return size
 
 
@@ -40,8 +56,8 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
     """Returns the command ``plan``.
 
     Args:
-      make: makes a plan of a recipe or a data file, of the day that ``{date}`` in paths stands for, and of the folders below which
-        inputs have to lie.
+      make: makes a plan of a recipe or a data file, of the day that ``{date}`` in paths stands for,
+        and of the folders below which inputs have to lie.
     """
 
     @click.command(cls=StorageCommand)
@@ -56,9 +72,14 @@ def make_plan_command(make: Callable[..., Plan]) -> click.Command:
     @input_root_option
     @verbose
     def plan(
-        recipe_or_data: str, assume_bytes: int | None, date: datetime.date | None, input_root: tuple[str, ...]
+        recipe_or_data: str,
+        assume_bytes: int | None,
+        date: datetime.date | None,
+        input_root: tuple[str, ...],
     ) -> None:
-        """Print what a conversion will do: ranges, shards, bytes on the way, memory, CPU hours, and which limits come first."""
+        """Print what a conversion will do: ranges, shards, bytes on the way, memory, CPU hours, and
+        which limits come first.
+        """
         from beam_pipelines.pipeline.estimate import make_scale
         from beam_pipelines.pipeline.preview import make_preview
 
@@ -76,37 +97,49 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     from beam_pipelines.core.formatting import show_bytes
     from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 
-    there = f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
+    there = (
+        f" (assumed; {show_bytes(plan.base.size_bytes)} are there)" if assumed is not None else ""
+    )
     yield f"with {show_bytes(scale.size_bytes)} of {plan.recipe.base}{there}"
     yield _line("rows", f"about {_count(scale.rows)} of {preview.row_bytes:,.0f} bytes")
     largest = show_bytes(scale.largest_range_bytes)
     yield _line(
         "ranges",
-        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.chunks)} chunks of {preview.chunk_rows:,.0f} rows",
+        f"{scale.ranges:,} of {largest} at most, read into about {_count(scale.chunks)} chunks of "
+        f"{preview.chunk_rows:,.0f} rows",
     )
     yield _line("first", _why_first(plan))
-    yield _line("kept", f"{show_bytes(scale.kept_bytes)} of temporary files between reading and writing")
+    yield _line(
+        "kept", f"{show_bytes(scale.kept_bytes)} of temporary files between reading and writing"
+    )
     for name, split in scale.splits.items():
         parts = f", each written in {split.partitions} parts" if split.partitions > 1 else ""
         yield _line(
             f"split {name}",
-            f"about {_count(split.rows)} rows in {split.shards:,} shard{'' if split.shards == 1 else 's'}{parts}",
+            f"about {_count(split.rows)} rows in {split.shards:,} "
+            f"shard{'' if split.shards == 1 else 's'}{parts}",
         )
     yield _line(
         "shuffle",
-        f"{show_bytes(scale.shuffle_bytes)} in about {_count(scale.blocks)} blocks of {scale.block_rows:,.0f} rows",
+        f"{show_bytes(scale.shuffle_bytes)} in about {_count(scale.blocks)} blocks of "
+        f"{scale.block_rows:,.0f} rows",
     )
     yield _line("shards", f"{show_bytes(scale.shard_bytes)} in {scale.shards:,} files")
-    held = f"{show_bytes(scale.offsets_bytes)} of shard plan, {show_bytes(scale.broadcast_bytes)} of joined tables"
+    held = (
+        f"{show_bytes(scale.offsets_bytes)} of shard plan, {show_bytes(scale.broadcast_bytes)} "
+        "of joined tables"
+    )
     yield _line("worker", f"about {show_bytes(scale.worker_bytes)} a process, with {held}")
     yield _line(
         "one worker",
-        f"{show_bytes(scale.counts_bytes)} of row counts; writes {show_bytes(scale.manifest_bytes)} of dataset.json",
+        f"{show_bytes(scale.counts_bytes)} of row counts; writes "
+        f"{show_bytes(scale.manifest_bytes)} of dataset.json",
     )
     yield _line("launcher", f"{show_bytes(scale.graph_bytes)} of ranges in the job graph")
     yield _line(
         "engine",
-        f"elements of {show_bytes(MAX_ELEMENT_BYTES)} at most; the largest side input is of {show_bytes(scale.side_input_bytes)}; with an output "
+        f"elements of {show_bytes(MAX_ELEMENT_BYTES)} at most; the largest side input is of "
+        f"{show_bytes(scale.side_input_bytes)}; with an output "
         f"on an object store a group of the shuffle is of {show_bytes(scale.group_bytes)}",
     )
     total = sum(scale.cpu_secs.values())
@@ -139,7 +172,11 @@ def _why_first(plan: Plan) -> str:
         learned.append(f"what encodings learn ({len(chains)} encoded features)")
     if plan.preprocessing is not None:
         learned.append("what preprocessing_fn analyses")
-    more = f"; kept rows are looked at {plan.encode.reads - 1} more times to fit" if plan.encode.reads > 1 else ""
+    more = (
+        f"; kept rows are looked at {plan.encode.reads - 1} more times to fit"
+        if plan.encode.reads > 1
+        else ""
+    )
     return f"all rows are read once before one is written, to learn {', '.join(learned)}{more}"
 
 

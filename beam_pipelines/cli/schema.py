@@ -47,12 +47,20 @@ def infer(statistics: str, output: str, overwrite: bool) -> None:
     add_sparse_features(found, sparse, known)
     if files.exists(output) and not overwrite:
         raise RecipeError(
-            f"{output}: there is a file already. Add --overwrite to replace it, or choose another --output."
+            f"{output}: there is a file already. Add --overwrite to replace it, or choose another "
+            "--output."
         )
     write_schema(output, found)
     domains = len(found.string_domain)
-    tensors = f" {len(sparse)} sparse, of the columns that the dataset's own schema names." if sparse else ""
-    click.echo(f"{output}: {len(found.feature)} features, {domains} of them with a domain of texts.{tensors}")
+    tensors = (
+        f" {len(sparse)} sparse, of the columns that the dataset's own schema names."
+        if sparse
+        else ""
+    )
+    click.echo(
+        f"{output}: {len(found.feature)} features, {domains} of them with a domain of "
+        f"texts.{tensors}"
+    )
 
 
 @schema.command(cls=StorageCommand)
@@ -70,7 +78,9 @@ def update(path: str, statistics: tuple[str, ...], output: str | None) -> None:
     from beam_pipelines.core import files
 
     before = read_schema(path)
-    after = update_schema(before, [split for dataset in statistics for split in read_statistics(dataset).values()])
+    after = update_schema(
+        before, [split for dataset in statistics for split in read_statistics(dataset).values()]
+    )
     text = files.read_bytes(path).decode()
     if after != before or output is not None:
         with files.replace(output or path) as file:
@@ -94,19 +104,25 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
     """Returns the command ``validate``.
 
     Args:
-      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of the recipe's, of the day that
-        ``{date}`` in paths stands for, and of the folders below which inputs have to lie.
+      plan: makes a plan of a recipe or a data file, of the path of a schema that takes the place of
+        the recipe's, of the day that ``{date}`` in paths stands for, and of the folders below which
+        inputs have to lie.
       epilog: of the help.
     """
 
     @click.command(cls=BeamCommand, epilog=epilog)
     @click.argument("data", metavar="DATASET_OR_RECIPE")
     @click.option(
-        "--schema", "schema_path", metavar="FILE", help="What to expect; default: the dataset's or recipe's own."
+        "--schema",
+        "schema_path",
+        metavar="FILE",
+        help="What to expect; default: the dataset's or recipe's own.",
     )
     @policy_options
     @click.option(
-        "--output", metavar="DIR", help="Of a recipe: folder for what 'describe' writes, and the rows to blame."
+        "--output",
+        metavar="DIR",
+        help="Of a recipe: folder for what 'describe' writes, and the rows to blame.",
     )
     @date_option
     @input_root_option
@@ -122,13 +138,17 @@ def make_validate(plan: Callable[..., Plan], epilog: str) -> click.Command:
         input_root: tuple[str, ...],
         quiet: bool,
     ) -> None:
-        """Check a dataset by its statistics, or a recipe's data by reading them, against a schema; exit 1 if it fails."""
+        """Check a dataset by its statistics, or a recipe's data by reading them, against a schema;
+        exit 1 if it fails.
+        """
         from beam_pipelines.analysis.statistics.stored import is_stored
         from beam_pipelines.core import files
 
         if is_stored(data):
             if date is not None:
-                raise click.UsageError(f"found --date with {data}, which is a dataset of some day already.")
+                raise click.UsageError(
+                    f"found --date with {data}, which is a dataset of some day already."
+                )
             found, name = _validate_statistics(context, data, schema_path), data
         else:
             output = output and output_of_day(output, date)
@@ -156,7 +176,9 @@ def _validate_statistics(
     statistics = read_statistics(path)
     columns = [name for split in statistics.values() for name in view_of(split).features]
     policy = make_policy(context, contract, schema_path, columns)
-    return anomalies_to_proto(check_statistics(path, statistics, schema_path, contract, policy), contract)
+    return anomalies_to_proto(
+        check_statistics(path, statistics, schema_path, contract, policy), contract
+    )
 
 
 def _validate_recipe(
@@ -167,7 +189,11 @@ def _validate_recipe(
     from beam_pipelines.core import files
     from beam_pipelines.pipeline import convert
 
-    with tempfile.TemporaryDirectory() if output is None else contextlib.nullcontext(output) as folder:
+    with (
+        tempfile.TemporaryDirectory()
+        if output is None
+        else contextlib.nullcontext(output) as folder
+    ):
         convert.validate(plan, folder, context.meta[BEAM_OPTIONS], quiet, stays=output is not None)
         return {
             name: anomalies_pb2.Anomalies.FromString(
@@ -178,22 +204,31 @@ def _validate_recipe(
 
 
 def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[str]:
-    """Yields what there is to say of data that passed: what was accepted, what was measured, what could not be checked."""
+    """Yields what there is to say of data that passed: what was accepted, what was measured, what
+    could not be checked.
+    """
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type
     for split, found in anomalies.items():
-        infos = [(f"feature '{feature}'", info) for feature, info in sorted(found.anomaly_info.items())]
+        infos = [
+            (f"feature '{feature}'", info) for feature, info in sorted(found.anomaly_info.items())
+        ]
         if found.HasField("dataset_anomaly_info"):
             infos.insert(0, ("the split", found.dataset_anomaly_info))
         for where, info in infos:
             yield f"accepted  {split}, {where}: {info.short_description}. {info.description}"
         for drift in found.drift_skew_info:
-            for word, measurements in (("drift", drift.drift_measurements), ("skew", drift.skew_measurements)):
+            for word, measurements in (
+                ("drift", drift.drift_measurements),
+                ("skew", drift.skew_measurements),
+            ):
                 for measured in measurements:
                     kind = kinds.Name(measured.type)
                     bound = f"{measured.value:.6g}, at most {measured.threshold:.6g}"
-                    yield f"{word:<8}  {split}, feature '{'.'.join(drift.path.step)}': {kind} {bound}"
+                    yield (
+                        f"{word:<8}  {split}, feature '{'.'.join(drift.path.step)}': {kind} {bound}"
+                    )
         if found.data_missing:
             yield f"not checked  {split}: it has no rows."
     features = max((len(found.baseline.feature) for found in anomalies.values()), default=0)

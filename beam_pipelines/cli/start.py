@@ -1,4 +1,6 @@
-"""Where the command begins: who stops it while it is still being imported, for a good tenth of a second, sees no traceback either."""
+"""Where the command begins: who stops it while it is still being imported, for a good tenth of a
+second, sees no traceback either.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,12 @@ def statistics() -> None:
 
 @statistics.command(cls=StorageCommand)
 @click.argument("datasets", metavar="DIR DIR…", nargs=-1, required=True)
-@click.option("--output", metavar="DIR", required=True, help="Folder for the statistics of all of them together.")
+@click.option(
+    "--output",
+    metavar="DIR",
+    required=True,
+    help="Folder for the statistics of all of them together.",
+)
 @verbose
 def merge(datasets: tuple[str, ...], output: str) -> None:
     """Merge the statistics of datasets, split by split, without reading their examples."""

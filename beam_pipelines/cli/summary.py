@@ -1,4 +1,6 @@
-"""What the terminal says after a conversion or a description: a few tables made from the manifest and the statistics."""
+"""What the terminal says after a conversion or a description: a few tables made from the manifest
+and the statistics.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
 MOST_NAMES = 3
 _NO_KERNELS = (
-    "kernels  not built: beam-pipelines was installed without a C++ compiler, and serializes at a sixth of the speed. Install a compiler, "
+    "kernels  not built: beam-pipelines was installed without a C++ compiler, and serializes at a "
+    "sixth of the speed. Install a compiler, "
     "and beam-pipelines again."
 )
 
 
 def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
-    """Prints splits, sources, joins, what became of the rows, and where the dataset and its report lie.
+    """Prints splits, sources, joins, what became of the rows, and where the dataset and its report
+    lie.
 
     Args:
       manifest: of the dataset that was written.
@@ -41,15 +45,21 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
         print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
     if rounded := _rounded(manifest):
         more = f" and {len(rounded) - MOST_NAMES:,} more" if len(rounded) > MOST_NAMES else ""
-        print(f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}", file=stream)
+        print(
+            f"floats   float64 rounded to 32 bits: {', '.join(rounded[:MOST_NAMES])}{more}",
+            file=stream,
+        )
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
     print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
 
 
-def print_description(manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None) -> None:
-    """Prints what one read of the data found: sources, joins, the features of each split, anomalies.
+def print_description(
+    manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None
+) -> None:
+    """Prints what one read of the data found: sources, joins, the features of each split,
+    anomalies.
 
     Args:
       manifest: of the description.
@@ -70,7 +80,12 @@ def print_description(manifest: Mapping[str, Any], folder: str, is_kept: bool, s
 
 
 def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
-    console = Console(file=stream, width=None if stream.isatty() else WIDTH_WHEN_PIPED, highlight=False, markup=False)
+    console = Console(
+        file=stream,
+        width=None if stream.isatty() else WIDTH_WHEN_PIPED,
+        highlight=False,
+        markup=False,
+    )
     for table in tables:
         console.print(table)
         console.print()
@@ -89,14 +104,19 @@ def _added_line(generation: Mapping[str, Any], base: str) -> str:
     source, splits = generation["sources"][base], generation["splits"].values()
     rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
     plural = "" if source["files"] == 1 else "s"
-    return f"added    {rows:,} rows in {shards:,} shards, of {source['files']:,} new file{plural}: generation {generation['number']}"
+    return (
+        f"added    {rows:,} rows in {shards:,} shards, of {source['files']:,} new "
+        f"file{plural}: generation {generation['number']}"
+    )
 
 
 def _rounded(manifest: Mapping[str, Any]) -> list[str]:
     """Returns the columns whose values became features with fewer digits than they may have had."""
     if manifest["record"] == "raw" or manifest["recipe"]["output"]["floats"] == "exact":
         return []
-    return [name for name, type_ in manifest["columns"].items() if type_ in ("float64", "list<float64>")]
+    return [
+        name for name, type_ in manifest["columns"].items() if type_ in ("float64", "list<float64>")
+    ]
 
 
 _WORDS_FOR_COUNT = {
@@ -111,14 +131,23 @@ _WORDS_FOR_COUNT = {
 
 
 def _splits(splits: Mapping[str, Any]) -> Table:
-    sizes = {name: (split["rows"], len(split["shards"]), split["bytes"]) for name, split in splits.items()}
+    sizes = {
+        name: (split["rows"], len(split["shards"]), split["bytes"])
+        for name, split in splits.items()
+    }
     if len(sizes) > 1:
         rows, shards, size = (sum(values) for values in zip(*sizes.values(), strict=True))
         sizes |= {"all": (rows, shards, size)}
     return _table(
         ["split", "rows", "shards", "bytes", "a shard"],
         [
-            [name, f"{rows:,}", f"{shards:,}", show_bytes(size), show_bytes(size / shards) if shards else "-"]
+            [
+                name,
+                f"{rows:,}",
+                f"{shards:,}",
+                show_bytes(size),
+                show_bytes(size / shards) if shards else "-",
+            ]
             for name, (rows, shards, size) in sizes.items()
         ],
     )
@@ -143,31 +172,59 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
         keys = ["matched", "unmatched", "dropped", "added"]
         yield _table(
             ["join", *keys],
-            [[f"{join['how']} {join['source']}", *(f"{join[key]:,}" for key in keys)] for join in manifest["joins"]],
+            [
+                [f"{join['how']} {join['source']}", *(f"{join[key]:,}" for key in keys)]
+                for join in manifest["joins"]
+            ],
         )
 
 
 def _features(folder: str, split: str) -> Table:
     """Returns a table of a split's features, read from its statistics."""
     path = files.join(folder, "statistics", f"Split-{split}", "FeatureStats.pb")
-    statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(files.read_bytes(path)).datasets[0]
+    statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+        files.read_bytes(path)
+    ).datasets[0]
     rows = []
     for feature in statistics.features:
-        common = feature.num_stats.common_stats if feature.HasField("num_stats") else feature.string_stats.common_stats
+        common = (
+            feature.num_stats.common_stats
+            if feature.HasField("num_stats")
+            else feature.string_stats.common_stats
+        )
         kind = statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
-        rows.append([feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)])
+        rows.append(
+            [feature.path.step[-1], kind, f"{common.num_missing:,}", *_feature_values(feature)]
+        )
     return _table(
-        [f"feature of {split} ({statistics.num_examples:,} rows)", "type", "missing", "mean", "least", "most"], rows
+        [
+            f"feature of {split} ({statistics.num_examples:,} rows)",
+            "type",
+            "missing",
+            "mean",
+            "least",
+            "most",
+        ],
+        rows,
     )
 
 
 def _feature_values(feature: Any) -> list[str]:
-    """Returns mean, least and most of a number; of a text, how many there are and the most frequent one."""
+    """Returns mean, least and most of a number; of a text, how many there are and the most frequent
+    one.
+    """
     if feature.HasField("num_stats"):
-        return [f"{value:,.6g}" for value in (feature.num_stats.mean, feature.num_stats.min, feature.num_stats.max)]
+        return [
+            f"{value:,.6g}"
+            for value in (feature.num_stats.mean, feature.num_stats.min, feature.num_stats.max)
+        ]
     strings = feature.string_stats
     top = strings.top_values[0].value if strings.top_values else ""
-    return [f"{strings.unique:,} values", "", top if len(top) <= LONGEST_TEXT else top[: LONGEST_TEXT - 1] + "…"]
+    return [
+        f"{strings.unique:,} values",
+        "",
+        top if len(top) <= LONGEST_TEXT else top[: LONGEST_TEXT - 1] + "…",
+    ]
 
 
 def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
@@ -178,7 +235,10 @@ def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
         yield f"anomaly  {split}: {info.short_description} {info.description}"
     for name, info in sorted(anomalies.anomaly_info.items()):
         accepted = " (accepted)" if info.severity == anomalies_pb2.AnomalyInfo.WARNING else ""
-        yield f"anomaly  {split}, feature '{name}'{accepted}: {info.short_description}. {info.description}"
+        yield (
+            f"anomaly  {split}, feature '{name}'{accepted}: {info.short_description}. "
+            f"{info.description}"
+        )
     if anomalies.data_missing:
         yield f"anomaly  {split}: no rows at all."
 
@@ -187,7 +247,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Returns a table without frame whose first column is text and whose others are numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, head in enumerate(heads):
-        table.add_column(head, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold")
+        table.add_column(
+            head, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

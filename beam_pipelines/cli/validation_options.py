@@ -1,4 +1,6 @@
-"""The options of every command that looks at data for anomalies: ``--environment``, ``--baseline``, ``--allow_anomalies``."""
+"""The options of every command that looks at data for anomalies: ``--environment``, ``--baseline``,
+``--allow_anomalies``.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ def policy_options(command: Command) -> Command:
             multiple=True,
             expose_value=False,
             callback=_remember,
-            help="Accept anomalies: TYPE or FEATURE:TYPE, separated by commas. They are recorded as warnings.",
+            help="Accept anomalies: TYPE or FEATURE:TYPE, separated by commas. They are recorded "
+            "as warnings.",
         ),
         click.option(
             "--baseline",
             metavar="DATASET",
             expose_value=False,
             callback=_remember,
-            help="Earlier dataset (or its statistics), from which the data may drift as far as the schema allows.",
+            help="Earlier dataset (or its statistics), from which the data may drift as far as the "
+            "schema allows.",
         ),
         click.option(
             "--environment",
@@ -54,7 +58,8 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def with_policy(plan: Plan, context: click.Context) -> Plan:
-    """Returns a plan with what the command line says about its gate; a baseline that the plan has gives way to another.
+    """Returns a plan with what the command line says about its gate; a baseline that the plan has
+    gives way to another.
 
     Raises:
       RecipeError: a name that there is not, or a comparison that the schema says nothing about.
@@ -65,7 +70,9 @@ def with_policy(plan: Plan, context: click.Context) -> Plan:
     where = plan.contract_path or "the recipe's 'schema'"
     policy = make_policy(context, contract, where, plan.split.schema.names)
     if policy.baseline is None:
-        policy = dataclasses.replace(policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path)
+        policy = dataclasses.replace(
+            policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
+        )
     return dataclasses.replace(
         plan, policy=dataclasses.replace(policy, allowed=(*plan.policy.allowed, *policy.allowed))
     )
@@ -78,35 +85,47 @@ def make_policy(
 
     Args:
       context: of a command with ``policy_options``.
-      schema: what is expected; ``None`` if it will be inferred, which leaves nothing to compare with.
+      schema: what is expected; ``None`` if it will be inferred, which leaves nothing to compare
+        with.
       where: name of the schema, for messages.
       columns: of the data.
 
     Raises:
       RecipeError: as ``gated``.
     """
-    from beam_pipelines.analysis.anomalies.policy import ValidationPolicy, check_environment, parse_allowed
+    from beam_pipelines.analysis.anomalies.policy import (
+        ValidationPolicy,
+        check_environment,
+        parse_allowed,
+    )
     from beam_pipelines.analysis.statistics.stored import read_statistics
     from beam_pipelines.analysis.statistics.view import proto_of
     from beam_pipelines.core.schema_features import features_of
 
     allow, baseline, environment = (
-        context.meta[f"{__name__}.{name}"] for name in ("allow_anomalies", "baseline", "environment")
+        context.meta[f"{__name__}.{name}"]
+        for name in ("allow_anomalies", "baseline", "environment")
     )
     features = [] if schema is None else [feature.name for feature in features_of(schema)]
     for option, value in (("--environment", environment), ("--baseline", baseline)):
         if value is not None and schema is None:
-            raise RecipeError(f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. Name one.")
+            raise RecipeError(
+                f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
+                "Name one."
+            )
     if environment is not None:
         check_environment(environment, schema, where)
     if baseline is not None and not _compares(schema):
         raise RecipeError(
-            f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in a feature, or "
+            f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in "
+            "a feature, or "
             "num_examples_drift_comparator in dataset_constraints. Without one nothing is compared."
         )
     return ValidationPolicy(
         environment,
-        None if baseline is None else {name: proto_of(split) for name, split in read_statistics(baseline).items()},
+        None
+        if baseline is None
+        else {name: proto_of(split) for name, split in read_statistics(baseline).items()},
         parse_allowed(",".join(allow), [*features, *columns]),
         baseline or "",
     )

@@ -1,4 +1,6 @@
-"""Arrow's binary and list arrays seen as numpy sees them: offsets, lengths, validity. Slices are respected everywhere."""
+"""Arrow's binary and list arrays seen as numpy sees them: offsets, lengths, validity. Slices are
+respected everywhere.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,32 @@ def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the n + 1 offsets of a binary, string or list array into its values; of a slice, its own."""
+    """Returns the n + 1 offsets of a binary, string or list array into its values; of a slice, its
+    own.
+    """
     if not len(array):
         return np.zeros(1, np.int64)  # Arrow may leave the buffer of an empty array out
     wide = any(
-        matches(array.type) for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
+        matches(array.type)
+        for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
     )
     dtype: Any = np.int64 if wide else np.int32
-    offsets = np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
+    offsets = np.frombuffer(
+        array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize
+    )
     wide_offsets: npt.NDArray[np.int64] = offsets.astype(np.int64)
     return wide_offsets
 
 
-def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def words_of(
+    array: pa.Array,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Views the bytes of a binary or string array as little-endian 64-bit words.
 
     Returns:
-      ``words``, of which ``words[i]`` is the word that begins at byte i (of a slice, of its own bytes), filled up with zeros
-      beyond the last byte; and the start and the length in bytes of each value. Nulls have any length.
+      ``words``, of which ``words[i]`` is the word that begins at byte i (of a slice, of its own
+      bytes), filled up with zeros beyond the last byte; and the start and the length in bytes of
+      each value. Nulls have any length.
     """
     offsets = offsets_of(array)
     first, last = int(offsets[0]), int(offsets[-1])

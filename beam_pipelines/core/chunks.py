@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# A row's number in its range, as a column that no source can have: carried where rows that were read may still be rejected.
+# A row's number in its range, as a column that no source can have: carried where rows that were
+# read may still be rejected.
 ROW = "\0row"
 
 
@@ -17,7 +18,8 @@ class Rejected(NamedTuple):
     Attributes:
       source: the source's name.
       file: the file's path.
-      position: where in the file, for people: ``line 48112``, or ``row 17`` where there are no lines; ``""`` where the file is the row.
+      position: where in the file, for people: ``line 48112``, or ``row 17`` where there are no
+        lines; ``""`` where the file is the row.
       column: the offending column, or ``""`` when it is the whole row.
       reason: what was found and what was expected.
       text: the row as it was found, clipped to 1,000 characters; ``""`` when there is no text.
@@ -39,16 +41,19 @@ class Rejected(NamedTuple):
 class Chunk(NamedTuple):
     """One RecordBatch on its way, with its address and its account.
 
-    ``(range_number, part)`` orders chunks and, with a row's place in the batch, gives every row its identity. The account
-    (``counts``, ``rejected``, ``crc32c``) travels with the chunk until ``split.AssignSplit`` hands it over as a ``ChunkCounts``.
+    ``(range_number, part)`` orders chunks and, with a row's place in the batch, gives every row its
+    identity. The account (``counts``, ``rejected``, ``crc32c``) travels with the chunk until
+    ``split.AssignSplit`` hands it over as a ``ChunkCounts``.
 
     Attributes:
       range_number: number of the range in its source's plan, from 0.
-      part: number of the chunk within its range, from 0; a range always has at least one chunk, if with no rows.
+      part: number of the chunk within its range, from 0; a range always has at least one chunk, if
+        with no rows.
       batch: the rows; only column types (``core/columns.py``).
-      counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``, and per join
-        ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the join's number in the recipe, from 0; ``merged``
-        (rows that became steps of another row's sequence); and ``undone`` (rows that joins had added to rejected ones).
+      counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``,
+        and per join ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the
+        join's number in the recipe, from 0; ``merged`` (rows that became steps of another row's
+        sequence); and ``undone`` (rows that joins had added to rejected ones).
       rejected: the rejected rows, in order.
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.
@@ -68,13 +73,15 @@ class Chunk(NamedTuple):
 
 
 class ChunkCounts(NamedTuple):
-    """The account of one chunk, without its rows. Small; gathered for conservation, reports and shard plans.
+    """The account of one chunk, without its rows. Small; gathered for conservation, reports and
+    shard plans.
 
     Attributes:
       range_number, part: the chunk's address.
       counts: as in ``Chunk``.
       rows: split name -> rows of the chunk in that split.
-      rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are none.
+      rejected: file of the rejected rows (``transforms/rejected_rows.py``); ``""`` if there are
+        none.
       crc32c, path: as in ``Chunk``.
     """
 

@@ -8,22 +8,25 @@ recipe type         Arrow type in batches                                       
 bool                bool                                                            int64, 0 or 1
 int8 … uint64       int64                                                           int64
 float16, float32    float                                                           float
-float64             double                                                          float (rounded to nearest)
-text                string                                                          bytes, UTF-8
-bytes               binary                                                          bytes
-date                date32                                                          int64, days since 1970-01-01
-time                time64[us]                                                      int64, microseconds since midnight
-timestamp           timestamp[us], UTC                                              int64, microseconds since 1970-01-01
-list<T>             list<T>                                                         T's, any number of values
-tensor              binary                                                          bytes, a serialized TensorProto
-==================  ==============================================================  ==========
+float64             double                                                          float (rounded
+to nearest) text                string
+bytes, UTF-8 bytes               binary
+bytes date                date32                                                          int64,
+days since 1970-01-01 time                time64[us]
+     int64, microseconds since midnight timestamp           timestamp[us], UTC
+                            int64, microseconds since 1970-01-01
+list<T>             list<T>                                                         T's, any number
+of values tensor              binary                                                          bytes,
+a serialized TensorProto ==================
+==============================================================  ==========
 
-A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error, never a rounding. Two things
-round: a decimal with places behind the point becomes the nearest float64; and float64, which keeps its precision in batches, is
-rounded when it becomes a feature, or refused (``recipe.Output.floats``).
+A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error,
+never a rounding. Two things round: a decimal with places behind the point becomes the nearest
+float64; and float64, which keeps its precision in batches, is rounded when it becomes a feature, or
+refused (``recipe.Output.floats``).
 
-An array of several dimensions is a list of its values, in row-major order; the shape that all rows have stands in the metadata of its
-field.
+An array of several dimensions is a list of its values, in row-major order; the shape that all rows
+have stands in the metadata of its field.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
 }
-# A declared type of any column that a TensorFlow type can hold: its values become serialized tensors (sources/tensors.py).
+# A declared type of any column that a TensorFlow type can hold: its values become serialized
+# tensors (sources/tensors.py).
 TENSOR = "tensor"
 
 Shape = tuple[int, ...]
@@ -66,7 +70,8 @@ _SHAPE_KEY = b"shape"
 
 
 def parse_type(name: str) -> pa.DataType:
-    """Returns the Arrow type that a recipe's type name declares (``int8`` stays int8, so that readers check its range).
+    """Returns the Arrow type that a recipe's type name declares (``int8`` stays int8, so that
+    readers check its range).
 
     Raises:
       ValueError: an unknown name; the message names the nearest known one.
@@ -76,12 +81,16 @@ def parse_type(name: str) -> pa.DataType:
     if name.startswith("list<") and name.endswith(">") and name[5:-1].strip() != TENSOR:
         return pa.list_(parse_type(name[5:-1].strip()))
     if name not in TYPE_FOR_NAME:
-        raise ValueError(f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>', TENSOR])}")
+        raise ValueError(
+            f"unknown type '{name}'.{nearest(name, [*TYPE_FOR_NAME, 'list<int64>', TENSOR])}"
+        )
     return TYPE_FOR_NAME[name]
 
 
 def type_name(arrow_type: pa.DataType) -> str:
-    """Returns the recipe's name of a column type, the inverse of ``parse_type``; of others, Arrow's own name."""
+    """Returns the recipe's name of a column type, the inverse of ``parse_type``; of others, Arrow's
+    own name.
+    """
     if pa.types.is_list(arrow_type):
         return f"list<{type_name(arrow_type.value_type)}>"
     for name, known in TYPE_FOR_NAME.items():
@@ -91,11 +100,17 @@ def type_name(arrow_type: pa.DataType) -> str:
 
 
 def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
-    """Returns the column type that an Arrow type is normalised to, or ``None`` if there is none (structs, maps, …)."""
+    """Returns the column type that an Arrow type is normalised to, or ``None`` if there is none
+    (structs, maps, …).
+    """
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_type(arrow_type.value_type)
-    if types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type):
+    if (
+        types.is_list(arrow_type)
+        or types.is_large_list(arrow_type)
+        or types.is_fixed_size_list(arrow_type)
+    ):
         item = column_type(arrow_type.value_type)
         return None if item is None or types.is_list(item) else pa.list_(item)
     for matches, target in (
@@ -155,7 +170,8 @@ def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
         target = column_type(field.type)
         if target is None:
             raise DataError(
-                f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a list of scalars. "
+                f"{where}, column '{field.name}': found type {field.type}, expected a scalar or a "
+                "list of scalars. "
                 "Leave the column out with 'columns:'."
             )
         fields.append(field.with_type(target))
@@ -179,11 +195,15 @@ def only_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
-    """Returns rows of a batch, in any order, as often as they come; ``rows`` is int64[n] or int32[n], without nulls."""
+    """Returns rows of a batch, in any order, as often as they come; ``rows`` is int64[n] or
+    int32[n], without nulls.
+    """
     return _native.take(batch, rows) if _native.KERNELS_AVAILABLE else batch.take(pa.array(rows))
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of several batches of one schema, of which at least one has rows, as one. ``pa.concat_batches`` needs pyarrow 19."""
+    """Returns the rows of several batches of one schema, of which at least one has rows, as one.
+    ``pa.concat_batches`` needs pyarrow 19.
+    """
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch

@@ -31,7 +31,8 @@ object_stores.import_when_asked()
 
 
 def use_options(arguments: Sequence[str]) -> None:
-    """Lets Beam's options, such as ``--s3_endpoint_url``, hold for files that are opened without a pipeline, or before one runs.
+    """Lets Beam's options, such as ``--s3_endpoint_url``, hold for files that are opened without a
+    pipeline, or before one runs.
 
     Workers never call this: there, the options of the job hold.
 
@@ -52,7 +53,9 @@ def join(folder: str, *names: str) -> str:
 
 
 class Listed(NamedTuple):
-    """A file as it was listed: path, size in bytes, and when it was last written, in seconds since 1970."""
+    """A file as it was listed: path, size in bytes, and when it was last written, in seconds since
+    1970.
+    """
 
     path: str
     size_bytes: int
@@ -62,8 +65,8 @@ class Listed(NamedTuple):
 def list_files(pattern: str) -> list[Listed]:
     """Returns the files that match a pattern, ordered by path; none if none does.
 
-    A local file, or a folder before the last component, that is called just as the pattern is written is meant itself,
-    whatever brackets and stars are in its name.
+    A local file, or a folder before the last component, that is called just as the pattern is
+    written is meant itself, whatever brackets and stars are in its name.
 
     Raises:
       DataError: the files cannot be listed, or one of them lies outside of ``--input_root``.
@@ -76,13 +79,16 @@ def list_files(pattern: str) -> list[Listed]:
         if not _is_text(listed.path):
             shown = listed.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             raise DataError(
-                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. Rename the file."
+                f"{shown}: found bytes in the file's name that are not UTF-8, expected text. "
+                "Rename the file."
             )
     return found
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be written down: Python keeps what is not UTF-8 in it as halves of characters."""
+    """Whether a path can be written down: Python keeps what is not UTF-8 in it as halves of
+    characters.
+    """
     try:
         return path.isascii() or bool(path.encode())
     except UnicodeEncodeError:
@@ -95,7 +101,9 @@ def _list_files(pattern: str) -> list[Listed]:
     here, matched = _matched(pattern)
     try:
         found = FileSystems.match([matched])[0].metadata_list
-    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except (
+        Exception
+    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{pattern}: cannot list files: {reason(error)}") from error
     return sorted(
         Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
@@ -104,10 +112,14 @@ def _list_files(pattern: str) -> list[Listed]:
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the names of the files and folders in a folder, sorted; on an object store of folders with files in them only."""
+    """Returns the names of the files and folders in a folder, sorted; on an object store of folders
+    with files in them only.
+    """
     if is_local(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return sorted({relative(listed.path, folder).split("/")[0] for listed in list_files(join(folder, "**"))})
+    return sorted(
+        {relative(listed.path, folder).split("/")[0] for listed in list_files(join(folder, "**"))}
+    )
 
 
 def has_wildcard(path: str) -> bool:
@@ -116,16 +128,19 @@ def has_wildcard(path: str) -> bool:
 
 
 def _matched(pattern: str) -> tuple[str, str]:
-    """Returns the pattern that Beam understands, and what it has more at its beginning than the user's.
+    """Returns the pattern that Beam understands, and what it has more at its beginning than the
+    user's.
 
-    Of a local pattern Beam lists the folder before the first wildcard, and an empty name is no folder to it.
+    Of a local pattern Beam lists the folder before the first wildcard, and an empty name is no
+    folder to it.
     """
     if not is_local(pattern):
         return "", pattern
     folder, name = os.path.split(pattern)
     if os.path.isdir(folder):
         pattern = os.path.join(glob.escape(folder), name)
-    here = "" if os.path.dirname(_BEFORE_WILDCARD.match(pattern)[0]) else os.path.join(os.curdir, "")  # type: ignore[index]
+    literal = _BEFORE_WILDCARD.match(pattern)
+    here = "" if literal and os.path.dirname(literal[0]) else os.path.join(os.curdir, "")
     return here, here + pattern
 
 
@@ -151,7 +166,9 @@ def make_folder(path: str) -> None:
 
 
 def _make_folder(path: str) -> None:
-    """Makes a folder, unless a thread of a run that was interrupted asks for one: it would be made anew behind the removal of temporary files."""
+    """Makes a folder, unless a thread of a run that was interrupted asks for one: it would be made
+    anew behind the removal of temporary files.
+    """
     if has_raised() and threading.current_thread() is not threading.main_thread():
         raise DataError(f"{path}: not made, as the run was interrupted.")
     os.makedirs(path, exist_ok=True)
@@ -172,7 +189,9 @@ def open_write(path: str) -> Iterator[BinaryIO]:
 
 
 def reason(error: Exception) -> str:
-    """Returns what a storage said, without the wrappings of Beam, and what to install where it is a missing package."""
+    """Returns what a storage said, without the wrappings of Beam, and what to install where it is a
+    missing package.
+    """
     details = getattr(error, "exception_details", None)
     if isinstance(details, dict) and details:
         return reason(next(iter(details.values())))
@@ -185,25 +204,32 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def explained(path: str, done: str = "written") -> Iterator[None]:
-    """Turns what a system says of a file that cannot be written, or whatever is to be done with it, into an error that helps."""
+    """Turns what a system says of a file that cannot be written, or whatever is to be done with it,
+    into an error that helps.
+    """
     try:
         yield
     except OSError as error:
         is_full = error.errno in _FULL
         cure = "Make room on the disk" if is_full else "Check the folder and its permissions"
         raise DataError(
-            f"{path}: cannot be {done}: {error.strerror or reason(error)}{_free_space(path, error)}. {cure}, or choose another --output."
+            f"{path}: cannot be {done}: "
+            f"{error.strerror or reason(error)}{_free_space(path, error)}. {cure}, or choose "
+            "another --output."
         ) from error
     except Exception as error:
         if is_local(path) or isinstance(error, PipelineError):
             raise
         raise DataError(
-            f"{path}: cannot be {done}: {reason(error)}. Check the bucket and your permissions, or choose another --output."
+            f"{path}: cannot be {done}: {reason(error)}. Check the bucket and your permissions, or "
+            "choose another --output."
         ) from error
 
 
 def _free_space(path: str, error: OSError) -> str:
-    """Returns how much room there is on a disk that is called full: little, or none for a file of this size."""
+    """Returns how much room there is on a disk that is called full: little, or none for a file of
+    this size.
+    """
     if error.errno != errno.ENOSPC or not is_local(path):
         return ""
     return f", with {free_bytes(path):,} bytes free"
@@ -245,7 +271,9 @@ def exists(path: str) -> bool:
     input_roots.check(path)
     try:
         return bool(FileSystems.exists(path))
-    except Exception as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except (
+        Exception
+    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
         raise DataError(f"{path}: cannot be looked for: {reason(error)}") from error
 
 
@@ -255,19 +283,23 @@ def is_local(path: str) -> bool:
 
 
 def is_object(path: str) -> bool:
-    """Whether a path lies in an object store, which knows no folders: what looks like one is the beginning of names."""
+    """Whether a path lies in an object store, which knows no folders: what looks like one is the
+    beginning of names.
+    """
     return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
 
 
 @contextlib.contextmanager
 def replace(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing that appears under its name only when it is complete, over whatever was there.
+    """Opens a file for writing that appears under its name only when it is complete, over whatever
+    was there.
 
     Raises:
       DataError: as ``open_write``.
     """
     if not is_local(path):
-        # What an object store is given appears when it is closed, complete or not: so it gets nothing before it is complete.
+        # What an object store is given appears when it is closed, complete or not: so it gets
+        # nothing before it is complete.
         with tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)
@@ -288,7 +320,8 @@ def replace(path: str) -> Iterator[BinaryIO]:
 
 
 def resolve(path: str, directory: str) -> str:
-    """Returns a path as seen from a directory: URLs and local paths from the root stay what they are.
+    """Returns a path as seen from a directory: URLs and local paths from the root stay what they
+    are.
 
     A storage takes ``..`` for a name like any other, so it is resolved here.
     """
@@ -306,7 +339,9 @@ def is_absolute(path: str) -> bool:
 
 
 def relative(path: str, folder: str) -> str:
-    """Returns the path of a file that lies somewhere under a folder as seen from there, with ``/`` between names."""
+    """Returns the path of a file that lies somewhere under a folder as seen from there, with ``/``
+    between names.
+    """
     return path[len(folder.rstrip("/")) :].replace(os.sep, "/").lstrip("/")
 
 
@@ -317,12 +352,18 @@ def absolute(path: str) -> str:
 
 def name_of(path: str) -> str:
     """Returns the last component of a path."""
-    return os.path.basename(path.rstrip("/")) if is_local(path) else posixpath.basename(path.rstrip("/"))
+    return (
+        os.path.basename(path.rstrip("/"))
+        if is_local(path)
+        else posixpath.basename(path.rstrip("/"))
+    )
 
 
 def is_hollow(path: str) -> bool:
     """Whether a path is that of a local folder without any file in it or below."""
-    return is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
+    return (
+        is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
+    )
 
 
 def is_file(path: str) -> bool:

@@ -21,7 +21,9 @@ def show_bytes(size: float) -> str:
 
 
 def show_number(value: float) -> str:
-    """Returns a number with thousands separators: integers in full up to 15 digits, others in four digits or so."""
+    """Returns a number with thousands separators: integers in full up to 15 digits, others in four
+    digits or so.
+    """
     if not math.isfinite(value):
         text = "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     elif isinstance(value, int):
@@ -34,10 +36,12 @@ def show_number(value: float) -> str:
 
 
 def show_value(value: float | None, kind: pa.DataType) -> str:
-    """Returns a value of a column as people read it: of dates and times, the date or time it stands for; ``–`` for ``None``.
+    """Returns a value of a column as people read it: of dates and times, the date or time it stands
+    for; ``–`` for ``None``.
 
     Args:
-      value: as statistics hold it: days since 1970 of a date, microseconds of a time, 0 or 1 of a bool.
+      value: as statistics hold it: days since 1970 of a date, microseconds of a time, 0 or 1 of a
+        bool.
       kind: the column's type; of a list, that of its items.
     """
     if value is None:

@@ -1,18 +1,23 @@
-"""A stable 64-bit hash of column values, vectorised: it decides which split a row lands in, and so it never changes.
+"""A stable 64-bit hash of column values, vectorised: it decides which split a row lands in, and so
+it never changes.
 
-The hash of a value depends on the value and the seed alone: not on the platform, the batch it lies in, the column's name
-or the version of a library. All arithmetic is modulo 2**64, with ``mix`` for the finaliser of SplitMix64 (Steele, Lea and
-Flood, "Fast splittable pseudorandom number generators", 2014) and ``G`` for its increment 0x9E3779B97F4A7C15:
+The hash of a value depends on the value and the seed alone: not on the platform, the batch it lies
+in, the column's name or the version of a library. All arithmetic is modulo 2**64, with ``mix`` for
+the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+generators", 2014) and ``G`` for its increment 0x9E3779B97F4A7C15:
 
-- ``bool``, ``int64``, ``date``, ``time`` and ``timestamp``: ``mix(value + G + seed)``, of the value as int64.
+- ``bool``, ``int64``, ``date``, ``time`` and ``timestamp``: ``mix(value + G + seed)``, of the value
+  as int64.
 - ``float32`` and ``float64``: the same, of the bits of the float64, with one zero and one NaN.
 - ``text`` and ``bytes``: cut into little-endian 64-bit words, the last one filled up with zeros;
-  ``mix(length + G + seed + sum over k of mix(word[k] xor mix((k + 1) * G + seed)))``. Equal bytes hash equally, as text or as bytes.
+  ``mix(length + G + seed + sum over k of mix(word[k] xor mix((k + 1) * G + seed)))``. Equal bytes
+  hash equally, as text or as bytes.
 - ``list``: the same formula, of the hashes of its values instead of words.
 - null: ``mix(NULL + seed)``, whatever the type.
 - a row: from ``h = mix(seed)``, column by column, ``h = mix((h xor hash of the value) + G)``.
 
-``tests/core/test_hashing.py`` holds vectors that must never change, and this definition again in plain Python.
+``tests/core/test_hashing.py`` holds vectors that must never change, and this definition again in
+plain Python.
 """
 
 from __future__ import annotations
@@ -66,7 +71,8 @@ def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> Hashes:
     """Hashes rows, given as the columns to look at.
 
     Args:
-      arrays: one or more arrays of n values each, of column types (``core/columns.py``); the order of the columns matters.
+      arrays: one or more arrays of n values each, of column types (``core/columns.py``); the order
+        of the columns matters.
       seed: another seed is another hash function.
 
     Returns:
@@ -105,7 +111,8 @@ def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
 
 
 def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns int64[n] that is equal where two numbers, dates, times or bools are equal; in null slots, anything.
+    """Returns int64[n] that is equal where two numbers, dates, times or bools are equal; in null
+    slots, anything.
 
     Floats are equal as in SQL by DuckDB: NaN equals NaN, and -0.0 equals 0.0.
 
@@ -156,14 +163,18 @@ def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
     offsets = offsets_of(array)
     if offsets[-1] - offsets[0] > _BLOCK_BYTES and len(array) > 1:
         middle = len(array) // 2
-        return np.concatenate([_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)])
+        return np.concatenate(
+            [_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)]
+        )
     words, starts, lengths = words_of(array)
     sum_words = _sum_short if lengths.max(initial=0) <= _SHORT_BYTES else _sum_long
     sums = sum_words(words, starts, lengths, seed)
     return mix(sums + lengths.view(np.uint64) + _increment(seed))
 
 
-def _sum_short(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:
+def _sum_short(
+    words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int
+) -> Hashes:
     """Sums the words of each text, the first word of all texts first."""
     sums = np.zeros(len(starts), np.uint64)
     keys = _place_keys(np.arange(_SHORT_BYTES // 8), seed)
@@ -178,7 +189,9 @@ def _sum_short(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArra
     return sums
 
 
-def _sum_long(words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int) -> Hashes:
+def _sum_long(
+    words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int
+) -> Hashes:
     """Sums the words of each text, as one flat array of words."""
     counts = (lengths + 7) >> 3
     ends = np.cumsum(counts)
@@ -210,7 +223,9 @@ def _places(ends: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.
     return np.arange(total) - np.repeat(ends - lengths, lengths)
 
 
-def _sum_segments(terms: Hashes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Hashes:
+def _sum_segments(
+    terms: Hashes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> Hashes:
     """Sums terms[start:end] modulo 2**64 for each segment, empty ones included."""
     running = np.zeros(len(terms) + 1, np.uint64)
     np.cumsum(terms, out=running[1:])

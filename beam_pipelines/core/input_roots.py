@@ -1,4 +1,6 @@
-"""Which files a plan may read: all, or those below the folders of ``--input_root``, wherever a recipe's paths and links lead."""
+"""Which files a plan may read: all, or those below the folders of ``--input_root``, wherever a
+recipe's paths and links lead.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class OutsideRootError(DataError):
 
 @contextlib.contextmanager
 def only_below(roots: Sequence[str]) -> Iterator[None]:
-    """Lets this process open, list and look for files below some folders or URLs only, while the body runs; none means all."""
+    """Lets this process open, list and look for files below some folders or URLs only, while the
+    body runs; none means all.
+    """
     _roots.append(tuple(_resolved(root) for root in roots))
     try:
         yield
@@ -45,13 +49,16 @@ def check(path: str) -> None:
     if not any(found == root or found.startswith(root.rstrip("/") + "/") for root in roots):
         leads = "" if found == path else f", which is {found}"
         raise OutsideRootError(
-            f"found {path}{leads}, expected a path below --input_root {' or '.join(roots)}. Move the file there, or name its folder "
+            f"found {path}{leads}, expected a path below --input_root {' or '.join(roots)}. Move "
+            "the file there, or name its folder "
             "with another --input_root."
         )
 
 
 def _resolved(path: str) -> str:
-    """Returns where a path leads: a URL without ``..``, a local path from the root, without links."""
+    """Returns where a path leads: a URL without ``..``, a local path from the root, without
+    links.
+    """
     if not _is_url(path):
         return os.path.realpath(path)
     scheme, _, rest = path.partition("://")

@@ -22,7 +22,8 @@ NO_KEY = -1
 
 @dataclasses.dataclass(frozen=True)
 class KeyIndex:
-    """Rows grouped by key. ``k`` distinct keys, ordered by their hash; rows with a null in a key column are left out.
+    """Rows grouped by key. ``k`` distinct keys, ordered by their hash; rows with a null in a key
+    column are left out.
 
     Attributes:
       seed: of the hash; chosen so that no two keys have the same.
@@ -48,20 +49,26 @@ def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
         order = np.argsort(hashes, kind="stable")
         hashes, rows = hashes[order], keyed[order]
         repeats = hashes[1:] == hashes[:-1]
-        # Two keys with one hash: their rows are neighbours now. Once in 2**64 / n**2 tables; the next seed parts them.
+        # Two keys with one hash: their rows are neighbours now. Once in 2**64 / n**2 tables; the
+        # next seed parts them.
         if np.all(_are_equal(values, rows[1:][repeats], values, rows[:-1][repeats])):
-            firsts = np.flatnonzero(np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~repeats]))
+            firsts = np.flatnonzero(
+                np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~repeats])
+            )
             return KeyIndex(seed, hashes[firsts], np.append(firsts, len(rows)), rows, values)
     raise AssertionError
 
 
 def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
-    """Returns int64[n], for each row given as its key columns the number of its key in the index, or ``NO_KEY``."""
+    """Returns int64[n], for each row given as its key columns the number of its key in the index,
+    or ``NO_KEY``.
+    """
     keys = np.full(len(arrays[0]), NO_KEY, np.int64)
     if not len(index.hashes):
         return keys
     hashes = hashing.hash_rows(arrays, index.seed)
-    # In the order of their hashes the rows walk through the index instead of jumping about: up to 3 times as fast where there are millions of keys.
+    # In the order of their hashes the rows walk through the index instead of jumping about: up to 3
+    # times as fast where there are millions of keys.
     order = np.argsort(hashes)
     hashes = hashes[order]
     candidates = np.searchsorted(index.hashes, hashes)
@@ -69,7 +76,10 @@ def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
     found = (index.hashes[candidates] == hashes) & all_valid(arrays)[order]
     rows, candidates = order[found], candidates[found]
     equal = _are_equal(
-        tuple(_comparable(array) for array in arrays), rows, index.values, index.rows[index.starts[candidates]]
+        tuple(_comparable(array) for array in arrays),
+        rows,
+        index.values,
+        index.rows[index.starts[candidates]],
     )
     keys[rows[equal]] = candidates[equal]
     return keys
@@ -85,19 +95,25 @@ def all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def _comparable(array: pa.Array) -> Any:
-    """Returns int64[n] that is equal where the values are, or the array itself if it holds text or bytes."""
+    """Returns int64[n] that is equal where the values are, or the array itself if it holds text or
+    bytes.
+    """
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return array
     return hashing.canonical_bits(array)
 
 
-def _are_equal(left: Sequence[Any], left_rows: Rows, right: Sequence[Any], right_rows: Rows) -> npt.NDArray[np.bool_]:
+def _are_equal(
+    left: Sequence[Any], left_rows: Rows, right: Sequence[Any], right_rows: Rows
+) -> npt.NDArray[np.bool_]:
     """Compares keys row by row: bool[n] for n rows of either side, none of them null."""
     equal = np.ones(len(left_rows), np.bool_)
     for left_values, right_values in zip(left, right, strict=True):
         if isinstance(left_values, np.ndarray):
             equal &= left_values[left_rows] == right_values[right_rows]
         else:
-            same = pc.equal(left_values.take(pa.array(left_rows)), right_values.take(pa.array(right_rows)))
+            same = pc.equal(
+                left_values.take(pa.array(left_rows)), right_values.take(pa.array(right_rows))
+            )
             equal &= same.to_numpy(zero_copy_only=False)
     return equal

@@ -1,8 +1,10 @@
 """Keeps memory that was freed, for the next batch of the same step.
 
-glibc gives every block above 128 KiB back to the system when it is freed, and the system clears each of its pages anew for the next
-batch's arrays: a tenth of a conversion's time (docs/decisions.md). Blocks up to 32 MiB, the most that glibc allows, are
-kept instead, and in one place: what glibc keeps for one thread, another one would not get. Elsewhere than with glibc nothing happens.
+glibc gives every block above 128 KiB back to the system when it is freed, and the system clears
+each of its pages anew for the next batch's arrays: a tenth of a conversion's time
+(docs/decisions.md). Blocks up to 32 MiB, the most that glibc allows, are kept instead, and in one
+place: what glibc keeps for one thread, another one would not get. Elsewhere than with glibc nothing
+happens.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 # The same for a process that is yet to start, as assignments before a shell command.
 ENVIRONMENT = (
-    f"MALLOC_MMAP_THRESHOLD_={_LARGEST_KEPT_BYTES} MALLOC_TRIM_THRESHOLD_={_KEPT_BYTES} MALLOC_ARENA_MAX={_ARENAS}"
+    f"MALLOC_MMAP_THRESHOLD_={_LARGEST_KEPT_BYTES} MALLOC_TRIM_THRESHOLD_={_KEPT_BYTES} "
+    f"MALLOC_ARENA_MAX={_ARENAS}"
 )
 
 
@@ -34,7 +37,9 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Gives the freed memory of this process back to the system, Arrow's as well: a step begins whose blocks have other sizes than those of the steps before it."""
+    """Gives the freed memory of this process back to the system, Arrow's as well: a step begins
+    whose blocks have other sizes than those of the steps before it.
+    """
     import pyarrow as pa  # which `--help` does without
 
     pa.default_memory_pool().release_unused()

@@ -1,4 +1,5 @@
-"""Imports Beam's filesystems of object stores when a path first asks for one: they and their clients take a fifth of a second.
+"""Imports Beam's filesystems of object stores when a path first asks for one: they and their
+clients take a fifth of a second.
 
 A command leaves them out while it imports Beam (``quick_beam``).
 """
@@ -17,7 +18,9 @@ from beam_pipelines.core.storage_schemes import FILESYSTEM_FOR_SCHEME
 
 
 def import_when_asked() -> None:
-    """Lets Beam find the filesystem of a path by importing it; what is not installed it does not find, as before."""
+    """Lets Beam find the filesystem of a path by importing it; what is not installed it does not
+    find, as before.
+    """
     find = FileSystems.get_filesystem
 
     def get_filesystem(path: str) -> Any:

@@ -1,7 +1,9 @@
-"""Values that many steps of a job hold or pass on: pickled once where they are made, and unpickled once in a process that gets them.
+"""Values that many steps of a job hold or pass on: pickled once where they are made, and unpickled
+once in a process that gets them.
 
-Beam pickles each step by itself, three times before it runs, and unpickles it as often; what passes between steps it pickles also to estimate
-its size. A plan of 5,000 columns hangs on twenty steps, and their statistics were pickled nine times.
+Beam pickles each step by itself, three times before it runs, and unpickles it as often; what passes
+between steps it pickles also to estimate its size. A plan of 5,000 columns hangs on twenty steps,
+and their statistics were pickled nine times.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ _known: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 
 
 class PickledOnce:
-    """Base of frozen dataclasses that are pickled once. What is unpickled is one value for all who hold it, so it must not be changed.
+    """Base of frozen dataclasses that are pickled once. What is unpickled is one value for all who
+    hold it, so it must not be changed.
 
     Their parts have to be importable: lambdas and what stands in ``__main__`` cannot be pickled so.
 
     Attributes:
-      compresses: whether what is pickled is compressed: Beam compresses steps, again and again, which is quick of little.
+      compresses: whether what is pickled is compressed: Beam compresses steps, again and again,
+        which is quick of little.
     """
 
     compresses: ClassVar[bool] = True

@@ -1,7 +1,8 @@
 """Shares one client of S3 among all that opens files there.
 
-Beam makes a client for each file that it opens, looks for or lists: 70 ms of work each time, against 150 ms for reading 16 MiB of CSV.
-Clients of boto3 may be used by several threads at once; making one is what must not happen twice at a time.
+Beam makes a client for each file that it opens, looks for or lists: 70 ms of work each time,
+against 150 ms for reading 16 MiB of CSV. Clients of boto3 may be used by several threads at once;
+making one is what must not happen twice at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _PORT_FOR_SCHEME = {"http": 80, "https": 443}
 
 
 def share() -> None:
-    """Lets Beam's S3 filesystem use one client for each set of options; does nothing where boto3 is not installed."""
+    """Lets Beam's S3 filesystem use one client for each set of options; does nothing where boto3 is
+    not installed.
+    """
     from apache_beam.io.aws.clients.s3 import boto3_client
 
     if boto3_client.boto3 is not None:
@@ -57,7 +60,8 @@ def _client(_process: int, options: tuple[tuple[str, Any], ...]) -> Any:
     import boto3
     import botocore.config
 
-    # As many connections as threads of a worker that read and write at once, or the surplus is made anew each time.
+    # As many connections as threads of a worker that read and write at once, or the surplus is made
+    # anew each time.
     config = botocore.config.Config(max_pool_connections=64)
     return boto3.session.Session().client(**dict(options), config=config)
 

@@ -1,7 +1,8 @@
-"""The features of a schema, wherever they stand: of a tf.SequenceExample, feature lists lie in a struct called ``##SEQUENCE##``.
+"""The features of a schema, wherever they stand: of a tf.SequenceExample, feature lists lie in a
+struct called ``##SEQUENCE##``.
 
-That is tfx-bsl's convention (tfx_bsl/tfxio/tf_sequence_example_record.py), which TFDV and TFX share. A feature list has two levels of
-lists: its steps, and the values of each step.
+That is tfx-bsl's convention (tfx_bsl/tfxio/tf_sequence_example_record.py), which TFDV and TFX
+share. A feature list has two levels of lists: its steps, and the values of each step.
 """
 
 from __future__ import annotations
@@ -20,17 +21,29 @@ Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
-    """Returns the features at the top and then the feature lists; as they lie in the schema, so that they can be changed."""
-    return [*(feature for feature in schema.feature if not _is_sequence(feature)), *feature_lists_of(schema)]
+    """Returns the features at the top and then the feature lists; as they lie in the schema, so
+    that they can be changed.
+    """
+    return [
+        *(feature for feature in schema.feature if not _is_sequence(feature)),
+        *feature_lists_of(schema),
+    ]
 
 
 def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
     """Returns the feature lists of a schema of tf.SequenceExamples; of any other schema, none."""
-    return [child for feature in schema.feature if _is_sequence(feature) for child in feature.struct_domain.feature]
+    return [
+        child
+        for feature in schema.feature
+        if _is_sequence(feature)
+        for child in feature.struct_domain.feature
+    ]
 
 
 def domains_of(schema: schema_pb2.Schema) -> Domains:
-    """Returns the string domains that features share, by name; as they lie in the schema, so that they can be changed."""
+    """Returns the string domains that features share, by name; as they lie in the schema, so that
+    they can be changed.
+    """
     found: dict[str, list[schema_pb2.StringDomain]] = {}
     for domain in schema.string_domain:
         found.setdefault(domain.name, []).append(domain)
@@ -67,7 +80,9 @@ def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema with feature lists at the top, as a tf.Example has them: steps become values."""
+    """Returns the schema with feature lists at the top, as a tf.Example has them: steps become
+    values.
+    """
     flat = schema_pb2.Schema()
     flat.CopyFrom(schema)
     del flat.feature[:]
@@ -77,7 +92,9 @@ def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Schema:
-    """Returns the schema with some of its features as feature lists, which have one value in every step."""
+    """Returns the schema with some of its features as feature lists, which have one value in every
+    step.
+    """
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
     del result.feature[:]
@@ -117,7 +134,9 @@ def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:
 
 
 def _add_steps(feature: schema_pb2.Feature) -> None:
-    """Makes of a feature with several values a feature list with as many steps, of one value each."""
+    """Makes of a feature with several values a feature list with as many steps, of one value
+    each.
+    """
     if feature.HasField("shape"):
         feature.shape.dim.add(size=1)
         return
@@ -155,7 +174,8 @@ def keep_sparse_features(schema: schema_pb2.Schema, names: Collection[str]) -> N
     kept = [
         feature
         for feature in schema.sparse_feature
-        if {feature.value_feature.name, *(index.name for index in feature.index_feature)} <= set(names)
+        if {feature.value_feature.name, *(index.name for index in feature.index_feature)}
+        <= set(names)
     ]
     del schema.sparse_feature[:]
     schema.sparse_feature.extend(kept)

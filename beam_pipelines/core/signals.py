@@ -1,7 +1,9 @@
-"""What Ctrl-C, SIGTERM and the end of its terminal (SIGHUP) do to a command: it ends, tidily where there is something to tidy up, and never with a traceback.
+"""What Ctrl-C, SIGTERM and the end of its terminal (SIGHUP) do to a command: it ends, tidily where
+there is something to tidy up, and never with a traceback.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. Where that is a function whose errors go nowhere (a finalizer, a callback of the import
-system, a function registered for the end), it prints a traceback instead, and the command goes on as if nobody had asked it to stop.
+Python raises KeyboardInterrupt wherever the main thread happens to be. Where that is a function
+whose errors go nowhere (a finalizer, a callback of the import system, a function registered for the
+end), it prints a traceback instead, and the command goes on as if nobody had asked it to stop.
 """
 
 from __future__ import annotations
@@ -20,17 +22,22 @@ INTERRUPTED = 130
 _NOTHING = "nothing was committed"
 # Whoever ignores the end of the terminal (nohup) goes on.
 SIGNALS = (signal.SIGINT, signal.SIGTERM) + (
-    (signal.SIGHUP,) if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else ()
+    (signal.SIGHUP,)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    else ()
 )
 # Until when the function that could not raise is over.
 _AGAIN_SECS = 0.02
-# How long it takes to tidy up: whoever says it again in this time is patient, or leaned on the keys. A second exception, out of the handling of the first, would leave
-# temporary files, and let Beam wait for ever for workers that are gone.
+# How long it takes to tidy up: whoever says it again in this time is patient, or leaned on the
+# keys. A second exception, out of the handling of the first, would leave temporary files, and let
+# Beam wait for ever for workers that are gone.
 TIDYING_SECS = 5
 
 
 class _Here:
-    """What is known of this process: when it was told to stop, on the monotonic clock; how many bodies run that are not to be disturbed; what has come of the command so far."""
+    """What is known of this process: when it was told to stop, on the monotonic clock; how many
+    bodies run that are not to be disturbed; what has come of the command so far.
+    """
 
     told: float | None = None
     has_raised = False
@@ -49,12 +56,16 @@ def message() -> str:
 
 
 def note_committed(output: str) -> None:
-    """Takes note that the dataset was complete when the command was told to stop, if it is from now on."""
+    """Takes note that the dataset was complete when the command was told to stop, if it is from now
+    on.
+    """
     _Here.outcome = f"{output} was complete already, and stays"
 
 
 def exit_on_signal(status: int | None = None) -> None:
-    """Lets a signal end this process on the spot: where nothing has begun, or all is over and the exit status is known."""
+    """Lets a signal end this process on the spot: where nothing has begun, or all is over and the
+    exit status is known.
+    """
 
     def end(number: int, frame: types.FrameType | None) -> NoReturn:  # noqa: ARG001 - as handlers are called
         if status is None:
@@ -66,9 +77,11 @@ def exit_on_signal(status: int | None = None) -> None:
 
 
 def raise_on_signal() -> None:
-    """Lets a signal raise KeyboardInterrupt, so that temporary files are removed, and Python print no traceback of it.
+    """Lets a signal raise KeyboardInterrupt, so that temporary files are removed, and Python print
+    no traceback of it.
 
-    Signals that follow within ``TIDYING_SECS`` do nothing; a later one ends the process on the spot.
+    Signals that follow within ``TIDYING_SECS`` do nothing; a later one ends the process on the
+    spot.
     """
     for number in SIGNALS:
         signal.signal(number, _raise)
@@ -78,7 +91,9 @@ def raise_on_signal() -> None:
 
 @contextlib.contextmanager
 def ignoring_signals() -> Iterator[None]:
-    """Lets signals that ``raise_on_signal`` takes do nothing while the body runs: it tidies up, and the command is about to end anyway."""
+    """Lets signals that ``raise_on_signal`` takes do nothing while the body runs: it tidies up, and
+    the command is about to end anyway.
+    """
     _Here.ignoring_signals += 1
     try:
         yield
@@ -95,7 +110,11 @@ def _raise(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 
     now = time.monotonic()
     if _Here.told is not None:
         if now - _Here.told > TIDYING_SECS:
-            os.write(2, b"error: interrupted twice; temporary files may be left, which the next run removes.\n")
+            os.write(
+                2,
+                b"error: interrupted twice; temporary files may be left, which the next run "
+                b"removes.\n",
+            )
             os._exit(INTERRUPTED)
         return
     _Here.told = now
@@ -104,17 +123,23 @@ def _raise(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 
         raise KeyboardInterrupt
 
 
-def _uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+def _uncaught(
+    kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+) -> None:
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
 
 
 def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Tells the main thread once more to stop if it could not raise it where it was; and is silent about what fails because it stops."""
+    """Tells the main thread once more to stop if it could not raise it where it was; and is silent
+    about what fails because it stops.
+    """
     if isinstance(found.exc_value, KeyboardInterrupt) or found.exc_type is KeyboardInterrupt:
         _Here.told = None
         main = threading.main_thread().ident or 0
-        again = threading.Timer(_AGAIN_SECS, signal.pthread_kill, (main, signal.SIGINT))  # which ends a wait, too
+        again = threading.Timer(
+            _AGAIN_SECS, signal.pthread_kill, (main, signal.SIGINT)
+        )  # which ends a wait, too
         again.daemon = True
         again.start()
     elif _Here.told is None:

@@ -1,8 +1,10 @@
 """Cuts bytes and values into messages that the shuffle of every engine takes.
 
-An element that crosses an engine has limits that small tables never meet. Flink sorts records in buffers of some MiB and fails on
-a record that does not fit (``Cannot write record to fresh sort buffer``): a job divides the managed memory of a slot, 64 to 512 MB by
-default, among all of its sorts. gRPC sends an element in one message. Dataflow's shuffle takes values of some MB well.
+An element that crosses an engine has limits that small tables never meet. Flink sorts records in
+buffers of some MiB and fails on a record that does not fit
+(``Cannot write record to fresh sort buffer``): a job divides the managed memory of a slot, 64 to
+512 MB by default, among all of its sorts. gRPC sends an element in one message. Dataflow's shuffle
+takes values of some MB well.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Slice(NamedTuple):
 
 
 def cut(data: Buffers) -> Iterator[Slice]:
-    """Yields the slices of some bytes, or of the concatenation of several buffers; one slice of no bytes."""
+    """Yields the slices of some bytes, or of the concatenation of several buffers; one slice of no
+    bytes.
+    """
     whole: bytes = data if isinstance(data, bytes) else b"".join(data)  # type: ignore[arg-type]  # Arrow's buffers are such
     total = max(1, math.ceil(len(whole) / SLICE_BYTES))
     for number in range(total):
@@ -55,7 +59,10 @@ def concatenate(slices: Iterable[Slice]) -> bytes:
     ordered = sorted(slices, key=lambda each: each.number)
     found, total = [each.number for each in ordered], ordered[0].total if ordered else 1
     if found != list(range(total)):
-        raise ValueError(f"found slices {found}, expected 0 to {total - 1}: the runner lost or repeated an element.")
+        raise ValueError(
+            f"found slices {found}, expected 0 to {total - 1}: the runner lost or repeated an "
+            "element."
+        )
     return ordered[0].data if total == 1 else b"".join(each.data for each in ordered)
 
 

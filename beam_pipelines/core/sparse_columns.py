@@ -10,7 +10,8 @@ class SparseColumns(NamedTuple):
 
     Attributes:
       name: of the tensor.
-      indices: columns that say where a value is, one for each dimension behind the rows; they count from 0, in ascending order.
+      indices: columns that say where a value is, one for each dimension behind the rows; they count
+        from 0, in ascending order.
       value: the column of the values.
       sizes: of the dimensions; ``None``: learned from the data.
     """

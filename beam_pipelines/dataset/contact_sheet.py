@@ -32,22 +32,32 @@ class Picture(NamedTuple):
 def draw_contact_sheet(pictures: Sequence[Picture]) -> Image.Image:
     """Returns pictures in a grid that is about as wide as high, row by row.
 
-    Pictures keep their proportions: large ones are made smaller, tiny ones enlarged by a whole number with sharp pixels.
-    Where one cannot be decoded, its place says so.
+    Pictures keep their proportions: large ones are made smaller, tiny ones enlarged by a whole
+    number with sharp pixels. Where one cannot be decoded, its place says so.
     """
     columns = max(1, math.ceil(math.sqrt(len(pictures))))
     rows = max(1, math.ceil(len(pictures) / columns))
     step_x, step_y = CELL_PIXELS + _GAP_PIXELS, CELL_PIXELS + _CAPTION_PIXELS + _GAP_PIXELS
-    sheet = Image.new("RGB", (columns * step_x + _GAP_PIXELS, rows * step_y + _GAP_PIXELS), _BACKGROUND)
+    sheet = Image.new(
+        "RGB", (columns * step_x + _GAP_PIXELS, rows * step_y + _GAP_PIXELS), _BACKGROUND
+    )
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(_FONT_PIXELS)
     for number, picture in enumerate(pictures):
-        left, top = _GAP_PIXELS + number % columns * step_x, _GAP_PIXELS + number // columns * step_y
+        left, top = (
+            _GAP_PIXELS + number % columns * step_x,
+            _GAP_PIXELS + number // columns * step_y,
+        )
         thumbnail = None if picture.content is None else _thumbnail(picture.content)
         if thumbnail is None:
-            _draw_gap(draw, left, top, "(missing)" if picture.content is None else "(not decodable)", font)
+            _draw_gap(
+                draw, left, top, "(missing)" if picture.content is None else "(not decodable)", font
+            )
         else:
-            sheet.paste(thumbnail, (left + (CELL_PIXELS - thumbnail.width) // 2, top + CELL_PIXELS - thumbnail.height))
+            sheet.paste(
+                thumbnail,
+                (left + (CELL_PIXELS - thumbnail.width) // 2, top + CELL_PIXELS - thumbnail.height),
+            )
         caption = _clipped(picture.caption, font)
         draw.text((left + CELL_PIXELS / 2, top + CELL_PIXELS + 3), caption, _INK, font, anchor="ma")
     return sheet
@@ -59,14 +69,18 @@ def _draw_gap(draw: ImageDraw.ImageDraw, left: int, top: int, text: str, font: F
 
 
 def _thumbnail(content: bytes) -> Image.Image | None:
-    """Returns a picture that fits into a cell, or ``None`` if it cannot be decoded, or has too many pixels."""
+    """Returns a picture that fits into a cell, or ``None`` if it cannot be decoded, or has too many
+    pixels.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content)) as image:
                 if image.width * image.height > MOST_PIXELS:
                     return None
-                image.draft("RGB", (CELL_PIXELS, CELL_PIXELS))  # JPEG is decoded at a fraction of its size
+                image.draft(
+                    "RGB", (CELL_PIXELS, CELL_PIXELS)
+                )  # JPEG is decoded at a fraction of its size
                 return _fitted(_in_color(image))
     except Exception:  # noqa: BLE001 - Pillow's decoders raise whatever damaged files lead them to
         return None
@@ -92,8 +106,12 @@ def _fitted(image: Image.Image) -> Image.Image:
 
 
 def _clipped(text: str, font: Font) -> str:
-    """Returns a text in one line that is not wider than a cell, in letters that Pillow's own font has: ASCII."""
-    text = "".join(_plain(letter) for letter in unicodedata.normalize("NFC", " ".join(text.split())))
+    """Returns a text in one line that is not wider than a cell, in letters that Pillow's own font
+    has: ASCII.
+    """
+    text = "".join(
+        _plain(letter) for letter in unicodedata.normalize("NFC", " ".join(text.split()))
+    )
     if font.getlength(text) <= CELL_PIXELS:
         return text
     while text and font.getlength(text + "...") > CELL_PIXELS:
@@ -103,5 +121,7 @@ def _clipped(text: str, font: Font) -> str:
 
 def _plain(letter: str) -> str:
     """Returns a letter without its accents, or of another script its number."""
-    base = "".join(part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part))
+    base = "".join(
+        part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part)
+    )
     return (base if base.isascii() else letter).encode("ascii", "backslashreplace").decode()

@@ -1,6 +1,8 @@
-"""Decoding what records hold as bytes, batch by batch in TensorFlow: compressed images to pixels, raw numbers to arrays.
+"""Decoding what records hold as bytes, batch by batch in TensorFlow: compressed images to pixels,
+raw numbers to arrays.
 
-For trainers, as ``dataset`` is: no Beam. Every decoder is a function of a string tensor [batch] that runs in ``tf.data``.
+For trainers, as ``dataset`` is: no Beam. Every decoder is a function of a string tensor [batch]
+that runs in ``tf.data``.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class ImageOptions(NamedTuple):
     """How images are decoded.
 
     Attributes:
-      features: names; ``True`` for those that the schema gives an ``image_domain``, and ``image/encoded``; ``False`` for none.
+      features: names; ``True`` for those that the schema gives an ``image_domain``, and
+        ``image/encoded``; ``False`` for none.
       size: height and width that they are resized to; ``None``: they are of one size already.
       channels: 1, 3 or 4; ``None``: as they are.
     """
@@ -38,11 +41,15 @@ class ImageOptions(NamedTuple):
     channels: int | None = None
 
 
-def image_features(wanted: bool | str | Iterable[str], schema: schema_pb2.Schema, parsed: Iterable[str]) -> list[str]:
+def image_features(
+    wanted: bool | str | Iterable[str], schema: schema_pb2.Schema, parsed: Iterable[str]
+) -> list[str]:
     """Returns the names of the features to decode, of those that are parsed."""
     known = list(parsed)
     if isinstance(wanted, bool):
-        found = [f.name for f in schema.feature if f.HasField("image_domain") or f.name == IMAGE_FEATURE]
+        found = [
+            f.name for f in schema.feature if f.HasField("image_domain") or f.name == IMAGE_FEATURE
+        ]
         return [name for name in found if wanted and name in known]
     return [wanted] if isinstance(wanted, str) else list(wanted)
 
@@ -69,29 +76,40 @@ def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
     import tensorflow as tf
 
     if name not in specs:
-        raise ValueError(f"{argument}: found '{name}', expected a feature that is loaded.{nearest(name, specs)}")
+        raise ValueError(
+            f"{argument}: found '{name}', expected a feature that is loaded.{nearest(name, specs)}"
+        )
     spec = specs[name]
     is_dense = isinstance(spec, tf.io.FixedLenFeature)
     if getattr(spec, "dtype", None) != tf.string:
-        raise ValueError(f"{argument}: found '{name}', a feature of numbers, expected one of bytes.")
+        raise ValueError(
+            f"{argument}: found '{name}', a feature of numbers, expected one of bytes."
+        )
     if not is_dense or tf.TensorShape(spec.shape).num_elements() != 1:
         raise ValueError(
-            f"{argument}: found '{name}', of which a row may have none or several, expected one in every row. Leave other rows out by the "
-            "recipe's 'filter', or load it as bytes" + (" (images=False)." if argument == "images" else ".")
+            f"{argument}: found '{name}', of which a row may have none or several, expected one in "
+            "every row. Leave other rows out by the "
+            "recipe's 'filter', or load it as bytes"
+            + (" (images=False)." if argument == "images" else ".")
         )
 
 
-def image_decoder(name: str, contents: Sequence[bytes], where: str, options: ImageOptions) -> Decoder:
-    """Returns what decodes a feature of images: string [batch] -> uint8 [batch, height, width, channels], all static but the first.
+def image_decoder(
+    name: str, contents: Sequence[bytes], where: str, options: ImageOptions
+) -> Decoder:
+    """Returns what decodes a feature of images: string [batch] -> uint8 [batch, height, width,
+    channels], all static but the first.
 
-    BMP, GIF (the first picture of an animation), JPEG, PNG (16 bits become 8) and WebP are told apart by their bytes, as by
-    ``tf.io.decode_image``. While an epoch runs, an image that cannot be decoded, or is of another size, is an ``InvalidArgumentError``.
+    BMP, GIF (the first picture of an animation), JPEG, PNG (16 bits become 8) and WebP are told
+    apart by their bytes, as by ``tf.io.decode_image``. While an epoch runs, an image that cannot be
+    decoded, or is of another size, is an ``InvalidArgumentError``.
 
     Args:
       name: of the feature, for messages.
       contents: of the first examples, from which size and channels follow.
       where: the file that has them.
-      options: with ``size``, images are resized, bilinear with antialiasing, not keeping their proportions.
+      options: with ``size``, images are resized, bilinear with antialiasing, not keeping their
+        proportions.
 
     Raises:
       DataError: one of the contents is no image.
@@ -102,16 +120,27 @@ def image_decoder(name: str, contents: Sequence[bytes], where: str, options: Ima
     def decode(batch: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        animated = tf.strings.regex_full_match(tf.strings.substr(batch, 0, _WEBP_FLAGS_END), _ANIMATED_WEBP)
-        with tf.control_dependencies([tf.debugging.assert_equal(animated, False, f"{name}: {_NO_ANIMATION}")]):
+        animated = tf.strings.regex_full_match(
+            tf.strings.substr(batch, 0, _WEBP_FLAGS_END), _ANIMATED_WEBP
+        )
+        with tf.control_dependencies(
+            [tf.debugging.assert_equal(animated, False, f"{name}: {_NO_ANIMATION}")]
+        ):
             batch = tf.identity(batch)
 
         def one(content: tf.Tensor) -> tf.Tensor:
-            image = _with_channels(tf.io.decode_image(content, expand_animations=False), options.channels)
+            image = _with_channels(
+                tf.io.decode_image(content, expand_animations=False), options.channels
+            )
             if options.size is not None:
                 image = _resized(image, options.size)
-            message = f"{name}: found an image of another height, width or number of channels than the first, whose are {shape}."
-            with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(image), shape, message + _ADVICE)]):
+            message = (
+                f"{name}: found an image of another height, width or number of channels "
+                f"than the first, whose are {shape}."
+            )
+            with tf.control_dependencies(
+                [tf.debugging.assert_equal(tf.shape(image), shape, message + _ADVICE)]
+            ):
                 return tf.reshape(image, shape)
 
         return tf.map_fn(one, batch, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
@@ -119,53 +148,73 @@ def image_decoder(name: str, contents: Sequence[bytes], where: str, options: Ima
     return decode
 
 
-# What TensorFlow's decoder (2.21) writes beyond its memory for, and so ends the program: an extended WebP file with the flag of an animation.
-# Source: https://developers.google.com/speed/webp/docs/riff_container, extended file format.
+# What TensorFlow's decoder (2.21) writes beyond its memory for, and so ends the program: an
+# extended WebP file with the flag of an animation. Source:
+# https://developers.google.com/speed/webp/docs/riff_container, extended file format.
 _WEBP_FLAGS_END = 21
 _ANIMATION_FLAG = 0x02
-_ANIMATED_WEBP = r"(?s)RIFF\C{4}WEBPVP8X\C{4}[" + "".join(rf"\x{n:02x}" for n in range(64) if n & _ANIMATION_FLAG) + "]"
+_ANIMATED_WEBP = (
+    r"(?s)RIFF\C{4}WEBPVP8X\C{4}["
+    + "".join(rf"\x{n:02x}" for n in range(64) if n & _ANIMATION_FLAG)
+    + "]"
+)
 _NO_ANIMATION = (
-    "found an animated WebP image, which TensorFlow cannot decode, expected one picture. Re-encode images by the recipe, "
+    "found an animated WebP image, which TensorFlow cannot decode, expected one picture. Re-encode "
+    "images by the recipe, "
     "'image: {format: png}', or load the bytes: images=False."
 )
 _ADVICE = " Give load image_size=(height, width) and image_channels=3 to make them equal."
 
 
-def _shapes(name: str, contents: Sequence[bytes], where: str, options: ImageOptions) -> dict[tuple[int, int, int], int]:
-    """Returns the shapes that images have once decoded -> number of the first example that has it."""
+def _shapes(
+    name: str, contents: Sequence[bytes], where: str, options: ImageOptions
+) -> dict[tuple[int, int, int], int]:
+    """Returns the shapes that images have once decoded -> number of the first example that has
+    it.
+    """
     import tensorflow as tf
 
     shapes: dict[tuple[int, int, int], int] = {}
     for number, content in enumerate(contents):
-        if re.match(_ANIMATED_WEBP.replace(r"\C", "."), content[:_WEBP_FLAGS_END].decode("latin-1")):
+        if re.match(
+            _ANIMATED_WEBP.replace(r"\C", "."), content[:_WEBP_FLAGS_END].decode("latin-1")
+        ):
             raise DataError(f"{where}, example {number}, feature '{name}': {_NO_ANIMATION}")
         try:
             height, width, channels = tf.io.decode_image(content, expand_animations=False).shape
         except tf.errors.InvalidArgumentError as error:
             raise DataError(
-                f"{where}, example {number}, feature '{name}': found {len(content):,} bytes that TensorFlow does not decode, expected a "
-                f"BMP, GIF, JPEG, PNG or WebP image ({str(error.message).rpartition('}} ')[2]}). Re-encode images by the recipe, or "
+                f"{where}, example {number}, feature '{name}': found {len(content):,} bytes that "
+                "TensorFlow does not decode, expected a "
+                "BMP, GIF, JPEG, PNG or WebP image "
+                f"({str(error.message).rpartition('}} ')[2]}). Re-encode images by the recipe, or "
                 "load the bytes: images=False."
             ) from error
-        shapes.setdefault((*(options.size or (height, width)), options.channels or channels), number)
+        shapes.setdefault(
+            (*(options.size or (height, width)), options.channels or channels), number
+        )
     return shapes
 
 
-def _shape(name: str, shapes: Mapping[tuple[int, int, int], int], options: ImageOptions) -> tuple[int, int, int]:
+def _shape(
+    name: str, shapes: Mapping[tuple[int, int, int], int], options: ImageOptions
+) -> tuple[int, int, int]:
     if len(shapes) > 1:
         (first, second), differ = list(shapes)[:2], "number of channels" if options.size else "size"
         raise ValueError(
-            f"{name}: found images of {' × '.join(map(str, first))} and of {' × '.join(map(str, second))} (height × width × channels), "
+            f"{name}: found images of {' × '.join(map(str, first))} and of "
+            f"{' × '.join(map(str, second))} (height × width × channels), "
             f"expected one {differ}.{_ADVICE}"
         )
     return next(iter(shapes))
 
 
 def _with_channels(image: tf.Tensor, wanted: int | None) -> tf.Tensor:
-    """Returns an image uint8 [height, width, 1 to 4] with another number of channels; ``tf.io.decode_image`` can do so for some formats only.
+    """Returns an image uint8 [height, width, 1 to 4] with another number of channels;
+    ``tf.io.decode_image`` can do so for some formats only.
 
-    Grey with or without alpha, RGB with or without alpha are told apart by their number of channels. Dropped alpha is not
-    blended; an alpha that is missing is opaque.
+    Grey with or without alpha, RGB with or without alpha are told apart by their number of
+    channels. Dropped alpha is not blended; an alpha that is missing is opaque.
     """
     import tensorflow as tf
 
@@ -179,12 +228,16 @@ def _with_channels(image: tf.Tensor, wanted: int | None) -> tf.Tensor:
     rgb = tf.cond(is_grey, lambda: tf.repeat(color, 3, axis=2), lambda: color)
     if wanted == 3:
         return rgb
-    alpha = tf.cond(found % 2 == 0, lambda: image[:, :, -1:], lambda: tf.ones_like(image[:, :, :1]) * 255)
+    alpha = tf.cond(
+        found % 2 == 0, lambda: image[:, :, -1:], lambda: tf.ones_like(image[:, :, :1]) * 255
+    )
     return tf.concat([rgb, alpha], axis=2)
 
 
 def _resized(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Returns an image uint8 [height, width, channels] of another size; one that has it stays as it is, bit for bit."""
+    """Returns an image uint8 [height, width, channels] of another size; one that has it stays as it
+    is, bit for bit.
+    """
     import tensorflow as tf
 
     def resize() -> tf.Tensor:
@@ -194,7 +247,8 @@ def _resized(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 
 
 def raw_decoder(name: str, spec: tf.TensorSpec) -> Decoder:
-    """Returns what decodes a feature of raw little-endian numbers: string [batch] -> numbers [batch, *shape].
+    """Returns what decodes a feature of raw little-endian numbers: string [batch] -> numbers
+    [batch, *shape].
 
     Args:
       name: of the feature, for messages.
@@ -208,13 +262,19 @@ def raw_decoder(name: str, spec: tf.TensorSpec) -> Decoder:
     length = tf.TensorShape(spec.shape).num_elements()
     if length is None or not spec.dtype.size or spec.dtype == tf.string:
         raise ValueError(
-            f"raw: found {spec} for '{name}', expected numbers of a known shape, as tf.TensorSpec([28, 28], tf.uint8)."
+            f"raw: found {spec} for '{name}', expected numbers of a known shape, as "
+            "tf.TensorSpec([28, 28], tf.uint8)."
         )
     size = length * spec.dtype.size
 
     def decode(batch: tf.Tensor) -> tf.Tensor:
-        message = f"{name}: found another number of bytes than the {size:,} of {spec.dtype.name} {tuple(spec.shape)}."
-        with tf.control_dependencies([tf.debugging.assert_equal(tf.strings.length(batch), size, message)]):
+        message = (
+            f"{name}: found another number of bytes than the {size:,} of {spec.dtype.name} "
+            f"{tuple(spec.shape)}."
+        )
+        with tf.control_dependencies(
+            [tf.debugging.assert_equal(tf.strings.length(batch), size, message)]
+        ):
             numbers = tf.io.decode_raw(tf.identity(batch), spec.dtype)
         return tf.reshape(numbers, [-1, *spec.shape])
 

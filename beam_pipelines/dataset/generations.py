@@ -1,4 +1,6 @@
-"""Generations: a dataset that is appended to has the rows of each run in shards of their own, and one manifest for all of them."""
+"""Generations: a dataset that is appended to has the rows of each run in shards of their own, and
+one manifest for all of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from beam_pipelines.core import file_changes, files
 from beam_pipelines.dataset.manifest import INPUTS, Manifest, read_manifest
 
 REJECTED = "rejected"
-# What a generation adds in files of its own, beside its shards, in folders that are called g2, g3, and so on.
+# What a generation adds in files of its own, beside its shards, in folders that are called g2, g3,
+# and so on.
 _FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)
 _SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.tfrecord")
 _FOLDER = re.compile(r"g(\d+)")
@@ -30,14 +33,16 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
         | {key: added[key] for key in latest}
         | {
             "splits": {
-                name: _total(split, added["splits"][name], "shards") for name, split in manifest["splits"].items()
+                name: _total(split, added["splits"][name], "shards")
+                for name, split in manifest["splits"].items()
             },
             "sources": {
                 name: source | _total(source, added["sources"][name], "files")
                 for name, source in manifest["sources"].items()
             },
             "joins": [
-                join | _total(join, more, "") for join, more in zip(manifest["joins"], added["joins"], strict=True)
+                join | _total(join, more, "")
+                for join, more in zip(manifest["joins"], added["joins"], strict=True)
             ],
             "counts": _total(manifest["counts"], added["counts"], ""),
             "generations": [*manifest["generations"], *added["generations"]],
@@ -52,17 +57,23 @@ def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> di
 
 
 def count_generations(manifest: Manifest) -> int:
-    """Returns the number of a dataset's generations, which is that of the last one; 0 if the manifest is older than generations."""
+    """Returns the number of a dataset's generations, which is that of the last one; 0 if the
+    manifest is older than generations.
+    """
     return len(manifest.get("generations", ()))
 
 
-def shards_of(shards: Sequence[Mapping[str, Any]], generation: int | None) -> list[Mapping[str, Any]]:
+def shards_of(
+    shards: Sequence[Mapping[str, Any]], generation: int | None
+) -> list[Mapping[str, Any]]:
     """Returns the entries of a split's shards that are of one generation; ``None`` takes all."""
     return [shard for shard in shards if generation in (None, shard.get("generation", 1))]
 
 
 def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Yields the paths of files that an append which was broken off has moved into a dataset: of a generation that is not in the manifest."""
+    """Yields the paths of files that an append which was broken off has moved into a dataset: of a
+    generation that is not in the manifest.
+    """
     known = {shard["path"] for split in manifest["splits"].values() for shard in split["shards"]}
     generations = count_generations(manifest)
     for listed in files.list_files(files.join(folder, "examples", "*", "*")):
@@ -78,6 +89,8 @@ def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
 
 
 def remove_left_behind(folder: str) -> None:
-    """Removes from a dataset what an append has left that was broken off; readers of the manifest did not see it."""
+    """Removes from a dataset what an append has left that was broken off; readers of the manifest
+    did not see it.
+    """
     for path in list(left_behind(folder, read_manifest(folder))):
         file_changes.delete(path)

@@ -1,4 +1,5 @@
-"""What a dataset is, as its manifest says: splits and their shards, schema, label, class names; of one folder, or of several that are read as one.
+"""What a dataset is, as its manifest says: splits and their shards, schema, label, class names; of
+one folder, or of several that are read as one.
 
 For trainers, as ``dataset`` is: no Beam. Folders may be URLs that TensorFlow's filesystems know.
 """
@@ -63,10 +64,14 @@ class Info:
       compression: ``gzip``, ``zlib`` or ``none``.
       schema_path: of the schema that parses the records.
       labels: feature -> class names, by id, as the sources know them.
-      record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no examples.
-      encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same one have the same ids.
-      others: folders of more datasets that are read as one with it. Splits are those that all of them have.
-      generations: numbers of the generations whose rows the splits have, in order; all, if no others were asked for.
+      record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no
+        examples.
+      encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same
+        one have the same ids.
+      others: folders of more datasets that are read as one with it. Splits are those that all of
+        them have.
+      generations: numbers of the generations whose rows the splits have, in order; all, if no
+        others were asked for.
     """
 
     folder: str
@@ -90,15 +95,19 @@ class Info:
         name = next(iter(self.splits)) if name is None else name
         if name not in self.splits:
             raise ValueError(
-                f"{', '.join((self.folder, *self.others))}: found no split '{name}', expected one of {', '.join(self.splits)}.{nearest(name, self.splits)}"
+                f"{', '.join((self.folder, *self.others))}: found no split '{name}', expected one "
+                f"of {', '.join(self.splits)}.{nearest(name, self.splits)}"
             )
         if not self.splits[name].rows:
             raise DataError(
-                f"{self.folder}: found no rows in split '{name}'. Change 'split' or 'filter' in the recipe."
+                f"{self.folder}: found no rows in split '{name}'. Change 'split' or 'filter' in "
+                "the recipe."
             )
         return self.splits[name]
 
-    def steps_per_epoch(self, split: str | None = None, *, batch_size: int, drop_remainder: bool = False) -> int:
+    def steps_per_epoch(
+        self, split: str | None = None, *, batch_size: int, drop_remainder: bool = False
+    ) -> int:
         """Returns the number of batches of a split, as ``len(load(…))`` does."""
         return steps_of(self.split(split).rows, batch_size, drop_remainder)
 
@@ -111,31 +120,36 @@ class Info:
             return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise DataError(
-                f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or convert again with --overwrite."
+                f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or "
+                "convert again with --overwrite."
             ) from error
 
     def feature_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_example`` needs to parse the records: feature -> ``tf.io.FixedLenFeature`` and others.
+        """Returns what ``tf.io.parse_example`` needs to parse the records: feature ->
+        ``tf.io.FixedLenFeature`` and others.
 
-        Of tf.SequenceExamples it is what ``tf.io.parse_sequence_example`` needs to parse the context.
-        They follow from the schema by tfx-bsl's rules: a feature that is never missing and has a shape is dense, any other one
-        sparse, or ragged if the schema says so.
+        Of tf.SequenceExamples it is what ``tf.io.parse_sequence_example`` needs to parse the
+        context. They follow from the schema by tfx-bsl's rules: a feature that is never missing and
+        has a shape is dense, any other one sparse, or ragged if the schema says so.
         """
         return _feature_spec(self.schema())
 
     def sequence_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_sequence_example`` needs to parse the feature lists: name -> ``tf.io.RaggedFeature``.
+        """Returns what ``tf.io.parse_sequence_example`` needs to parse the feature lists: name ->
+        ``tf.io.RaggedFeature``.
 
-        Each gives a ragged tensor [batch, steps, values]. Of records that are no tf.SequenceExamples, nothing.
+        Each gives a ragged tensor [batch, steps, values]. Of records that are no
+        tf.SequenceExamples, nothing.
         """
         return dict(feature_lists(self.schema()).spec)
 
     def class_names(self) -> tuple[str, ...]:
         """Returns the label's classes; none if they have no names.
 
-        They are what the source calls its ids, such as the names of folders; or the tokens of the label's vocabulary, by id, if the recipe
-        encodes it by one; else the values of the domain that the schema gives a text label, in its order, or of a truth value the texts of
-        false and true.
+        They are what the source calls its ids, such as the names of folders; or the tokens of the
+        label's vocabulary, by id, if the recipe encodes it by one; else the values of the domain
+        that the schema gives a text label, in its order, or of a truth value the texts of false and
+        true.
         """
         if self.label is not None and self.label in self.labels:
             return self.labels[self.label]
@@ -147,12 +161,16 @@ class Info:
                     names = (feature.bool_domain.false_value, feature.bool_domain.true_value)
                     return names if any(names) else ()
                 return (
-                    tuple(feature.string_domain.value) or domains.get(feature.domain) or self._vocabulary(feature.name)
+                    tuple(feature.string_domain.value)
+                    or domains.get(feature.domain)
+                    or self._vocabulary(feature.name)
                 )
         return ()
 
     def _vocabulary(self, feature: str) -> tuple[str, ...]:
-        """Returns the tokens of a feature's vocabulary, by id; none if it has none. They lie where tf.Transform puts them."""
+        """Returns the tokens of a feature's vocabulary, by id; none if it has none. They lie where
+        tf.Transform puts them.
+        """
         import tensorflow as tf
 
         folder = os.path.dirname(self.schema_path)
@@ -161,7 +179,9 @@ class Info:
         if feature not in names:
             return ()
         return tuple(
-            _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature])).removesuffix("\n").split("\n")
+            _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature]))
+            .removesuffix("\n")
+            .split("\n")
         )
 
 
@@ -170,38 +190,49 @@ def info(folder: Folders, generations: Generations = None) -> Info:
 
     Args:
       folder: of the dataset, or several.
-      generations: of a dataset that was appended to, the number of the generation to take, or several; ``None`` takes all.
+      generations: of a dataset that was appended to, the number of the generation to take, or
+        several; ``None`` takes all.
 
     Raises:
       DataError: there is no dataset in the folder, or this version cannot read it.
-      ValueError: several datasets that do not go together, or of which generations are asked for; or there is no such generation.
+      ValueError: several datasets that do not go together, or of which generations are asked for;
+        or there is no such generation.
     """
     folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
     if not folders:
-        raise ValueError("folder: found an empty list, expected the folder of a dataset, or several.")
+        raise ValueError(
+            "folder: found an empty list, expected the folder of a dataset, or several."
+        )
     if generations is not None and len(folders) > 1:
         raise ValueError(
-            f"generations: found {generations} for {len(folders)} datasets, expected one dataset, or no generations."
+            f"generations: found {generations} for {len(folders)} datasets, expected one dataset, "
+            "or no generations."
         )
     first, *others = [_info(os.fspath(one), generations) for one in folders]
     return _together(first, others) if others else first
 
 
 def _together(first: Info, others: Sequence[Info]) -> Info:
-    """Returns several datasets as one: of the splits that all have, the shards of one dataset after the other."""
+    """Returns several datasets as one: of the splits that all have, the shards of one dataset after
+    the other.
+    """
     for other in others:
         if other.encodings != first.encodings:
             raise ValueError(
-                f"{other.folder}: found other encodings than in {first.folder}, so that ids and scales mean something else. Make it by "
+                f"{other.folder}: found other encodings than in {first.folder}, so that ids and "
+                "scales mean something else. Make it by "
                 f"'beam-pipelines transform {first.folder} …', which fits nothing again."
             )
         for what in ("label", "labels", "compression", "record"):
             found, wanted = getattr(other, what), getattr(first, what)
             if found != wanted:
-                raise ValueError(f"{other.folder}: found {what} {found}, expected {wanted} as in {first.folder}.")
+                raise ValueError(
+                    f"{other.folder}: found {what} {found}, expected {wanted} as in {first.folder}."
+                )
         if other.record == "example" and other.feature_spec() != first.feature_spec():
             raise ValueError(
-                f"{other.folder}: found other features than in {first.folder}, or others that may be missing. Convert both with one "
+                f"{other.folder}: found other features than in {first.folder}, or others that may "
+                "be missing. Convert both with one "
                 "schema ('schema' in the recipe)."
             )
     everyone = [first, *others]
@@ -210,9 +241,14 @@ def _together(first: Info, others: Sequence[Info]) -> Info:
         own = [one.splits[name] for one in everyone if name in one.splits]
         if len(own) == len(everyone):
             shards = tuple(shard for split in own for shard in split.shards)
-            splits[name] = Split(sum(split.rows for split in own), sum(split.framed_bytes for split in own), shards)
+            splits[name] = Split(
+                sum(split.rows for split in own), sum(split.framed_bytes for split in own), shards
+            )
     if not splits:
-        raise ValueError(f"{', '.join(one.folder for one in everyone)}: found no split that all have, expected one.")
+        raise ValueError(
+            f"{', '.join(one.folder for one in everyone)}: found no split that all have, expected "
+            "one."
+        )
     return dataclasses.replace(first, splits=splits, others=tuple(other.folder for other in others))
 
 
@@ -222,19 +258,27 @@ def _info(folder: str, wanted: Generations) -> Info:
     path = os.path.join(folder, FILE_NAME)
     if "://" in folder and folder.partition("://")[0] not in tf.io.gfile.get_registered_schemes():
         raise DataError(
-            f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to gs://, and load the copy."
+            f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to "
+            "gs://, and load the copy."
         )
     if not tf.io.gfile.exists(path):
-        raise DataError(f"{folder}: found no {FILE_NAME}, so there is no dataset, or none that was finished.")
+        raise DataError(
+            f"{folder}: found no {FILE_NAME}, so there is no dataset, or none that was finished."
+        )
     try:
         manifest = json.loads(_read(path))
         version = manifest["format_version"]
         if version != FORMAT_VERSION:
             raise DataError(
-                f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the version that wrote it."
+                f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the "
+                "version that wrote it."
             )
         check_form(manifest, "records")
-        chosen = _choose(folder, [entry["number"] for entry in manifest.get("generations", [{"number": 1}])], wanted)
+        chosen = _choose(
+            folder,
+            [entry["number"] for entry in manifest.get("generations", [{"number": 1}])],
+            wanted,
+        )
         splits = {name: _split(folder, name, manifest, chosen) for name in manifest["splits"]}
         schema_path = os.path.join(folder, manifest["schema"])
         labels = {name: tuple(names) for name, names in manifest["labels"].items()}
@@ -246,7 +290,9 @@ def _info(folder: str, wanted: Generations) -> Info:
     except FormError as error:
         raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+        raise DataError(
+            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
+        ) from error
 
 
 def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
@@ -261,23 +307,33 @@ def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int
     if not numbers or not numbers <= set(there):
         shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
         raise NoGenerationError(
-            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are numbered from 1."
+            f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are "
+            "numbered from 1."
         )
     return tuple(sorted(numbers))
 
 
-def _split(folder: str, name: str, manifest: Mapping[str, Any], generations: Sequence[int]) -> Split:
+def _split(
+    folder: str, name: str, manifest: Mapping[str, Any], generations: Sequence[int]
+) -> Split:
     """Returns what a split has of some generations."""
     split = manifest["splits"][name]
     shards = tuple(
-        Shard(os.path.join(folder, shard["path"]), shard["rows"], shard["bytes"], shard.get("generation", 1))
+        Shard(
+            os.path.join(folder, shard["path"]),
+            shard["rows"],
+            shard["bytes"],
+            shard.get("generation", 1),
+        )
         for shard in split["shards"]
     )
     if len(generations) == len(manifest.get("generations", generations)):
         return Split(split["rows"], split["framed_bytes"], shards)
     own = tuple(shard for shard in shards if shard.generation in generations)
     framed = [
-        entry["splits"][name]["framed_bytes"] for entry in manifest["generations"] if entry["number"] in generations
+        entry["splits"][name]["framed_bytes"]
+        for entry in manifest["generations"]
+        if entry["number"] in generations
     ]
     return Split(sum(shard.rows for shard in own), sum(framed), own)
 
@@ -300,11 +356,15 @@ def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     types = {feature.name: feature.type for feature in schema.feature}
     lists = {f"{SEQUENCE}.{feature.name}" for feature in feature_lists_of(schema)}
     spec = {}
-    for name, representation in representations.InferTensorRepresentationsFromMixedSchema(schema).items():
+    for name, representation in representations.InferTensorRepresentationsFromMixedSchema(
+        schema
+    ).items():
         if name in lists:
             continue
         column = representations.GetSourceValueColumnFromTensorRepresentation(representation)
-        spec[name] = representations.CreateTfExampleParserConfig(representation, types[column.steps()[0]])
+        spec[name] = representations.CreateTfExampleParserConfig(
+            representation, types[column.steps()[0]]
+        )
     return spec
 
 
@@ -316,5 +376,6 @@ def _read(path: str) -> str:
             return str(file.read())
     except tf.errors.OpError as error:
         raise DataError(
-            f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again with --overwrite."
+            f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again "
+            "with --overwrite."
         ) from error

@@ -1,7 +1,8 @@
-"""Shows examples of a dataset, or of any TFRecord file of tf.Examples, as a person wants to see them: as text, or their pictures on one sheet.
+"""Shows examples of a dataset, or of any TFRecord file of tf.Examples, as a person wants to see
+them: as text, or their pictures on one sheet.
 
-Only as much is read as is shown, and neither TensorFlow nor a schema is needed; with a dataset's schema, missing features are
-named as well, and features come in the schema's order.
+Only as much is read as is shown, and neither TensorFlow nor a schema is needed; with a dataset's
+schema, missing features are named as well, and features come in the schema's order.
 """
 
 from __future__ import annotations
@@ -57,21 +58,26 @@ class Found(NamedTuple):
         return self.manifest.get("record") == "raw"
 
 
-def inspect_examples(path: str, number: int, split: str | None = None, generation: int | None = None) -> Iterator[str]:
+def inspect_examples(
+    path: str, number: int, split: str | None = None, generation: int | None = None
+) -> Iterator[str]:
     """Yields the first examples, each as some lines of text.
 
     Args:
       path: a dataset's folder, or a TFRecord file: gzip, zlib or neither, by its first bytes.
       number: how many examples.
       split: of a dataset, the split to read; default: the first.
-      generation: of a dataset that was appended to, the generation to read; default: all, from the first.
+      generation: of a dataset that was appended to, the generation to read; default: all, from the
+        first.
 
     Raises:
       RecipeError: there is nothing at the path, or no such split or generation.
       DataError: the file is damaged or holds no tf.Examples.
     """
     found = _find(path, split, generation)
-    return _show_shards(found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found))
+    return _show_shards(
+        found.paths, number, show_payloads if found.is_raw else partial(_show_parsed, found)
+    )
 
 
 def _find(path: str, split: str | None, generation: int | None = None) -> Found:
@@ -81,32 +87,44 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
         if split not in manifest["splits"]:
             known = ", ".join(manifest["splits"])
             raise RecipeError(
-                f"{path}: found no split '{split}', expected one of {known}.{nearest(split, manifest['splits'])}"
+                f"{path}: found no split '{split}', expected one of "
+                f"{known}.{nearest(split, manifest['splits'])}"
             )
         schema = read_schema(files.join(path, *manifest["schema"].split("/")))
         entries = shards_of(manifest["splits"][split]["shards"], generation)
         if generation is not None and not entries:
             raise RecipeError(
-                f"{path}: found --generation {generation}, expected one of the {count_generations(manifest)} there are, from 1."
+                f"{path}: found --generation {generation}, expected one of the "
+                f"{count_generations(manifest)} there are, from 1."
             )
-        return Found([files.join(path, *shard["path"].split("/")) for shard in entries], schema, manifest)
+        return Found(
+            [files.join(path, *shard["path"].split("/")) for shard in entries], schema, manifest
+        )
     for option, value in (("split", split), ("generation", generation)):
         if value is not None:
             raise RecipeError(
-                f"{path}: found --{option} '{value}', but no dataset (no {FILE_NAME}). Leave out --{option} for a single file."
+                f"{path}: found --{option} '{value}', but no dataset (no {FILE_NAME}). Leave out "
+                f"--{option} for a single file."
             )
     if not files.is_file(path) and files.is_local(path):
-        raise RecipeError(f"{path}: found neither a dataset (no {FILE_NAME} in it) nor a file, expected one of them.")
+        raise RecipeError(
+            f"{path}: found neither a dataset (no {FILE_NAME} in it) nor a file, expected one of "
+            "them."
+        )
     return Found([path], None, {})
 
 
-def _show_shards(paths: Sequence[str], number: int, show: Callable[[list[bytes], str], Iterator[str]]) -> Iterator[str]:
+def _show_shards(
+    paths: Sequence[str], number: int, show: Callable[[list[bytes], str], Iterator[str]]
+) -> Iterator[str]:
     for path, records in _first_records(paths, number):
         yield from show(records, path)
 
 
 def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, list[bytes]]]:
-    """Yields files and their first records, until there are so many in all; files without records are left out."""
+    """Yields files and their first records, until there are so many in all; files without records
+    are left out.
+    """
     for path in paths:
         records = read_examples(path, number)
         if records:
@@ -118,17 +136,23 @@ def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, lis
 
 def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
     sparse = () if found.schema is None else found.schema.sparse_feature
-    yield from show_examples(_decode(records, path, found.schema), path, sparse, found.manifest.get("labels"))
+    yield from show_examples(
+        _decode(records, path, found.schema), path, sparse, found.manifest.get("labels")
+    )
 
 
 def show_payloads(records: list[bytes], path: str) -> Iterator[str]:
-    """Yields one text for each of the first records of a file that are no examples: where it is, and how it begins."""
+    """Yields one text for each of the first records of a file that are no examples: where it is,
+    and how it begins.
+    """
     for row, record in enumerate(records):
         yield f"{path}, record {row}\n  {show_value(record)}\n"
 
 
 def read_examples(path: str, number: int) -> list[bytes]:
-    """Returns the first serialized examples of a file, at most ``number``; what lies behind them is not read."""
+    """Returns the first serialized examples of a file, at most ``number``; what lies behind them is
+    not read.
+    """
     with files.open_read(path) as file:
         compression = compression_of(file.read(4))
         file.seek(0)
@@ -139,8 +163,9 @@ def read_examples(path: str, number: int) -> list[bytes]:
 def compression_of(start: bytes) -> str:
     """Returns the compression that a file's first four bytes speak for.
 
-    A plain TFRecord file begins with the length of a record as a little-endian uint64; one that looks like gzip or zlib would
-    begin with a record of at least 2 GB, or one whose third and fourth byte are zero.
+    A plain TFRecord file begins with the length of a record as a little-endian uint64; one that
+    looks like gzip or zlib would begin with a record of at least 2 GB, or one whose third and
+    fourth byte are zero.
     """
     if start[:2] == _GZIP_MAGIC and start[2:3] == b"\x08":
         return "gzip"
@@ -152,10 +177,13 @@ def compression_of(start: bytes) -> str:
 def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -> pa.RecordBatch:
     """Returns the examples as columns of lists; null where a feature is missing."""
     try:
-        # Without a schema the decoder finds features and types in the records, in no particular order.
+        # Without a schema the decoder finds features and types in the records, in no particular
+        # order.
         batch = RecordDecoder(schema, any(map(is_sequence_example, records))).decode(records)
     except ValueError as error:
-        raise DataError(f"{path}: found records that are no tf.Examples, or not by the schema: {error}") from error
+        raise DataError(
+            f"{path}: found records that are no tf.Examples, or not by the schema: {error}"
+        ) from error
     return batch if schema is not None else batch.select(sorted(batch.schema.names))
 
 
@@ -173,20 +201,30 @@ def show_examples(
       sparse: features that are shown in place of their columns, as ``index:value`` pairs.
       labels: feature -> class names, by id, which are shown behind its values.
     """
-    columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    columns = {
+        name: column.to_pylist()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
     named = labels or {}
     shown = {
-        name: [show_values(values) + _names_behind(values, named.get(name, ())) for values in column]
+        name: [
+            show_values(values) + _names_behind(values, named.get(name, ())) for values in column
+        ]
         for name, column in columns.items()
     }
     for feature in sparse:
         parts = [*(index.name for index in feature.index_feature), feature.value_feature.name]
         if all(name in shown for name in parts):
-            shown[feature.name] = [show_sparse(row) for row in zip(*(columns[name] for name in parts), strict=True)]
+            shown[feature.name] = [
+                show_sparse(row) for row in zip(*(columns[name] for name in parts), strict=True)
+            ]
             shown = {name: texts for name, texts in shown.items() if name not in parts}
     width = max((len(name) for name in shown), default=0)
     for row in range(batch.num_rows):
-        lines = [f"{path}, example {row}", *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items())]
+        lines = [
+            f"{path}, example {row}",
+            *(f"  {name:<{width}}  {texts[row]}" for name, texts in shown.items()),
+        ]
         yield "\n".join(lines) + "\n"
 
 
@@ -196,7 +234,9 @@ def _names_behind(values: list[Any] | None, names: Sequence[str]) -> str:
 
 
 def class_names(values: Sequence[Any], names: Sequence[str]) -> list[str]:
-    """Returns the names of the classes that a feature's values stand for: of ids, or of the ones in a vector; none where there is no name."""
+    """Returns the names of the classes that a feature's values stand for: of ids, or of the ones in
+    a vector; none where there is no name.
+    """
     ids = [value for value in values if isinstance(value, int)]
     if all(value in (0, 1) for value in values) and (not ids or len(values) == len(names)):
         ids = [place for place, value in enumerate(values) if value]
@@ -204,7 +244,9 @@ def class_names(values: Sequence[Any], names: Sequence[str]) -> list[str]:
 
 
 def show_sparse(parts: Sequence[list[Any] | None]) -> str:
-    """Returns a row of a sparse feature, its indices and then its values, as ``3:0.5 7:1``; parts that do not fit as they are."""
+    """Returns a row of a sparse feature, its indices and then its values, as ``3:0.5 7:1``; parts
+    that do not fit as they are.
+    """
     if None in parts or len({len(part) for part in parts if part is not None}) > 1:
         return ", ".join(show_values(part) for part in parts) if any(parts) else MISSING
     places = list(zip(*(part for part in parts if part is not None), strict=True))
@@ -219,7 +261,9 @@ def _short(value: float | bytes) -> str:
 
 
 def show_values(values: list[Any] | None) -> str:
-    """Returns a feature's values: one alone, several in brackets, long lists shortened. Steps are lists themselves, or missing."""
+    """Returns a feature's values: one alone, several in brackets, long lists shortened. Steps are
+    lists themselves, or missing.
+    """
     if values is None:
         return MISSING
     if len(values) == 1 and values[0] is not None:
@@ -230,7 +274,9 @@ def show_values(values: list[Any] | None) -> str:
 
 
 def show_value(value: float | bytes | list[Any] | None) -> str:
-    """Returns a number (a float with as many digits as a float32 has), a text in quotes, or the size and beginning of bytes."""
+    """Returns a number (a float with as many digits as a float32 has), a text in quotes, or the
+    size and beginning of bytes.
+    """
     if value is None or isinstance(value, list):
         return show_values(value)
     if isinstance(value, float):
@@ -239,12 +285,17 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
         return str(value)
     text = _decoded(value)
     if text is None:
-        return f"{len(value):,} byte{'' if len(value) == 1 else 's'}: {value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
+        return (
+            f"{len(value):,} byte{'' if len(value) == 1 else 's'}: "
+            f"{value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
+        )
     return repr(text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…")
 
 
 def _decoded(value: bytes) -> str | None:
-    """Returns bytes as text if they are UTF-8 that can be printed (line ends and tabs are shown escaped)."""
+    """Returns bytes as text if they are UTF-8 that can be printed (line ends and tabs are shown
+    escaped).
+    """
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -263,26 +314,36 @@ def write_contact_sheet(
     """Draws the pictures of the first examples on one sheet, each with the name of its class.
 
     Args:
-      path, split, generation: as of ``inspect_examples``. Raw records are taken for pictures themselves.
+      path, split, generation: as of ``inspect_examples``. Raw records are taken for pictures
+        themselves.
       output: the PNG file to write.
       number: how many pictures at most.
-      feature: the one that holds compressed images; default: the one that the schema gives an ``image_domain``, or ``image/encoded``.
+      feature: the one that holds compressed images; default: the one that the schema gives an
+        ``image_domain``, or ``image/encoded``.
 
     Returns:
       How many pictures there are on it. One that cannot be decoded has its place.
 
     Raises:
-      RecipeError: there is nothing at the path, or no such split or feature, or the output has another suffix.
+      RecipeError: there is nothing at the path, or no such split or feature, or the output has
+        another suffix.
       DataError: there are no examples, or the file is damaged or cannot be written.
     """
     if not output.lower().endswith(".png"):
-        raise RecipeError(f"--images {output}: found another suffix, expected the name of a .png file to write.")
+        raise RecipeError(
+            f"--images {output}: found another suffix, expected the name of a .png file to write."
+        )
     if number > MOST_PICTURES:
-        raise RecipeError(f"-n {number}: found more pictures than fit on a sheet, expected at most {MOST_PICTURES:,}.")
+        raise RecipeError(
+            f"-n {number}: found more pictures than fit on a sheet, expected at most "
+            f"{MOST_PICTURES:,}."
+        )
     found = _find(path, split, generation)
     pictures = []
     for shard, records in _first_records(found.paths, number):
-        pictures += _raw_pictures(records) if found.is_raw else _pictures(shard, records, found, feature)
+        pictures += (
+            _raw_pictures(records) if found.is_raw else _pictures(shard, records, found, feature)
+        )
     if not pictures:
         raise DataError(f"{path}: found no examples, expected some to draw.")
     with files.replace(output) as file:
@@ -299,18 +360,30 @@ def _pictures(path: str, records: list[bytes], found: Found, feature: str | None
     column = batch.column(_image_feature(path, batch, found.schema, feature))
     contents = [values[0] if values else None for values in column.to_pylist()]
     return [
-        Picture(content, caption) for content, caption in zip(contents, _captions(batch, found.manifest), strict=True)
+        Picture(content, caption)
+        for content, caption in zip(contents, _captions(batch, found.manifest), strict=True)
     ]
 
 
-def _image_feature(path: str, batch: pa.RecordBatch, schema: schema_pb2.Schema | None, wanted: str | None) -> str:
-    domains = [] if schema is None else [f.name for f in schema.feature if f.HasField("image_domain")]
+def _image_feature(
+    path: str, batch: pa.RecordBatch, schema: schema_pb2.Schema | None, wanted: str | None
+) -> str:
+    domains = (
+        [] if schema is None else [f.name for f in schema.feature if f.HasField("image_domain")]
+    )
     name = wanted or next(iter(domains), IMAGE_FEATURE)
-    known = [field.name for field in batch.schema if pa.types.is_large_binary(getattr(field.type, "value_type", None))]
+    known = [
+        field.name
+        for field in batch.schema
+        if pa.types.is_large_binary(getattr(field.type, "value_type", None))
+    ]
     if name not in known:
-        expected = f"expected one of {', '.join(known)}" if known else "and no other feature of bytes"
+        expected = (
+            f"expected one of {', '.join(known)}" if known else "and no other feature of bytes"
+        )
         raise RecipeError(
-            f"{path}: found no feature '{name}' of bytes, {expected}. Name it by --feature.{nearest(name, known)}"
+            f"{path}: found no feature '{name}' of bytes, {expected}. Name it by "
+            f"--feature.{nearest(name, known)}"
         )
     return name
 
@@ -318,10 +391,17 @@ def _image_feature(path: str, batch: pa.RecordBatch, schema: schema_pb2.Schema |
 def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
     """Returns a text for each row: the label's name, or the label, or what else names a picture."""
     label, labels = manifest.get("label"), manifest.get("labels", {})
-    candidates = [*([label] if label in labels else []), _CAPTION_FEATURES[0], label, *_CAPTION_FEATURES[1:]]
+    candidates = [
+        *([label] if label in labels else []),
+        _CAPTION_FEATURES[0],
+        label,
+        *_CAPTION_FEATURES[1:],
+    ]
     for name in candidates:
         if name in batch.schema.names:
-            return [_caption(values, labels.get(name, [])) for values in batch.column(name).to_pylist()]
+            return [
+                _caption(values, labels.get(name, [])) for values in batch.column(name).to_pylist()
+            ]
     return [""] * batch.num_rows
 
 

@@ -1,10 +1,11 @@
-"""Reading a dataset in TensorFlow: ``load`` makes a ``tf.data.Dataset`` of a split, ``info`` says what there is.
+"""Reading a dataset in TensorFlow: ``load`` makes a ``tf.data.Dataset`` of a split, ``info`` says
+what there is.
 
-For trainers: neither Apache Beam nor a module of ours that needs it is imported. The dataset's folder may be a URL that
-TensorFlow's filesystems know.
+For trainers: neither Apache Beam nor a module of ours that needs it is imported. The dataset's
+folder may be a URL that TensorFlow's filesystems know.
 
-What costs in ``tf.data`` is the element (microseconds), so that records are elements nowhere: they are read in blocks, shuffled
-in windows and parsed in batches (``benchmarks/bench_load.py``).
+What costs in ``tf.data`` is the element (microseconds), so that records are elements nowhere: they
+are read in blocks, shuffled in windows and parsed in batches (``benchmarks/bench_load.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.dataset import decode, sequences
-from beam_pipelines.dataset.info import FILE_NAME, Folders, Generations, Info, Shard, Split, info, steps_of
+from beam_pipelines.dataset.info import (
+    FILE_NAME,
+    Folders,
+    Generations,
+    Info,
+    Shard,
+    Split,
+    info,
+    steps_of,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -50,39 +60,48 @@ def load(
 ) -> tf.data.Dataset:
     """Loads a split of a dataset as batches of tensors.
 
-    Shards are read in parallel, batches are parsed whole and prepared ahead. One pass over the dataset is one epoch; its length
-    is known (``len(dataset)``), and a pass of another one, because records are missing, fails.
+    Shards are read in parallel, batches are parsed whole and prepared ahead. One pass over the
+    dataset is one epoch; its length is known (``len(dataset)``), and a pass of another one, because
+    records are missing, fails.
 
     Args:
-      folder: of the dataset; a path or a URL. Or several, whose rows are read as of one dataset: those of several days.
+      folder: of the dataset; a path or a URL. Or several, whose rows are read as of one dataset:
+        those of several days.
       split: default: the first, which is ``train`` in most datasets.
       batch_size: rows of a batch. The last one of an epoch has what is left.
       features: those to parse, by name; default: all. What is not parsed costs little.
-      label: ``True`` for pairs of features and label, if the recipe names a label; ``False`` for features only, the label among
-        them; or the name of the feature that is to be the label.
-      images: features to decode to pixels, uint8 [batch, height, width, channels]. ``True``: those with an ``image_domain`` in the
-        schema, and ``image/encoded``. ``False``: none, they stay compressed. Or names.
+      label: ``True`` for pairs of features and label, if the recipe names a label; ``False`` for
+        features only, the label among them; or the name of the feature that is to be the label.
+      images: features to decode to pixels, uint8 [batch, height, width, channels]. ``True``: those
+        with an ``image_domain`` in the schema, and ``image/encoded``. ``False``: none, they stay
+        compressed. Or names.
       image_size: (height, width) that images are resized to. Needed if they are of several sizes.
-      image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if some images have others than the first.
-      raw: feature -> shape and dtype of the numbers that it holds as raw little-endian bytes, for one row:
-        ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
-      padding: of tf.SequenceExamples, what fills feature lists up to the longest of the batch, in place of the values of steps that have
-        none as well; texts are filled up with empty ones. ``None``: they stay ragged.
-      shuffle: whether rows come in another order in every epoch: shards in random order, some at once, and rows anew within windows
-        of about 16 MiB of records. Otherwise they come as they lie in the shards.
-      seed: makes the orders of all epochs the same in every program that uses it. Without one, batches come as soon as they are ready.
+      image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if some images have others than
+        the first.
+      raw: feature -> shape and dtype of the numbers that it holds as raw little-endian bytes, for
+        one row: ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
+      padding: of tf.SequenceExamples, what fills feature lists up to the longest of the batch, in
+        place of the values of steps that have none as well; texts are filled up with empty ones.
+        ``None``: they stay ragged.
+      shuffle: whether rows come in another order in every epoch: shards in random order, some at
+        once, and rows anew within windows of about 16 MiB of records. Otherwise they come as they
+        lie in the shards.
+      seed: makes the orders of all epochs the same in every program that uses it. Without one,
+        batches come as soon as they are ready.
       drop_remainder: leaves out a last batch that is not full, so that the shape of all is known.
-      shard: ``(index, count)`` takes every count-th file from number ``index``, for the input pipelines of several machines. TensorFlow
-        is told not to divide the dataset once more.
-      generations: of a dataset that was appended to, the number of the generation whose rows to load, from 1, or several; ``None`` loads all.
+      shard: ``(index, count)`` takes every count-th file from number ``index``, for the input
+        pipelines of several machines. TensorFlow is told not to divide the dataset once more.
+      generations: of a dataset that was appended to, the number of the generation whose rows to
+        load, from 1, or several; ``None`` loads all.
 
     Returns:
-      A dataset of dictionaries, feature -> tensor as ``Info.feature_spec`` says, or decoded, of which the first dimension is the batch; or of pairs of
-      such a dictionary and the label. Of raw records, string tensors [batch].
+      A dataset of dictionaries, feature -> tensor as ``Info.feature_spec`` says, or decoded, of
+      which the first dimension is the batch; or of pairs of such a dictionary and the label. Of raw
+      records, string tensors [batch].
 
     Raises:
-      DataError: there is no dataset, the split has no rows, shards are missing or of another size than the manifest says, or one of
-        the first images cannot be decoded.
+      DataError: there is no dataset, the split has no rows, shards are missing or of another size
+        than the manifest says, or one of the first images cannot be decoded.
       ValueError: an argument is wrong.
     """
     import tensorflow as tf
@@ -94,7 +113,8 @@ def load(
     steps = steps_of(rows, batch_size, drop_remainder)
     if not steps:
         raise ValueError(
-            f"batch_size: found {batch_size:,}, expected at most the {rows:,} rows there are, or drop_remainder=False."
+            f"batch_size: found {batch_size:,}, expected at most the {rows:,} rows there are, or "
+            "drop_remainder=False."
         )
     _check_files(shards)
     compression = _COMPRESSION_TYPE[dataset.compression]
@@ -105,12 +125,20 @@ def load(
     else:
         spec, label_name = _wanted(dataset, features, label)
         options = decode.ImageOptions(images, image_size, image_channels)
-        decoders = _raw_decoders(raw or {}, spec) | _image_decoders(dataset, spec, paths[0], compression, options)
+        decoders = _raw_decoders(raw or {}, spec) | _image_decoders(
+            dataset, spec, paths[0], compression, options
+        )
         lists = _feature_lists(dataset, padding)
         parse = partial(_parse, spec, decoders, label_name, lists)
     row_bytes = max(1, whole.framed_bytes // whole.rows)
-    records = _shuffled(paths, compression, row_bytes, seed) if shuffle else _in_order(paths, compression, row_bytes)
-    batches = records.rebatch(batch_size, drop_remainder).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    records = (
+        _shuffled(paths, compression, row_bytes, seed)
+        if shuffle
+        else _in_order(paths, compression, row_bytes)
+    )
+    batches = records.rebatch(batch_size, drop_remainder).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
     batches = batches.apply(tf.data.experimental.assert_cardinality(steps))
     settings = tf.data.Options()
     settings.deterministic = not shuffle or seed is not None
@@ -128,7 +156,11 @@ def _parse(
     """Parses a batch of serialized examples."""
     import tensorflow as tf
 
-    parsed = tf.io.parse_example(records, dict(spec)) if lists is None else sequences.parse_batch(records, spec, lists)
+    parsed = (
+        tf.io.parse_example(records, dict(spec))
+        if lists is None
+        else sequences.parse_batch(records, spec, lists)
+    )
     parsed |= {name: decoder(tf.reshape(parsed[name], [-1])) for name, decoder in decoders.items()}
     return parsed if label is None else (parsed, parsed.pop(label))
 
@@ -139,7 +171,8 @@ def _feature_lists(dataset: Info, padding: float | None) -> sequences.FeatureLis
         return sequences.feature_lists(dataset.schema(), padding)
     if padding is not None:
         raise ValueError(
-            f"padding: found it for {dataset.folder}, whose records are tf.Examples, expected tf.SequenceExamples. Leave it out."
+            f"padding: found it for {dataset.folder}, whose records are tf.Examples, expected "
+            "tf.SequenceExamples. Leave it out."
         )
     return None
 
@@ -149,11 +182,18 @@ def _unparsed(records: tf.Tensor) -> tf.Tensor:
     return records
 
 
-def _check_no_features(dataset: Info, features: Iterable[str] | None, label: bool | str, raw: object) -> None:
-    for name, given in (("features", features is not None), ("label", isinstance(label, str)), ("raw", bool(raw))):
+def _check_no_features(
+    dataset: Info, features: Iterable[str] | None, label: bool | str, raw: object
+) -> None:
+    for name, given in (
+        ("features", features is not None),
+        ("label", isinstance(label, str)),
+        ("raw", bool(raw)),
+    ):
         if given:
             raise ValueError(
-                f"{name}: found it for {dataset.folder}, whose records are raw: they have no features. Leave it out, and map a "
+                f"{name}: found it for {dataset.folder}, whose records are raw: they have no "
+                "features. Leave it out, and map a "
                 "function over the batches."
             )
 
@@ -171,18 +211,22 @@ def _in_order(paths: Sequence[str], compression: str, row_bytes: int) -> tf.data
     )
 
 
-def _shuffled(paths: Sequence[str], compression: str, row_bytes: int, seed: int | None) -> tf.data.Dataset:
+def _shuffled(
+    paths: Sequence[str], compression: str, row_bytes: int, seed: int | None
+) -> tf.data.Dataset:
     """Returns the records of files in random order, as string tensors [some].
 
-    Files are read in random order, half of them at most at once, so that the windows of another epoch are made of others; and
-    each window is permuted.
+    Files are read in random order, half of them at most at once, so that the windows of another
+    epoch are made of others; and each window is permuted.
     """
     import tensorflow as tf
 
     window = max(1, SHUFFLE_BYTES // row_bytes)
     at_once = max(1, min(SHARDS_AT_ONCE, len(paths) // 2))
     block = max(1, min(BLOCK_BYTES // row_bytes, window // at_once))
-    files = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(len(paths), seed, reshuffle_each_iteration=True)
+    files = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(
+        len(paths), seed, reshuffle_each_iteration=True
+    )
     records = files.interleave(
         lambda path: tf.data.TFRecordDataset(path, compression).batch(block),
         cycle_length=at_once,
@@ -200,42 +244,59 @@ def _own_shards(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Sha
         raise ValueError(f"shard: found {shard}, expected (index, count) with 0 <= index < count.")
     if count > len(shards):
         raise ValueError(
-            f"shard: found {shard}, but the split has {len(shards)} shards, too few for {count} readers. Convert again with "
+            f"shard: found {shard}, but the split has {len(shards)} shards, too few for {count} "
+            "readers. Convert again with "
             f"'num_shards: {count}' or a multiple in the recipe's 'output'."
         )
     own = [shard for shard in shards[index::count] if shard.rows]
     if not own:
-        raise DataError(f"shard {shard}: found no rows in its files. Convert again with fewer shards.")
+        raise DataError(
+            f"shard {shard}: found no rows in its files. Convert again with fewer shards."
+        )
     return own
 
 
-def _wanted(dataset: Info, features: Iterable[str] | None, label: bool | str) -> tuple[dict[str, Any], str | None]:
-    """Returns the feature spec of what is asked for, the label included, and the label's name or ``None``."""
+def _wanted(
+    dataset: Info, features: Iterable[str] | None, label: bool | str
+) -> tuple[dict[str, Any], str | None]:
+    """Returns the feature spec of what is asked for, the label included, and the label's name or
+    ``None``.
+    """
     spec = dataset.feature_spec() | dataset.sequence_spec()
     label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
     if label is True and dataset.label is not None and dataset.label not in spec:
         raise DataError(
-            f"{dataset.folder}: {FILE_NAME} names the label '{dataset.label}', which is no feature of the schema. Convert again with --overwrite."
+            f"{dataset.folder}: {FILE_NAME} names the label '{dataset.label}', which is no feature "
+            "of the schema. Convert again with --overwrite."
         )
     names = list(spec) if features is None else list(features)
     for name in [*names, *([] if label_name is None else [label_name])]:
         if name not in spec:
             raise ValueError(
-                f"{dataset.folder}: found no feature '{name}', expected one of the schema's.{nearest(name, spec)}"
+                f"{dataset.folder}: found no feature '{name}', expected one of the "
+                f"schema's.{nearest(name, spec)}"
             )
     return {name: spec[name] for name in spec if name in names or name == label_name}, label_name
 
 
-def _raw_decoders(raw: Mapping[str, tf.TensorSpec], spec: Mapping[str, Any]) -> dict[str, decode.Decoder]:
+def _raw_decoders(
+    raw: Mapping[str, tf.TensorSpec], spec: Mapping[str, Any]
+) -> dict[str, decode.Decoder]:
     for name in raw:
         decode.check_one_text("raw", name, spec)
     return {name: decode.raw_decoder(name, row) for name, row in raw.items()}
 
 
 def _image_decoders(
-    dataset: Info, spec: Mapping[str, Any], path: str, compression: str, options: decode.ImageOptions
+    dataset: Info,
+    spec: Mapping[str, Any],
+    path: str,
+    compression: str,
+    options: decode.ImageOptions,
 ) -> dict[str, decode.Decoder]:
-    """Returns the decoders of the features that hold images, made by the look of the first examples of a file."""
+    """Returns the decoders of the features that hold images, made by the look of the first examples
+    of a file.
+    """
     import tensorflow as tf
 
     decode.check_options(options)
@@ -244,13 +305,20 @@ def _image_decoders(
         decode.check_one_text("images", name, spec)
     if not names:
         return {}
-    (records,) = tf.data.TFRecordDataset(path, compression).take(decode.LOOKED_AT).batch(decode.LOOKED_AT)
+    (records,) = (
+        tf.data.TFRecordDataset(path, compression).take(decode.LOOKED_AT).batch(decode.LOOKED_AT)
+    )
     first = tf.io.parse_example(records, {name: spec[name] for name in names})
-    return {name: decode.image_decoder(name, first[name].numpy().reshape(-1).tolist(), path, options) for name in names}
+    return {
+        name: decode.image_decoder(name, first[name].numpy().reshape(-1).tolist(), path, options)
+        for name in names
+    }
 
 
 def _check_files(shards: Sequence[Shard]) -> None:
-    """Looks at the sizes of local files; TensorFlow reads an empty file as one without records, and names no damaged one."""
+    """Looks at the sizes of local files; TensorFlow reads an empty file as one without records, and
+    names no damaged one.
+    """
     for shard in shards:
         if "://" in shard.path:
             continue
@@ -258,6 +326,7 @@ def _check_files(shards: Sequence[Shard]) -> None:
         if found != shard.bytes:
             what = "nothing" if found is None else f"{found:,} bytes"
             raise DataError(
-                f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {FILE_NAME} says. Copy the dataset again, or "
+                f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {FILE_NAME} says. "
+                "Copy the dataset again, or "
                 "convert again with --overwrite."
             )

@@ -1,4 +1,6 @@
-"""``dataset.json``: what a dataset is, where it came from and what became of every row. Written last, read first."""
+"""``dataset.json``: what a dataset is, where it came from and what became of every row. Written
+last, read first.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def make_manifest(
     generation: int = 1,
     contract: bytes | None = None,
 ) -> Manifest:
-    """Returns the manifest of a dataset; of one that is appended to, as if the new generation were all of it.
+    """Returns the manifest of a dataset; of one that is appended to, as if the new generation were
+    all of it.
 
     Args:
       recipe, plans, account: of the run.
@@ -84,7 +87,9 @@ def make_manifest(
         "record": _record_kind(recipe),
         "compression": recipe.output.compression,
         "splits": {
-            name: _split_entry(rows, [shard for shard in ordered if shard.split == name], generation)
+            name: _split_entry(
+                rows, [shard for shard in ordered if shard.split == name], generation
+            )
             for name, rows in row_counts.rows.items()
         },
         "sources": {name: _source_entry(plans[name], row_counts, generation) for name in plans},
@@ -109,9 +114,12 @@ def make_manifest(
 
 
 def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict[str, Any]:
-    """Returns what a generation is, of a manifest that knows no other: numbers, not what they are numbers of."""
+    """Returns what a generation is, of a manifest that knows no other: numbers, not what they are
+    numbers of.
+    """
     splits = {
-        name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")} | {"shards": len(split["shards"])}
+        name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")}
+        | {"shards": len(split["shards"])}
         for name, split in manifest["splits"].items()
     }
     sources = {
@@ -122,16 +130,22 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
     if is_gathered(base):
         sources[base.source.name]["list"] = list_path(base.source.name, number)
     copied = ("recipe_hash", "directory", "joins", "counts", "versions", "timings")
-    return {"number": number, "splits": splits, "sources": sources} | {key: manifest[key] for key in copied}
+    return {"number": number, "splits": splits, "sources": sources} | {
+        key: manifest[key] for key in copied
+    }
 
 
 def is_gathered(plan: SourcePlan) -> bool:
-    """Whether small files of a source are read together, so that the manifest has not an entry for each."""
+    """Whether small files of a source are read together, so that the manifest has not an entry for
+    each.
+    """
     return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
 
 
 def list_path(source: str, generation: int) -> str:
-    """Returns where in a dataset the files of a source are listed, as ``sources.file_list`` does, that its manifest has no entries for."""
+    """Returns where in a dataset the files of a source are listed, as ``sources.file_list`` does,
+    that its manifest has no entries for.
+    """
     return f"{INPUTS}/g{generation}/{source}.arrow"
 
 
@@ -181,7 +195,9 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
 
 
 def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Yields path, bytes and date of each file; of small ones that are read together, the first one's path, and how many they are."""
+    """Yields path, bytes and date of each file; of small ones that are read together, the first
+    one's path, and how many they are.
+    """
     gathered = [byte_range for byte_range in plan.ranges if byte_range.members != (0, 0)]
     for byte_range in gathered:
         first, end = byte_range.members
@@ -191,7 +207,9 @@ def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]
 
 
 def _type_name(type_: pa.DataType) -> str:
-    """Returns the recipe's name of a type that is read, so that ``types:`` takes it; of a timestamp with a zone, which becomes UTC, its plain one."""
+    """Returns the recipe's name of a type that is read, so that ``types:`` takes it; of a timestamp
+    with a zone, which becomes UTC, its plain one.
+    """
     try:
         parse_type(type_name(type_))
     except ValueError:
@@ -205,22 +223,28 @@ def manifest_to_text(manifest: Manifest) -> str:
 
 
 def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
-    """Reads the manifest of a dataset, or under another name that of sources that were described only.
+    """Reads the manifest of a dataset, or under another name that of sources that were described
+    only.
 
     Raises:
       DataError: there is none, or this version cannot read it.
     """
     path = files.join(folder, name)
     if not files.exists(path):
-        raise DataError(f"{folder}: found no {name}, so there is no dataset, or none that was finished.")
+        raise DataError(
+            f"{folder}: found no {name}, so there is no dataset, or none that was finished."
+        )
     try:
         manifest: Manifest = json.loads(files.read_bytes(path))
         version = manifest["format_version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+        raise DataError(
+            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
+        ) from error
     if version != FORMAT_VERSION:
         raise DataError(
-            f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the version that wrote it."
+            f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the "
+            "version that wrote it."
         )
     try:
         check_form(manifest, "dataset" if name == FILE_NAME else "description")

@@ -1,6 +1,8 @@
-"""The form of a manifest: what readers rely on is there, and of the right kind, whatever somebody has made of the file.
+"""The form of a manifest: what readers rely on is there, and of the right kind, whatever somebody
+has made of the file.
 
-For readers with Beam (``manifest``) and without (``dataset_info``). Keys that no reader needs are not looked at.
+For readers with Beam (``manifest``) and without (``dataset_info``). Keys that no reader needs are
+not looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
 
 
 class FormError(ValueError):
-    """Something that is missing, or of another kind. The message says where, what was found and what was expected."""
+    """Something that is missing, or of another kind. The message says where, what was found and
+    what was expected.
+    """
 
 
 def check_form(manifest: Any, needed: Literal["dataset", "records", "description"]) -> None:
@@ -24,8 +28,9 @@ def check_form(manifest: Any, needed: Literal["dataset", "records", "description
 
     Args:
       manifest: parsed JSON.
-      needed: ``dataset``: what this package relies on; ``records``: what it takes to find and parse the records, which is
-        less; ``description``: of sources that were described only, so that no split has shards.
+      needed: ``dataset``: what this package relies on; ``records``: what it takes to find and parse
+        the records, which is less; ``description``: of sources that were described only, so that no
+        split has shards.
 
     Raises:
       FormError: something is missing, or of another kind.
@@ -36,7 +41,8 @@ def check_form(manifest: Any, needed: Literal["dataset", "records", "description
 def _wrong(where: str, value: Any, expected: str) -> FormError:
     shown = repr(value)
     return FormError(
-        f"found {shown if len(shown) <= 60 else shown[:60] + '…'} at '{where or 'the top'}', expected {expected}"
+        f"found {shown if len(shown) <= 60 else shown[:60] + '…'} at '{where or 'the top'}', "
+        f"expected {expected}"
     )
 
 
@@ -112,7 +118,9 @@ def _fields(needed: Mapping[str, Check], more: Mapping[str, Check] | None = None
             if key in value:
                 item(value[key], place)
             elif key in needed:
-                raise FormError(f"found a manifest that lacks '{place}', expected all that readers need")
+                raise FormError(
+                    f"found a manifest that lacks '{place}', expected all that readers need"
+                )
 
     return check
 
@@ -131,7 +139,9 @@ _GENERATION = _fields(
         "directory": _text,
         "counts": _COUNTED,
         "splits": _mapping_of(_fields(_SIZES, {"shards": _count})),
-        "sources": _mapping_of(_fields({"read": _count, "rejected": _count, "files": _count}, {"list": _path})),
+        "sources": _mapping_of(
+            _fields({"read": _count, "rejected": _count, "files": _count}, {"list": _path})
+        ),
     }
 )
 _RECORD = _one_of("example", "sequence_example", "raw")
@@ -159,7 +169,13 @@ def _whole(shards: Check) -> Check:
             "counts": _COUNTED,
             "sources": _mapping_of(_SOURCE),
         },
-        {**_OPTIONAL, **_NAMED, "columns": _mapping_of(_text), "recipe": _mapping_of(_anything), "directory": _text},
+        {
+            **_OPTIONAL,
+            **_NAMED,
+            "columns": _mapping_of(_text),
+            "recipe": _mapping_of(_anything),
+            "directory": _text,
+        },
     )
 
 

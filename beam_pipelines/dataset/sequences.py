@@ -1,4 +1,6 @@
-"""Parsing tf.SequenceExamples in TensorFlow: whole batches, to ragged tensors or padded ones. For trainers: imports no Beam."""
+"""Parsing tf.SequenceExamples in TensorFlow: whole batches, to ragged tensors or padded ones. For
+trainers: imports no Beam.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class FeatureLists:
     Attributes:
       spec: name -> ``tf.io.RaggedFeature``, for ``tf.io.parse_sequence_example``.
       one_value: names of those with exactly one value in every step.
-      padding: what fills sequences up to the longest of a batch (texts: empty ones), or ``None``: they stay ragged.
+      padding: what fills sequences up to the longest of a batch (texts: empty ones), or ``None``:
+        they stay ragged.
     """
 
     spec: Mapping[str, Any]
@@ -35,7 +38,10 @@ def feature_lists(schema: schema_pb2.Schema, padding: float | None = None) -> Fe
 
     dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
     features = feature_lists_of(schema)
-    spec = {feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name) for feature in features}
+    spec = {
+        feature.name: tf.io.RaggedFeature(dtypes[feature.type], value_key=feature.name)
+        for feature in features
+    }
     one_value = frozenset(feature.name for feature in features if has_one_value_a_step(feature))
     return FeatureLists(spec, one_value, padding)
 
@@ -49,8 +55,8 @@ def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists
       lists: the feature lists.
 
     Returns:
-      Name -> tensor. A feature list is ragged, [batch, steps], or [batch, steps, values] if some steps have no value; with padding it
-      is dense, [batch, most steps].
+      Name -> tensor. A feature list is ragged, [batch, steps], or [batch, steps, values] if some
+      steps have no value; with padding it is dense, [batch, most steps].
     """
     import tensorflow as tf
 
@@ -61,11 +67,15 @@ def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists
 
 
 def _shaped(name: str, tensor: tf.RaggedTensor, lists: FeatureLists) -> tf.Tensor | tf.RaggedTensor:
-    """Returns a feature list that was parsed as [batch, steps, values] as ``parse_batch`` gives it."""
+    """Returns a feature list that was parsed as [batch, steps, values] as ``parse_batch`` gives
+    it.
+    """
     import tensorflow as tf
 
     if lists.padding is not None:
-        filler = tf.constant("") if tensor.dtype == tf.string else tf.cast(lists.padding, tensor.dtype)
+        filler = (
+            tf.constant("") if tensor.dtype == tf.string else tf.cast(lists.padding, tensor.dtype)
+        )
         return tf.squeeze(tensor.to_tensor(filler, shape=[None, None, 1]), 2)
     if name in lists.one_value:
         return tf.RaggedTensor.from_row_splits(tensor.flat_values, tensor.row_splits)

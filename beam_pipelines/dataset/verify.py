@@ -33,7 +33,8 @@ class Verification:
     Attributes:
       shards, rows, bytes, generations: how many there are.
       is_parsed: whether records were parsed, which raw ones are not.
-      left_behind: files of an append that was broken off while it moved them into place, which the next one removes.
+      left_behind: files of an append that was broken off while it moved them into place, which the
+        next one removes.
     """
 
     shards: int
@@ -47,9 +48,9 @@ class Verification:
 def verify_dataset(folder: str) -> Verification:
     """Reads every shard of a dataset and checks it.
 
-    Checked are the files that the manifest names and that there are no others, each file's size and CRC-32C, the CRCs of
-    every record, the number of records, and that every record parses by the dataset's schema, with every required feature (raw records
-    are not parsed).
+    Checked are the files that the manifest names and that there are no others, each file's size and
+    CRC-32C, the CRCs of every record, the number of records, and that every record parses by the
+    dataset's schema, with every required feature (raw records are not parsed).
 
     Raises:
       DataError: lists everything that is wrong, by file.
@@ -67,30 +68,47 @@ def verify_dataset(folder: str) -> Verification:
         for shard in split["shards"]:
             path = files.join(folder, *shard["path"].split("/"))
             try:
-                rows += _verify_shard(path, shard, manifest["compression"], schema, manifest["record"])
+                rows += _verify_shard(
+                    path, shard, manifest["compression"], schema, manifest["record"]
+                )
             except DataError as error:
                 problems.append(str(error))
             size, count = size + shard["bytes"], count + 1
     if problems:
-        raise DataError(f"{folder}: {len(problems)} problem(s) found:\n" + "\n".join(f"  {line}" for line in problems))
-    return Verification(count, rows, size, manifest["record"] != "raw", count_generations(manifest), behind)
+        raise DataError(
+            f"{folder}: {len(problems)} problem(s) found:\n"
+            + "\n".join(f"  {line}" for line in problems)
+        )
+    return Verification(
+        count, rows, size, manifest["record"] != "raw", count_generations(manifest), behind
+    )
 
 
-def _unexpected_files(folder: str, manifest: dict[str, Any], behind: Collection[str]) -> Iterator[str]:
+def _unexpected_files(
+    folder: str, manifest: dict[str, Any], behind: Collection[str]
+) -> Iterator[str]:
     shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
     expected = {files.join(folder, *shard.split("/")) for shard in shards}
     for path, _, _ in files.list_files(files.join(folder, "examples", "**")):
         if path not in expected and path not in behind:
-            yield f"{path}: is not in the manifest, but readers of the examples will read it. Remove it."
+            yield (
+                f"{path}: is not in the manifest, but readers of the examples will read it. "
+                "Remove it."
+            )
 
 
 def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
-    """Yields what the manifest says of splits and of the whole that the numbers of its shards do not add up to."""
+    """Yields what the manifest says of splits and of the whole that the numbers of its shards do
+    not add up to.
+    """
     for name, split in manifest["splits"].items():
         for key in ("rows", "bytes"):
             total = sum(shard[key] for shard in split["shards"])
             if split[key] != total:
-                yield f"dataset.json, split '{name}': found {split[key]:,} {key}, expected {total:,}, the sum of its shards."
+                yield (
+                    f"dataset.json, split '{name}': found {split[key]:,} {key}, expected "
+                    f"{total:,}, the sum of its shards."
+                )
     yield from _wrong_counts("dataset.json", manifest, manifest["splits"])
     for generation in manifest.get("generations", ()):
         number = generation["number"]
@@ -103,20 +121,33 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
     for key in _COUNTS if counts else ():
         total, parts = manifest["counts"][key], sum(count[key] for count in counts)
         if total != parts:
-            yield f"dataset.json, counts: found {total:,} '{key}', expected {parts:,}, the sum of the generations."
+            yield (
+                f"dataset.json, counts: found {total:,} '{key}', expected {parts:,}, the sum of "
+                "the generations."
+            )
 
 
 def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> Iterator[str]:
     """Yields what counts say that neither the splits' rows nor each other add up to."""
     rows, counts = sum(split["rows"] for split in splits.values()), entry["counts"]
     if counts["written"] != rows:
-        yield f"{where}, counts: found {counts['written']:,} rows written, expected {rows:,}, the sum of the splits."
-    left = counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
+        yield (
+            f"{where}, counts: found {counts['written']:,} rows written, expected {rows:,}, the "
+            "sum of the splits."
+        )
+    left = (
+        counts["read"] + counts["added"] - counts["dropped"] - counts["filtered"] - counts["merged"]
+    )
     if counts["written"] != left:
-        yield f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, what was read less what was left out."
+        yield (
+            f"{where}, counts: found {counts['written']:,} rows written, expected {left:,}, "
+            "what was read less what was left out."
+        )
 
 
-def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str) -> int:
+def _verify_shard(
+    path: str, shard: dict[str, Any], compression: str, schema: schema_pb2.Schema, record: str
+) -> int:
     if not files.exists(path):
         raise DataError(f"{path}: the shard is missing. Convert again with --overwrite.")
     decoder = RecordDecoder(schema, record == "sequence_example")
@@ -124,20 +155,27 @@ def _verify_shard(path: str, shard: dict[str, Any], compression: str, schema: sc
     with files.open_read(path) as file:
         for block in read_record_blocks(file, path, compression):
             if record != "raw":
-                _check_block(decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}")
+                _check_block(
+                    decoder, block, schema, f"{path}, records {rows} to {rows + len(block) - 1}"
+                )
             rows += len(block)
     if rows != shard["rows"]:
-        raise DataError(f"{path}: found {rows} records, expected {shard['rows']} as the manifest says.")
+        raise DataError(
+            f"{path}: found {rows} records, expected {shard['rows']} as the manifest says."
+        )
     size, crc = file_checksums.size_and_crc32c(path)
     if (size, f"{crc:08x}") != (shard["bytes"], shard["crc32c"]):
         raise DataError(
-            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes with {shard['crc32c']}. "
+            f"{path}: found {size} bytes with CRC-32C {crc:08x}, expected {shard['bytes']} bytes "
+            f"with {shard['crc32c']}. "
             "The file was changed after the conversion."
         )
     return rows
 
 
-def _check_block(decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str) -> None:
+def _check_block(
+    decoder: RecordDecoder, block: Sequence[bytes], schema: schema_pb2.Schema, where: str
+) -> None:
     try:
         batch = decoder.decode(block)
     except ValueError as error:
@@ -146,16 +184,30 @@ def _check_block(decoder: RecordDecoder, block: Sequence[bytes], schema: schema_
         column = batch.column(batch.schema.get_field_index(feature.name))
         if feature.presence.min_fraction == 1 and column.null_count:
             raise DataError(
-                f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in every record."
+                f"{where}: feature '{feature.name}' is missing in {column.null_count}, expected in "
+                "every record."
             )
-        size = _fixed_size(feature, pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type))
-        if size is not None and pa.types.is_large_list(column.type) and (_lengths(column) != size).any():
-            raise DataError(f"{where}: feature '{feature.name}' has another number of values than its shape, {size}.")
+        size = _fixed_size(
+            feature, pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type)
+        )
+        if (
+            size is not None
+            and pa.types.is_large_list(column.type)
+            and (_lengths(column) != size).any()
+        ):
+            raise DataError(
+                f"{where}: feature '{feature.name}' has another number of values than its shape, "
+                f"{size}."
+            )
     for feature in feature_lists_of(schema):
         steps = batch.column(batch.schema.get_field_index(feature.name)).flatten()
-        if has_one_value_a_step(feature) and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), 1)).as_py():
+        if (
+            has_one_value_a_step(feature)
+            and pc.any(pc.not_equal(pc.list_value_length(steps).fill_null(0), 1)).as_py()
+        ):
             raise DataError(
-                f"{where}: feature list '{feature.name}' has steps without one value, expected one in every step."
+                f"{where}: feature list '{feature.name}' has steps without one value, expected one "
+                "in every step."
             )
 
 

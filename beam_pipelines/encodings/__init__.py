@@ -1,7 +1,7 @@
 """Encodings: how a column becomes a feature. One file for each kind, found through one dictionary.
 
-``encoding.py`` says what an encoding is, ``feature.py`` what it takes and gives, ``learning.py`` what it can learn from, and
-``store.py`` how fitted ones are kept.
+``encoding.py`` says what an encoding is, ``feature.py`` what it takes and gives, ``learning.py``
+what it can learn from, and ``store.py`` how fitted ones are kept.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
-"""What every encoding is: declared in a recipe, fitted by the first read, applied in the second one and when serving.
+"""What every encoding is: declared in a recipe, fitted by the first read, applied in the second one
+and when serving.
 
-A recipe declares an ``Encoding``. Fitting turns it into a ``Fitted``, a frozen value with two faces that must give the same:
-``apply`` on Arrow arrays, for the shards, and ``to_tensorflow``, for the serving graph. An encoding that learns nothing from
-the data is both in one class, and ``fit`` returns the encoding itself.
+A recipe declares an ``Encoding``. Fitting turns it into a ``Fitted``, a frozen value with two faces
+that must give the same: ``apply`` on Arrow arrays, for the shards, and ``to_tensorflow``, for the
+serving graph. An encoding that learns nothing from the data is both in one class, and ``fit``
+returns the encoding itself.
 
-*Values.* Both faces see features, not columns: int64, float32, string or binary, scalars or lists, as a reader of the raw
-examples would. Numbers are computed in float64 and rounded to float32 once, at the end of each encoding, so that both faces
-round alike.
+*Values.* Both faces see features, not columns: int64, float32, string or binary, scalars or lists,
+as a reader of the raw examples would. Numbers are computed in float64 and rounded to float32 once,
+at the end of each encoding, so that both faces round alike.
 
-*Nulls.* ``apply`` sees a null scalar as null and a missing list as null. In the graph a feature is a ``tf.RaggedTensor`` of shape
-[batch, None]: a null scalar is a row of no values, and a null list cannot be told from an empty one; so an encoding must not
-tell them apart either, once its result is parsed.
+*Nulls.* ``apply`` sees a null scalar as null and a missing list as null. In the graph a feature is
+a ``tf.RaggedTensor`` of shape [batch, None]: a null scalar is a row of no values, and a null list
+cannot be told from an empty one; so an encoding must not tell them apart either, once its result is
+parsed.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
 
 
 class Encoding(abc.ABC):
-    """An encoding as a recipe declares it. Subclasses are frozen dataclasses; attributes have these defaults.
+    """An encoding as a recipe declares it. Subclasses are frozen dataclasses; attributes have these
+    defaults.
 
     Attributes:
-      inputs: names of the features it starts from, for an encoding that begins a chain with others than the chain's own
-        column (``vector``, ``cross``); empty for the feature before it in the chain.
+      inputs: names of the features it starts from, for an encoding that begins a chain with others
+        than the chain's own column (``vector``, ``cross``); empty for the feature before it in the
+        chain.
       consumes: whether ``inputs`` are no longer written by themselves.
       learns: what the first read gathers for ``fit``; ``None`` if it learns nothing.
       target: name of the feature that it learns from besides its own (``target_mean``), or ``""``.
@@ -55,14 +60,18 @@ class Encoding(abc.ABC):
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
         """Returns the encoding that a recipe's parameters describe.
 
-        A recipe writes ``kind``, ``{kind: VALUE}`` or ``{kind: {name: value, …}}``; VALUE comes as parameter ``value``.
+        A recipe writes ``kind``, ``{kind: VALUE}`` or ``{kind: {name: value, …}}``; VALUE comes as
+        parameter ``value``.
 
         Raises:
-          ValueError: the parameters are wrong; says what was found, what was expected and, as ``errors.nearest`` does, which was meant.
+          ValueError: the parameters are wrong; says what was found, what was expected and, as
+            ``errors.nearest`` does, which was meant.
         """
 
     def parts(self) -> Mapping[str, Encoding]:
-        """Returns the features it makes: suffix of the name -> encoding. ``{"": self}``, unless it makes several."""
+        """Returns the features it makes: suffix of the name -> encoding. ``{"": self}``, unless it
+        makes several.
+        """
         return {"": self}
 
     @abc.abstractmethod
@@ -78,8 +87,8 @@ class Encoding(abc.ABC):
         """Returns the fitted encoding.
 
         Args:
-          learned: what ``learns`` gathered from the splits to fit on, as a value of that class (of a ``ValueCounts``: its table);
-            ``None`` if it learns nothing.
+          learned: what ``learns`` gathered from the splits to fit on, as a value of that class (of
+            a ``ValueCounts``: its table); ``None`` if it learns nothing.
 
         Raises:
           ValueError: nothing can be learned from it (no values, say); says what to do.
@@ -87,10 +96,12 @@ class Encoding(abc.ABC):
 
 
 class Fitted(abc.ABC):
-    """A fitted encoding: a frozen dataclass of numbers, texts, bools, tuples of these and Arrow arrays (``store.py``).
+    """A fitted encoding: a frozen dataclass of numbers, texts, bools, tuples of these and Arrow
+    arrays (``store.py``).
 
     Attributes:
-      folds: in how many parts the rows it was fitted on are divided, for encodings that may not see a row's own target; else 0.
+      folds: in how many parts the rows it was fitted on are divided, for encodings that may not see
+        a row's own target; else 0.
     """
 
     folds: int = 0
@@ -112,14 +123,18 @@ class Fitted(abc.ABC):
         """
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
-        """Encodes rows that it was fitted on, each without what its own fold taught; only where ``folds`` is not 0."""
+        """Encodes rows that it was fitted on, each without what its own fold taught; only where
+        ``folds`` is not 0.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Builds the same in a graph, on ragged tensors of shape [batch, None], dtype int64, float32 or string.
+        """Builds the same in a graph, on ragged tensors of shape [batch, None], dtype int64,
+        float32 or string.
 
-        TensorFlow is imported inside the method. Vectors are rows of always the same number of values.
+        TensorFlow is imported inside the method. Vectors are rows of always the same number of
+        values.
         """
 
 
@@ -127,9 +142,11 @@ class Fixed(Encoding, Fitted):
     """An encoding that learns nothing: declared and fitted in one."""
 
     def given(self, *features: Feature) -> Fixed:
-        """Returns the encoding for features of which this much is known: when planned, and again after each read.
+        """Returns the encoding for features of which this much is known: when planned, and again
+        after each read.
 
-        An encoding whose faces need more than the values (``unit`` or ``size`` of a feature, say) keeps it in attributes.
+        An encoding whose faces need more than the values (``unit`` or ``size`` of a feature, say)
+        keeps it in attributes.
         """
         return self
 

@@ -1,7 +1,9 @@
-"""FarmHash's 64-bit fingerprint of texts, vectorised: the hash behind ``tf.strings.to_hash_bucket_fast`` and ``tf.fingerprint``.
+"""FarmHash's 64-bit fingerprint of texts, vectorised: the hash behind
+``tf.strings.to_hash_bucket_fast`` and ``tf.fingerprint``.
 
-The formulas are ``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which ``Fingerprint64`` returns, and which never changes. There is
-one formula for each class of lengths; each is computed for all texts of its class at once, and the one for more than 64 bytes block by
+The formulas are ``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which
+``Fingerprint64`` returns, and which never changes. There is one formula for each class of lengths;
+each is computed for all texts of its class at once, and the one for more than 64 bytes block by
 block for all texts that have so many. All arithmetic is modulo 2**64.
 """
 
@@ -76,7 +78,9 @@ def _factor(lengths: _Places) -> Hashes:
 
 
 def _hash_1_to_3(words: Hashes, starts: _Places, lengths: _Places) -> Hashes:
-    first, middle, last = (words[starts + place] & _BYTE for place in (0, lengths >> 1, lengths - 1))
+    first, middle, last = (
+        words[starts + place] & _BYTE for place in (0, lengths >> 1, lengths - 1)
+    )
     low = first + (middle << np.uint64(8))
     high = lengths.view(np.uint64) + (last << np.uint64(2))
     hashes: Hashes = _shift_mix(low * _K2 ^ high * _K0) * _K2
@@ -113,14 +117,18 @@ def _hash_33_to_64(words: Hashes, starts: _Places, lengths: _Places) -> Hashes:
 
 
 def _hash_long(words: Hashes, starts: _Places, lengths: _Places) -> Hashes:
-    """Hashes texts of more than 64 bytes: a state of seven words, changed by each block of 64 bytes but the last one."""
+    """Hashes texts of more than 64 bytes: a state of seven words, changed by each block of 64 bytes
+    but the last one.
+    """
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     blocks = (lengths - 1) >> 6
     state = _first_state(words[starts])
     for block in range(int(blocks[0])):
         there = int(np.searchsorted(-blocks, -block))  # the texts that have this block come first
-        state[:, :there] = _next_state(words, starts[:there] + 64 * block, state[:, :there], _K1, np.uint64(1))
+        state[:, :there] = _next_state(
+            words, starts[:there] + 64 * block, state[:, :there], _K1, np.uint64(1)
+        )
     result: Hashes = np.empty(len(starts), np.uint64)
     result[order] = _last_state(words, starts, lengths, state)
     return result
@@ -136,8 +144,12 @@ def _first_state(words: Hashes) -> Hashes:
     return state
 
 
-def _next_state(words: Hashes, starts: _Places, state: Hashes, factor: Hashes | np.uint64, times: np.uint64) -> Hashes:
-    """Takes in a block of 64 bytes; the last one has its own ``factor``, and counts some terms 9 ``times``."""
+def _next_state(
+    words: Hashes, starts: _Places, state: Hashes, factor: Hashes | np.uint64, times: np.uint64
+) -> Hashes:
+    """Takes in a block of 64 bytes; the last one has its own ``factor``, and counts some terms 9
+    ``times``.
+    """
     x, y, z, v1, v2, w1, w2 = state
     x = _rotate(x + y + v1 + words[starts + 8], 37) * factor
     y = _rotate(y + v2 + words[starts + 48], 42) * factor
@@ -166,8 +178,17 @@ def _last_state(words: Hashes, starts: _Places, lengths: _Places, state: Hashes)
     state[3] += state[5]
     state[5] += state[3]
     x, y, z, v1, v2, w1, w2 = _next_state(words, starts + lengths - 64, state, factor, np.uint64(9))
-    return _hash_pair(_hash_pair(v1, w1, factor) + _shift_mix(y) * _K0 + z, _hash_pair(v2, w2, factor) + x, factor)
+    return _hash_pair(
+        _hash_pair(v1, w1, factor) + _shift_mix(y) * _K0 + z, _hash_pair(v2, w2, factor) + x, factor
+    )
 
 
 # By number of bytes: 1-3, 4-7, 8-16, 17-32, 33-64, more.
-_HASH_CLASSES = (_hash_1_to_3, _hash_4_to_7, _hash_8_to_16, _hash_17_to_32, _hash_33_to_64, _hash_long)
+_HASH_CLASSES = (
+    _hash_1_to_3,
+    _hash_4_to_7,
+    _hash_8_to_16,
+    _hash_17_to_32,
+    _hash_33_to_64,
+    _hash_long,
+)

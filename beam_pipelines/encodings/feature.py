@@ -17,11 +17,14 @@ class Feature:
     Attributes:
       type: int64, float (32 bits), string or binary, or a list of one of these.
       required: no value is null. Not known before the first read, and false until then.
-      length: of a list, the number of values that every row has; ``None`` if it varies or is not known yet.
-      size: of int64 values that count from 0, how many there can be: they are below it; ``None`` of other values, or if it
-        is not known yet.
-      lowest: the least of values with a ``size``: 0, or -1 where that stands for a value that was not seen.
-      unit: ``days`` or ``microseconds`` since 1970-01-01 (UTC) where int64 values are a date or a timestamp; else empty.
+      length: of a list, the number of values that every row has; ``None`` if it varies or is not
+        known yet.
+      size: of int64 values that count from 0, how many there can be: they are below it; ``None`` of
+        other values, or if it is not known yet.
+      lowest: the least of values with a ``size``: 0, or -1 where that stands for a value that was
+        not seen.
+      unit: ``days`` or ``microseconds`` since 1970-01-01 (UTC) where int64 values are a date or a
+        timestamp; else empty.
     """
 
     type: pa.DataType
@@ -56,8 +59,12 @@ class Feature:
         """Whether values are string or binary."""
         return bool(pa.types.is_string(self.value_type) or pa.types.is_binary(self.value_type))
 
-    def with_values(self, value_type: pa.DataType, size: int | None = None, lowest: int = 0) -> Feature:
-        """Returns the feature with other values in the same places: lists stay lists of the same length, nulls stay null."""
+    def with_values(
+        self, value_type: pa.DataType, size: int | None = None, lowest: int = 0
+    ) -> Feature:
+        """Returns the feature with other values in the same places: lists stay lists of the same
+        length, nulls stay null.
+        """
         type_ = pa.list_(value_type) if self.is_list else value_type
         return dataclasses.replace(self, type=type_, size=size, lowest=lowest, unit="")
 
@@ -67,7 +74,11 @@ def feature_type(column_type: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_list(column_type):
         return pa.list_(feature_type(column_type.value_type))
-    if types.is_boolean(column_type) or types.is_date32(column_type) or types.is_time64(column_type):
+    if (
+        types.is_boolean(column_type)
+        or types.is_date32(column_type)
+        or types.is_time64(column_type)
+    ):
         return pa.int64()
     if types.is_timestamp(column_type):
         return pa.int64()

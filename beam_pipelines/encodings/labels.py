@@ -1,4 +1,6 @@
-"""What ids are called: class names that sources know and encodings keep, tokens of the label's vocabulary, and the files that list them."""
+"""What ids are called: class names that sources know and encodings keep, tokens of the label's
+vocabulary, and the files that list them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ ClassNames = Mapping[str, tuple[str, ...]]
 
 
 def kept_names(named: ClassNames, plan: EncodePlan) -> dict[str, tuple[str, ...]]:
-    """Returns written feature -> class names, by id, of features that still hold the ids of columns that have names.
+    """Returns written feature -> class names, by id, of features that still hold the ids of columns
+    that have names.
 
     Args:
       named: column -> class names, before encoding.
@@ -26,7 +29,11 @@ def kept_names(named: ClassNames, plan: EncodePlan) -> dict[str, tuple[str, ...]
     """
     known = dict(named)
     for chain in plan.chains:
-        names = known.pop(chain.name, ()) if chain.inputs == (chain.name,) else known.get(chain.inputs[0], ())
+        names = (
+            known.pop(chain.name, ())
+            if chain.inputs == (chain.name,)
+            else known.get(chain.inputs[0], ())
+        )
         if names and len(chain.inputs) == 1 and all(step.kind in _KEEP_IDS for step in chain.steps):
             known[chain.name] = names
         else:
@@ -53,7 +60,10 @@ def _tokens(chain: Chain) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     for step in chain.steps:
         if isinstance(step.encoding, FittedVocabulary) and len(step.encoding.tokens) <= MOST_NAMES:
-            found = tuple(token.decode(errors="backslashreplace") for token in step.encoding.tokens.to_pylist())
+            found = tuple(
+                token.decode(errors="backslashreplace")
+                for token in step.encoding.tokens.to_pylist()
+            )
         elif step.kind not in _KEEP_IDS:
             found = ()
     return found
@@ -62,8 +72,9 @@ def _tokens(chain: Chain) -> tuple[str, ...]:
 def label_files(labels: ClassNames, label: str | None) -> dict[str, str]:
     """Returns path in the dataset -> text: ``0:cat``, one a line.
 
-    The recipe's label, or of a recipe without one the first feature with names, stands in ``labels.txt``; others stand in files that are
-    named after the feature, with ``-`` for each character that is no letter, digit, ``_`` or ``.``.
+    The recipe's label, or of a recipe without one the first feature with names, stands in
+    ``labels.txt``; others stand in files that are named after the feature, with ``-`` for each
+    character that is no letter, digit, ``_`` or ``.``.
     """
     first = label or next(iter(labels), "")
     found: dict[str, str] = {}

@@ -1,8 +1,9 @@
 """What encodings learn from the first read: accumulators that merge.
 
-Two are small, and merged along a fixed tree: ``Moments`` and ``Distribution`` of a column's numbers. The third is as large as the
-number of distinct values, and merged by hash partition: the ``ValueCounts`` of a column's values. Merging in a fixed order keeps float sums
-the same, whatever the number of workers.
+Two are small, and merged along a fixed tree: ``Moments`` and ``Distribution`` of a column's
+numbers. The third is as large as the number of distinct values, and merged by hash partition: the
+``ValueCounts`` of a column's values. Merging in a fixed order keeps float sums the same, whatever
+the number of workers.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import pyarrow.compute as pc
 Weights: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
-# Distinct values are exact up to here; beyond, a distribution is kept as so many points that stand for equal weights: each
-# compression moves a rank by at most 1/(POINTS - 2) of the weight.
+# Distinct values are exact up to here; beyond, a distribution is kept as so many points that stand
+# for equal weights: each compression moves a rank by at most 1/(POINTS - 2) of the weight.
 MAX_DISTINCT = 1 << 14
 POINTS = 1 << 12
 
@@ -47,7 +48,9 @@ class Moments:
 
     @classmethod
     def of(cls, array: pa.Array, weights: Weights | None) -> Moments:
-        """Returns the moments of an array of numbers, or of lists of numbers: then of their items, each with its row's weight."""
+        """Returns the moments of an array of numbers, or of lists of numbers: then of their items,
+        each with its row's weight.
+        """
         values, own, nulls = flat_numbers(array, weights)
         if own is not None:
             values, own = values[own > 0], own[own > 0]
@@ -56,14 +59,20 @@ class Moments:
             return cls(nulls=nulls)
         mean = _total(values, own) / weight
         deviations = values - mean
-        error = _total(deviations, own) / weight  # of the mean, by rounding (Chan, Golub and LeVeque, 1983)
+        error = (
+            _total(deviations, own) / weight
+        )  # of the mean, by rounding (Chan, Golub and LeVeque, 1983)
         squares = max(_total(deviations * deviations, own) - weight * error * error, 0.0)
         minimum, maximum = float(values.min()), float(values.max())
-        return cls(weight, min(max(mean + error, minimum), maximum), squares, minimum, maximum, nulls)
+        return cls(
+            weight, min(max(mean + error, minimum), maximum), squares, minimum, maximum, nulls
+        )
 
     @classmethod
     def merged(cls, parts: Sequence[Moments]) -> Moments:
-        """Returns the moments of all parts together, added up in order (Chan, Golub and LeVeque, 1979)."""
+        """Returns the moments of all parts together, added up in order (Chan, Golub and LeVeque,
+        1979).
+        """
         filled = [part for part in parts if part.weight]
         nulls = sum(part.nulls for part in parts)
         if not filled:
@@ -72,17 +81,26 @@ class Moments:
         first = filled[0].mean
         mean = first + math.fsum(part.weight * (part.mean - first) for part in filled) / weight
         squares = math.fsum(part.squares + part.weight * (part.mean - mean) ** 2 for part in filled)
-        minimum, maximum = min(part.minimum for part in filled), max(part.maximum for part in filled)
+        minimum, maximum = (
+            min(part.minimum for part in filled),
+            max(part.maximum for part in filled),
+        )
         return cls(weight, min(max(mean, minimum), maximum), squares, minimum, maximum, nulls)
 
     def with_nulls_as(self, value: float) -> Moments:
         """Returns the moments after every null was replaced by a value."""
-        own = type(self)(self.nulls, value, 0.0, value, value) if self.nulls and math.isfinite(value) else type(self)()
+        own = (
+            type(self)(self.nulls, value, 0.0, value, value)
+            if self.nulls and math.isfinite(value)
+            else type(self)()
+        )
         return self.merged([dataclasses.replace(self, nulls=0.0), own])
 
     @property
     def deviation(self) -> float:
-        """Population standard deviation; 0 of no values, and of equal ones however sums were rounded."""
+        """Population standard deviation; 0 of no values, and of equal ones however sums were
+        rounded.
+        """
         return math.sqrt(self.squares / self.weight) if self.maximum > self.minimum else 0.0
 
 
@@ -91,8 +109,8 @@ class Distribution:
     """The weighted distribution of a column's finite numbers.
 
     Attributes:
-      values: float64, ascending: all distinct ones up to ``MAX_DISTINCT``, else at most ``POINTS`` of them, the smallest and the largest
-        among them.
+      values: float64, ascending: all distinct ones up to ``MAX_DISTINCT``, else at most ``POINTS``
+        of them, the smallest and the largest among them.
       weights: float64, the weight that each stands for.
       nulls: sum of the weights of nulls.
     """
@@ -103,7 +121,9 @@ class Distribution:
 
     @classmethod
     def of(cls, array: pa.Array, weights: Weights | None) -> Distribution:
-        """Returns the distribution of an array of numbers, or of lists of numbers: then of their items."""
+        """Returns the distribution of an array of numbers, or of lists of numbers: then of their
+        items.
+        """
         values, own, nulls = flat_numbers(array, weights)
         if own is None:
             distinct, counts = np.unique(values, return_counts=True)
@@ -112,7 +132,9 @@ class Distribution:
 
     @classmethod
     def merged(cls, parts: Sequence[Distribution]) -> Distribution:
-        """Returns the distribution of all parts together; its points depend on the order once there are too many values."""
+        """Returns the distribution of all parts together; its points depend on the order once there
+        are too many values.
+        """
         values = np.concatenate([part.values for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         return cls(*_bounded(*_added(values, weights)), sum(part.nulls for part in parts))
@@ -124,9 +146,11 @@ class Distribution:
         return self.merged([*parts, own] if self.nulls and math.isfinite(value) else parts)
 
     def quantiles(self, number: int) -> Numbers:
-        """Returns ``number`` + 1 values that cut the weight into equal parts, from the minimum to the maximum; none of no values.
+        """Returns ``number`` + 1 values that cut the weight into equal parts, from the minimum to
+        the maximum; none of no values.
 
-        Number k is the smallest value at or below which there is at least k / ``number`` of the weight.
+        Number k is the smallest value at or below which there is at least k / ``number`` of the
+        weight.
         """
         if not len(self.values):
             return self.values
@@ -137,24 +161,29 @@ class Distribution:
         return chosen
 
     def boundaries(self, number: int) -> Numbers:
-        """Returns at most ``number`` - 1 distinct values that divide the weight into parts as nearly equal as they can be.
+        """Returns at most ``number`` - 1 distinct values that divide the weight into parts as
+        nearly equal as they can be.
 
-        A part begins at its boundary: boundary k is the smallest value with at least k / ``number`` of the weight below it. None is
-        the minimum, so no part is empty.
+        A part begins at its boundary: boundary k is the smallest value with at least k / ``number``
+        of the weight below it. None is the minimum, so no part is empty.
         """
         if not len(self.values):
             return self.values
         ends = np.cumsum(self.weights)
-        places = np.searchsorted(np.concatenate([[0.0], ends[:-1]]) * number, np.arange(1, number) * ends[-1])
+        places = np.searchsorted(
+            np.concatenate([[0.0], ends[:-1]]) * number, np.arange(1, number) * ends[-1]
+        )
         chosen: Numbers = self.values[np.unique(places[places < len(ends)])]
         return chosen
 
 
 class ValueCounts(Protocol):
-    """Sums by key, as large as the number of distinct keys: gathered per batch, partitioned by a hash of the key, and merged.
+    """Sums by key, as large as the number of distinct keys: gathered per batch, partitioned by a
+    hash of the key, and merged.
 
-    A frozen dataclass, declared as an encoding's ``learns``. Its tables have a column ``key`` (string, binary, int64 or
-    float32, without nulls, distinct within a table) and columns of sums: int64, which are exact, or float64, which are added in a fixed order.
+    A frozen dataclass, declared as an encoding's ``learns``. Its tables have a column ``key``
+    (string, binary, int64 or float32, without nulls, distinct within a table) and columns of sums:
+    int64, which are exact, or float64, which are added in a fixed order.
 
     Attributes:
       folds: in how many folds rows are divided for ``count``; 0 for none.
@@ -163,7 +192,11 @@ class ValueCounts(Protocol):
     folds: int = 0
 
     def count(
-        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: npt.NDArray[np.int64] | None
+        self,
+        array: pa.Array,
+        target: pa.Array | None,
+        weights: Weights | None,
+        folds: npt.NDArray[np.int64] | None,
     ) -> pa.RecordBatch:
         """Returns the sums of one batch of n rows.
 
@@ -175,7 +208,9 @@ class ValueCounts(Protocol):
         """
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the keys of one hash partition that may be needed (the ``top_k`` largest, say), after all sums were added."""
+        """Returns the keys of one hash partition that may be needed (the ``top_k`` largest, say),
+        after all sums were added.
+        """
 
 
 Learns: TypeAlias = type[Moments] | type[Distribution] | ValueCounts
@@ -206,10 +241,14 @@ def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Distribution]) -> bytes
             rows.append((chain, step, None, value.values, value.weights, value.nulls))
     columns = [
         pa.array(column, field.type)
-        for column, field in zip(zip(*rows, strict=True) if rows else [()] * len(_NUMBERS), _NUMBERS, strict=True)
+        for column, field in zip(
+            zip(*rows, strict=True) if rows else [()] * len(_NUMBERS), _NUMBERS, strict=True
+        )
     ]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _NUMBERS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(
+        sink, _NUMBERS, options=pa.ipc.IpcWriteOptions(compression="lz4")
+    ) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_NUMBERS))
     return bytes(sink.getvalue())
 
@@ -230,7 +269,9 @@ def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Distribution]:
 
 
 def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Weights | None, float]:
-    """Returns the finite values of numbers or lists of them as float64, the weight of each, and the weight of nulls."""
+    """Returns the finite values of numbers or lists of them as float64, the weight of each, and the
+    weight of nulls.
+    """
     if pa.types.is_list(array.type):
         if weights is not None:
             weights = weights[pc.list_parent_indices(array).to_numpy()]
@@ -250,7 +291,9 @@ def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Wei
 
 
 def _total(values: Numbers, weights: Weights | None) -> float:
-    """Returns a weighted sum. No dot product: its rounding depends on the machine's number of cores."""
+    """Returns a weighted sum. No dot product: its rounding depends on the machine's number of
+    cores.
+    """
     return float(values.sum() if weights is None else (values * weights).sum())
 
 
@@ -265,15 +308,19 @@ def _added(values: Numbers, weights: Weights) -> tuple[Numbers, Weights]:
 
 
 def _bounded(values: Numbers, weights: Weights) -> tuple[Numbers, Weights]:
-    """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them: the first, the last, and the middle one of each group between.
+    """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them: the first, the last, and
+    the middle one of each group between.
 
-    A group is what has its middle in one of ``POINTS`` - 2 parts of equal weight. At most half of a group lies on one side of its middle
-    value, and that is at most one such part: no rank moves further.
+    A group is what has its middle in one of ``POINTS`` - 2 parts of equal weight. At most half of a
+    group lies on one side of its middle value, and that is at most one such part: no rank moves
+    further.
     """
     if len(values) <= MAX_DISTINCT:
         return values, weights
     ends = np.cumsum(weights[1:-1])
-    groups = np.minimum((ends - weights[1:-1] / 2) * ((POINTS - 2) / ends[-1]), POINTS - 3).astype(np.int64)
+    groups = np.minimum((ends - weights[1:-1] / 2) * ((POINTS - 2) / ends[-1]), POINTS - 3).astype(
+        np.int64
+    )
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
     sums = np.add.reduceat(weights[1:-1], starts)
     middles = np.searchsorted(ends, np.cumsum(sums) - sums / 2).clip(max=len(ends) - 1)

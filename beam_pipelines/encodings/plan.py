@@ -1,4 +1,6 @@
-"""The plan of all encodings of a recipe: chains of them, evaluated in the recipe's order, and in which read each is fitted."""
+"""The plan of all encodings of a recipe: chains of them, evaluated in the recipe's order, and in
+which read each is fitted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Step:
     Attributes:
       kind: its name in the recipe.
       encoding: declared, or after its read fitted.
-      read: number of the read that fits it, from 0; of one that learns nothing, the first read in which its input is known.
+      read: number of the read that fits it, from 0; of one that learns nothing, the first read in
+        which its input is known.
     """
 
     kind: str
@@ -69,11 +72,13 @@ class EncodePlan(PickledOnce):
 
     Attributes:
       columns: the selected columns, before encoding.
-      chains: in the order in which they are evaluated; a chain's feature replaces one of the same name.
+      chains: in the order in which they are evaluated; a chain's feature replaces one of the same
+        name.
       written: names of the features of an example: columns in their order, and then new ones.
       fit: what to fit on.
       floats: as of ``recipe.Output``.
-      lists: names of the written features that are feature lists of a tf.SequenceExample; empty: records are tf.Examples.
+      lists: names of the written features that are feature lists of a tf.SequenceExample; empty:
+        records are tf.Examples.
       is_raw: whether the values of the only one of ``written`` are the records themselves.
       sizes: column of ids -> how many there are, where its source knows.
     """
@@ -89,8 +94,13 @@ class EncodePlan(PickledOnce):
 
     @property
     def reads(self) -> int:
-        """Number of reads that fit something: one for most recipes, one more where an encoding is fitted on what a fitted one gives."""
-        return 1 + max((step.read for chain in self.chains for step in chain.steps if is_learning(step)), default=-1)
+        """Number of reads that fit something: one for most recipes, one more where an encoding is
+        fitted on what a fitted one gives.
+        """
+        return 1 + max(
+            (step.read for chain in self.chains for step in chain.steps if is_learning(step)),
+            default=-1,
+        )
 
     @property
     def changes(self) -> bool:
@@ -104,7 +114,9 @@ class EncodePlan(PickledOnce):
 
     def known(self) -> dict[str, Feature]:
         """Returns what is known of the columns at planning."""
-        return {field.name: _known_feature(field, self.sizes.get(field.name)) for field in self.columns}
+        return {
+            field.name: _known_feature(field, self.sizes.get(field.name)) for field in self.columns
+        }
 
     def features(self, columns: Mapping[str, Feature] | None = None) -> dict[str, Feature]:
         """Returns the written features: before fitting, as far as they are known.
@@ -138,7 +150,9 @@ class EncodePlan(PickledOnce):
 
 def _known_feature(field: pa.Field, size: int | None) -> Feature:
     shape = shape_of(field)
-    return dataclasses.replace(Feature.of(field.type), size=size, length=None if shape is None else math.prod(shape))
+    return dataclasses.replace(
+        Feature.of(field.type), size=size, length=None if shape is None else math.prod(shape)
+    )
 
 
 def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
@@ -153,7 +167,9 @@ def is_learning(step: Step) -> bool:
     return isinstance(step.encoding, Encoding) and step.encoding.learns is not None
 
 
-def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | None = None) -> EncodePlan:
+def plan_encode(
+    recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | None = None
+) -> EncodePlan:
     """Checks the recipe's ``encode``, ``fit`` and ``label`` against the selected columns.
 
     Args:
@@ -162,7 +178,8 @@ def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | No
       sizes: column of ids -> how many there are, where its source knows.
 
     Raises:
-      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of which nobody knows how long they are.
+      RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of
+        which nobody knows how long they are.
     """
     columns = EncodePlan(schema, (), (), sizes=sizes or {})
     planner = _Planner(columns)
@@ -177,9 +194,16 @@ def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | No
             planner.add(name, chain)
     problems = planner.problems
     # A label that the recipe's own function makes is looked for when that was analysed.
-    if recipe.label is not None and recipe.label not in planner.written and recipe.preprocessing_fn is None:
+    if (
+        recipe.label is not None
+        and recipe.label not in planner.written
+        and recipe.preprocessing_fn is None
+    ):
         problems.append(
-            Problem(("label",), f"unknown column '{recipe.label}'.{nearest(recipe.label, planner.written)}")
+            Problem(
+                ("label",),
+                f"unknown column '{recipe.label}'.{nearest(recipe.label, planner.written)}",
+            )
         )
     if not planner.written:
         problems.append(Problem((), "no column is left to write. Check 'keep' and 'drop'."))
@@ -191,11 +215,15 @@ def plan_encode(recipe: Recipe, schema: pa.Schema, sizes: Mapping[str, int] | No
     if record is not None:
         return EncodePlan(schema, (), (record,), fit, floats, is_raw=True)
     chains, written = tuple(planner.chains), tuple(planner.written)
-    return with_fitted(dataclasses.replace(columns, chains=chains, written=written, fit=fit, floats=floats), {})
+    return with_fitted(
+        dataclasses.replace(columns, chains=chains, written=written, fit=fit, floats=floats), {}
+    )
 
 
 def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
-    """Yields what is wrong with ``output.record``: values that are to be the records, and nothing beside them."""
+    """Yields what is wrong with ``output.record``: values that are to be the records, and nothing
+    beside them.
+    """
     record, path = recipe.output.record, ("output", "record")
     if record is None:
         return
@@ -203,7 +231,9 @@ def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
         yield Problem(path, f"unknown column '{record}'.{nearest(record, schema.names)}")
     elif schema.field(record).type not in (pa.string(), pa.binary()):
         found = type_name(schema.field(record).type)
-        yield Problem(path, f"column '{record}' is {found}, expected text or bytes, which a record can be.")
+        yield Problem(
+            path, f"column '{record}' is {found}, expected text or bytes, which a record can be."
+        )
     for key, given in (
         ("encode", recipe.encode),
         ("preprocessing_fn", recipe.preprocessing_fn),
@@ -212,12 +242,16 @@ def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
     ):
         if given:
             yield Problem(
-                path, f"found it with '{key}', expected one of them: of raw records nothing is written but one column."
+                path,
+                f"found it with '{key}', expected one of them: of raw records nothing is written "
+                "but one column.",
             )
 
 
 def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit:
-    """Returns the recipe's ``fit`` with its default filled in: the split ``train``, or else the first one."""
+    """Returns the recipe's ``fit`` with its default filled in: the split ``train``, or else the
+    first one.
+    """
     names, fit = recipe.split.names, recipe.fit
     problems.extend(
         Problem(("fit", "splits"), f"unknown split '{split}'.{nearest(split, names)}")
@@ -228,14 +262,24 @@ def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit
         if fit.weight not in schema.names:
             message = f"unknown column '{fit.weight}'.{nearest(fit.weight, schema.names)}"
             problems.append(Problem(("fit", "weight"), message))
-        elif not (pa.types.is_integer(kind := schema.field(fit.weight).type) or pa.types.is_floating(kind)):
-            problems.append(Problem(("fit", "weight"), f"column '{fit.weight}' is {kind}, expected numbers."))
-    return fit if fit.splits else dataclasses.replace(fit, splits=("train",) if "train" in names else names[:1])
+        elif not (
+            pa.types.is_integer(kind := schema.field(fit.weight).type) or pa.types.is_floating(kind)
+        ):
+            problems.append(
+                Problem(("fit", "weight"), f"column '{fit.weight}' is {kind}, expected numbers.")
+            )
+    return (
+        fit
+        if fit.splits
+        else dataclasses.replace(fit, splits=("train",) if "train" in names else names[:1])
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Known:
-    """What planning knows of a feature: the first read in which it is known, and whether but for nulls that the read will fill."""
+    """What planning knows of a feature: the first read in which it is known, and whether but for
+    nulls that the read will fill.
+    """
 
     feature: Feature
     read: int = 0
@@ -270,7 +314,11 @@ class _Planner:
         for kind, encoding in chain[:-1]:
             if "" not in encoding.parts():
                 unknown.append(kind)
-                self._wrong(name, f"{kind}: found an encoding after it, expected none: it makes several features.")
+                self._wrong(
+                    name,
+                    f"{kind}: found an encoding after it, expected none: it makes several "
+                    "features.",
+                )
         if unknown:
             return
         for suffix, part in _in_parts(chain).items():
@@ -284,16 +332,25 @@ class _Planner:
         if name not in self.written:
             self._wrong(name, f"drop: unknown feature '{name}'.{nearest(name, self.written)}")
         elif len(encodings) > 1:
-            self._wrong(name, "drop: found an encoding after it, expected none: nothing is written.")
+            self._wrong(
+                name, "drop: found an encoding after it, expected none: nothing is written."
+            )
         else:
             del self.written[name]
 
-    def _add_chain(self, entry: str, name: str, inputs: tuple[str, ...], encodings: list[tuple[str, Encoding]]) -> None:
-        known = [_Known(item.feature, item.read_complete) for item in (self._known[column] for column in inputs)]
+    def _add_chain(
+        self, entry: str, name: str, inputs: tuple[str, ...], encodings: list[tuple[str, Encoding]]
+    ) -> None:
+        known = [
+            _Known(item.feature, item.read_complete)
+            for item in (self._known[column] for column in inputs)
+        ]
         steps: list[Step] = []
         for index, (kind, encoding) in enumerate(encodings):
             if index and (encoding.inputs or isinstance(encoding, Drop)):
-                self._wrong(entry, f"{kind}: found it inside a chain, expected it as the first step.")
+                self._wrong(
+                    entry, f"{kind}: found it inside a chain, expected it as the first step."
+                )
                 return
             step = self._step(entry, kind, encoding, known)
             if step is None:
@@ -304,7 +361,9 @@ class _Planner:
         self._known[name] = known[0]
         self.written.setdefault(name)
 
-    def _step(self, entry: str, kind: str, encoding: Encoding, known: list[_Known]) -> tuple[Step, _Known] | None:
+    def _step(
+        self, entry: str, kind: str, encoding: Encoding, known: list[_Known]
+    ) -> tuple[Step, _Known] | None:
         features = tuple(item.feature for item in known)
         try:
             if isinstance(encoding, Fixed):
@@ -318,11 +377,18 @@ class _Planner:
             self._wrong(entry, f"{kind}: {error}")
             return None
         if encoding.target and encoding.target not in self._known:
-            self._wrong(entry, f"{kind}: unknown column '{encoding.target}'.{nearest(encoding.target, self._known)}")
+            self._wrong(
+                entry,
+                f"{kind}: unknown column "
+                f"'{encoding.target}'.{nearest(encoding.target, self._known)}",
+            )
             return None
-        # An encoding that takes each value for itself, or learns from numbers, can be told later what nulls will have become.
+        # An encoding that takes each value for itself, or learns from numbers, can be told later
+        # what nulls will have become.
         keeps_pending = len(known) == 1 and (
-            encoding.learns in (Moments, Distribution) if encoding.learns is not None else encoding.elementwise
+            encoding.learns in (Moments, Distribution)
+            if encoding.learns is not None
+            else encoding.elementwise
         )
         read = known[0].read if keeps_pending else max(item.read_complete for item in known)
         if encoding.target:
@@ -339,7 +405,9 @@ class _Planner:
 
 
 def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str, Encoding]]]:
-    """Returns the chains that one entry stands for: suffix of the feature's name -> its encodings."""
+    """Returns the chains that one entry stands for: suffix of the feature's name -> its
+    encodings.
+    """
     chains: dict[str, list[tuple[str, Encoding]]] = {"": []}
     for kind, encoding in encodings:
         so_far = chains.pop("")
@@ -350,7 +418,9 @@ def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str
 
 
 def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
-    """Returns the plan with the fitted encodings of some steps; the others are told what is known of their input now."""
+    """Returns the plan with the fitted encodings of some steps; the others are told what is known
+    of their input now.
+    """
     known = plan.known()
     chains = []
     for number, chain in enumerate(plan.chains):
@@ -367,8 +437,11 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
 
 
 def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
-    """Returns the plan with the fitted encodings that lie in a folder; with an empty path, as it is."""
-    # It loads Beam, a second, which the process that builds the serving graph, and unpickles plans, can do without.
+    """Returns the plan with the fitted encodings that lie in a folder; with an empty path, as it
+    is.
+    """
+    # It loads Beam, a second, which the process that builds the serving graph, and unpickles plans,
+    # can do without.
     from beam_pipelines.encodings.store import cached_encodings
 
     return with_fitted(plan, cached_encodings(folder)) if folder else plan

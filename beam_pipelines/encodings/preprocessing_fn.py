@@ -1,4 +1,6 @@
-"""A recipe's own ``preprocessing_fn``, as planning finds it: its source, its inputs, and where its workers may store what they pass on."""
+"""A recipe's own ``preprocessing_fn``, as planning finds it: its source, its inputs, and where its
+workers may store what they pass on.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ FUNCTION = "preprocessing_fn"
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing(PickledOnce):
-    """A recipe's own function, and what it takes. Called with tensors, it is a ``preprocessing_fn``.
+    """A recipe's own function, and what it takes. Called with tensors, it is a
+    ``preprocessing_fn``.
 
     Attributes:
       path: of the module, for messages.
       source: its text. Workers run the text that was planned with, wherever they are.
-      inputs: feature -> number of values in every row of a dense tensor; ``None`` for a sparse tensor.
+      inputs: feature -> number of values in every row of a dense tensor; ``None`` for a sparse
+        tensor.
       types: feature -> Arrow type of its values.
       label: name of a feature that it has to return, or ``None``.
     """
@@ -46,7 +50,9 @@ class Preprocessing(PickledOnce):
         return result
 
 
-def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None) -> Preprocessing | None:
+def plan_preprocessing(
+    recipe: Recipe, plan: EncodePlan, contract: bytes | None
+) -> Preprocessing | None:
     """Reads the recipe's ``preprocessing_fn``, without running it.
 
     Args:
@@ -58,7 +64,8 @@ def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None)
       ``None`` if the recipe has no function of its own.
 
     Raises:
-      RecipeProblems: the file is not there, is not Python, or holds no ``preprocessing_fn(inputs)``.
+      RecipeProblems: the file is not there, is not Python, or holds no
+        ``preprocessing_fn(inputs)``.
     """
     if recipe.preprocessing_fn is None:
         return None
@@ -69,7 +76,9 @@ def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None)
     except (DataError, UnicodeDecodeError, ValueError) as error:
         raise RecipeProblems([Problem((FUNCTION,), str(error))]) from error
     features = plan.features(
-        {} if contract is None else raw_features(schema_pb2.Schema.FromString(contract), plan.columns)
+        {}
+        if contract is None
+        else raw_features(schema_pb2.Schema.FromString(contract), plan.columns)
     )
     return Preprocessing(
         path,
@@ -81,7 +90,8 @@ def plan_preprocessing(recipe: Recipe, plan: EncodePlan, contract: bytes | None)
 
 
 def check_storage(output: str) -> None:
-    """Checks that TensorFlow can write to where the dataset goes: tensorflow-transform puts its analysis there by itself.
+    """Checks that TensorFlow can write to where the dataset goes: tensorflow-transform puts its
+    analysis there by itself.
 
     Raises:
       RecipeError: it cannot.
@@ -91,7 +101,8 @@ def check_storage(output: str) -> None:
     scheme = output.partition("://")[0] if "://" in output else ""
     if scheme not in tf.io.gfile.get_registered_schemes():
         raise RecipeError(
-            f"--output: found {output} with a preprocessing_fn, expected a folder on this machine or a gs:// URL: TensorFlow, which "
+            f"--output: found {output} with a preprocessing_fn, expected a folder on this machine "
+            "or a gs:// URL: TensorFlow, which "
             f"runs the function, cannot write to {scheme}://. Convert here, and copy the dataset."
         )
 
@@ -105,17 +116,23 @@ def _check_source(path: str, source: str) -> None:
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
-        raise ValueError(f"{path}, line {error.lineno}: found no Python ({error.msg}), expected a module.") from error
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == FUNCTION]
+        raise ValueError(
+            f"{path}, line {error.lineno}: found no Python ({error.msg}), expected a module."
+        ) from error
+    found = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == FUNCTION
+    ]
     if not found:
         raise ValueError(
-            f"{path}: found no function '{FUNCTION}', expected 'def {FUNCTION}(inputs)' at the module's top level."
+            f"{path}: found no function '{FUNCTION}', expected 'def {FUNCTION}(inputs)' at the "
+            "module's top level."
         )
     arguments = found[-1].args
     number = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     if number != 1 and not (number < 1 and (arguments.args or arguments.vararg)):
         raise ValueError(
-            f"{path}, line {found[-1].lineno}: found {number} arguments, expected one, the features by name: 'def {FUNCTION}(inputs)'."
+            f"{path}, line {found[-1].lineno}: found {number} arguments, expected one, the "
+            f"features by name: 'def {FUNCTION}(inputs)'."
         )
 
 

@@ -1,4 +1,6 @@
-"""The schema of what is written: the raw columns' schema, changed where encodings have made other features."""
+"""The schema of what is written: the raw columns' schema, changed where encodings have made other
+features.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import math
 import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.core.schema_features import features_of, keep_sparse_features, nested, schema_type
+from beam_pipelines.core.schema_features import (
+    features_of,
+    keep_sparse_features,
+    nested,
+    schema_type,
+)
 from beam_pipelines.encodings import Feature
 from beam_pipelines.encodings.plan import EncodePlan
 
@@ -16,8 +23,9 @@ from beam_pipelines.encodings.plan import EncodePlan
 def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Feature]:
     """Returns what a schema says of the columns before encoding.
 
-    A column is required where the schema promises a dense tensor: always present, with a fixed number of values. A list of
-    fixed shape has its length, and integers with a domain from 0 have its size.
+    A column is required where the schema promises a dense tensor: always present, with a fixed
+    number of values. A list of fixed shape has its length, and integers with a domain from 0 have
+    its size.
     """
     protos = {feature.name: feature for feature in features_of(schema)}
     features = {}
@@ -26,7 +34,9 @@ def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Fea
         is_dense = proto.HasField("shape") and proto.presence.min_fraction == 1
         feature = Feature.of(field.type, is_dense)
         if feature.is_list and is_dense:
-            feature = dataclasses.replace(feature, length=math.prod(dim.size for dim in proto.shape.dim))
+            feature = dataclasses.replace(
+                feature, length=math.prod(dim.size for dim in proto.shape.dim)
+            )
         domain = proto.int_domain
         if (
             pa.types.is_int64(feature.value_type)
@@ -47,8 +57,10 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
       plan: of the encodings, fitted.
 
     Returns:
-      Columns that no encoding touched as they were; others with their new type, presence and shape: those that are required and
-      have a fixed number of values as dense tensors, ids with their domain. Features in the order of ``plan.written``, feature lists in a struct (``core/schema_features.py``).
+      Columns that no encoding touched as they were; others with their new type, presence and shape:
+      those that are required and have a fixed number of values as dense tensors, ids with their
+      domain. Features in the order of ``plan.written``, feature lists in a struct
+      (``core/schema_features.py``).
 
     Raises:
       DataError: an encoding cannot take what the data turned out to be.

@@ -1,7 +1,8 @@
-"""Keeps fitted encodings in a folder: ``encodings.json``, and one Arrow file for each array of theirs. No pickles.
+"""Keeps fitted encodings in a folder: ``encodings.json``, and one Arrow file for each array of
+theirs. No pickles.
 
-The same folder carries them to the workers during a run and lies in the dataset afterwards, as ``transform_graph/encodings``.
-Numbers, texts and arrays come back as they were, to the last bit.
+The same folder carries them to the workers during a run and lies in the dataset afterwards, as
+``transform_graph/encodings``. Numbers, texts and arrays come back as they were, to the last bit.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from beam_pipelines.encodings.encoding import Fitted
 FILE_NAME = "encodings.json"
 FORMAT_VERSION = 1
 
-# (number of the chain, number of the step) -> the recipe's name of the kind, and the fitted encoding.
+# (number of the chain, number of the step) -> the recipe's name of the kind, and the fitted
+# encoding.
 FittedSteps = Mapping[tuple[int, int], tuple[str, Fitted]]
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:
-    """Writes fitted encodings into a folder and returns the folder; the same encodings give the same bytes."""
+    """Writes fitted encodings into a folder and returns the folder; the same encodings give the
+    same bytes.
+    """
     entries = []
     for (chain, step), (kind, encoding) in sorted(steps.items(), key=lambda item: item[0]):
         values: dict[str, Any] = {}
@@ -39,8 +43,18 @@ def save_encodings(folder: str, steps: FittedSteps) -> str:
                 files.write_bytes(files.join(folder, name), _array_to_bytes(value))
                 value = {"arrow": name}
             values[field.name] = value
-        entries.append({"chain": chain, "step": step, "kind": kind, "class": type(encoding).__name__, "values": values})
-    text = json.dumps({"format_version": FORMAT_VERSION, "encodings": entries}, indent=1, ensure_ascii=False)
+        entries.append(
+            {
+                "chain": chain,
+                "step": step,
+                "kind": kind,
+                "class": type(encoding).__name__,
+                "values": values,
+            }
+        )
+    text = json.dumps(
+        {"format_version": FORMAT_VERSION, "encodings": entries}, indent=1, ensure_ascii=False
+    )
     files.write_bytes(files.join(folder, FILE_NAME), (text + "\n").encode())
     return folder
 
@@ -56,7 +70,8 @@ def load_encodings(folder: str) -> FittedSteps:
         content = json.loads(files.read_bytes(path))
         if content["format_version"] != FORMAT_VERSION:
             raise DataError(
-                f"{path}: format version {content['format_version']}, expected {FORMAT_VERSION}. Read it with the version "
+                f"{path}: format version {content['format_version']}, expected {FORMAT_VERSION}. "
+                "Read it with the version "
                 "that wrote it."
             )
         return {
@@ -64,11 +79,15 @@ def load_encodings(folder: str) -> FittedSteps:
             for entry in content["encodings"]
         }
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise DataError(f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite.") from error
+        raise DataError(
+            f"{path}: found no fitted encodings ({error!r}). Convert again with --overwrite."
+        ) from error
 
 
 def cached_encodings(folder: str) -> FittedSteps:
-    """Returns ``load_encodings``, once a process and version of the folder: threads share a vocabulary of millions."""
+    """Returns ``load_encodings``, once a process and version of the folder: threads share a
+    vocabulary of millions.
+    """
     (modified_secs,) = file_checksums.modified_secs([files.join(folder, FILE_NAME)]).values()
     return _cached_encodings(folder, modified_secs)
 

@@ -1,4 +1,6 @@
-"""How often each word of a vocabulary stands in a row, as a vector: what ``bag_of_words`` and ``tf_idf`` share."""
+"""How often each word of a vocabulary stands in a row, as a vector: what ``bag_of_words`` and
+``tf_idf`` share.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
     check_parameters(parameters, expected)
     top_k = need_whole(parameters.get("top_k"), 1, expected["top_k"])
     if top_k > _MAX_TERMS:
-        raise ValueError(f"found {top_k}, expected {expected['top_k']}. Take 'vocabulary' for a list of ids.")
+        raise ValueError(
+            f"found {top_k}, expected {expected['top_k']}. Take 'vocabulary' for a list of ids."
+        )
     return top_k, need_amount(parameters.get("min_count", 0), expected["min_count"])
 
 
@@ -73,7 +77,9 @@ def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
 
 
 def vectors(counted: TermCounts, values: npt.NDArray[np.float64], length: int) -> pa.Array:
-    """Returns n vectors that hold ``values`` (float64[m], rounded to float32) where a term is counted, and else 0."""
+    """Returns n vectors that hold ``values`` (float64[m], rounded to float32) where a term is
+    counted, and else 0.
+    """
     cells = np.zeros((len(counted.totals), length), np.float32)
     cells[counted.rows, counted.terms] = values
     return as_lists(pa.array(cells.ravel()), np.full(len(cells), length))
@@ -87,5 +93,7 @@ def tensor_counts(vocabulary: pa.Array, x: tf.RaggedTensor) -> tf.Tensor:
     length = len(vocabulary)
     cells = tf.where(terms < 0, tf.cast(-1, tf.int64), x.value_rowids() * length + terms)
     # Places below 0 are left out of a segment sum.
-    counts = tf.math.unsorted_segment_sum(tf.ones_like(cells, tf.float64), cells, x.nrows() * length)
+    counts = tf.math.unsorted_segment_sum(
+        tf.ones_like(cells, tf.float64), cells, x.nrows() * length
+    )
     return tf.reshape(counts, [-1, length])

@@ -1,7 +1,9 @@
-"""Tokens, which vocabularies are made of: values as bytes, how often each occurs, and where each stands in a vocabulary.
+"""Tokens, which vocabularies are made of: values as bytes, how often each occurs, and where each
+stands in a vocabulary.
 
-A token is the bytes of a text, or the decimal text of an integer, as ``tf.strings.as_string`` writes it. A vocabulary is an array of
-distinct tokens, which are in a text file when the graph is saved: a token that is empty or holds a line break is in no vocabulary.
+A token is the bytes of a text, or the decimal text of an integer, as ``tf.strings.as_string``
+writes it. A vocabulary is an array of distinct tokens, which are in a text file when the graph is
+saved: a token that is empty or holds a line break is in no vocabulary.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 UNSEEN = -1
-NO_TOKENS = "found no value to make a vocabulary of, or none with a count of 'min_count'. Leave the column out with 'drop', or lower 'min_count'."
+NO_TOKENS = (
+    "found no value to make a vocabulary of, or none with a count of 'min_count'. Leave "
+    "the column out with 'drop', or lower 'min_count'."
+)
 
-# Up to here Arrow hashes the vocabulary anew for each batch: 0.3 ms at 10,000 tokens, as much as an index costs in looking
-# up the distinct ones of 50,000 values at 50,000 tokens.
+# Up to here Arrow hashes the vocabulary anew for each batch: 0.3 ms at 10,000 tokens, as much as an
+# index costs in looking up the distinct ones of 50,000 values at 50,000 tokens.
 _HASHED_PER_BATCH = 1 << 15
 
 # Indexes of larger vocabularies, by id of the array, as long as the array lives.
@@ -48,7 +53,8 @@ def need_tokens(feature: Feature) -> Feature:
     """
     if pa.types.is_floating(feature.value_type):
         raise ValueError(
-            f"found {type_name(feature.type)}, expected text, bytes or whole numbers. Cast it, or take 'bucketize' first."
+            f"found {type_name(feature.type)}, expected text, bytes or whole numbers. Cast it, or "
+            "take 'bucketize' first."
         )
     return feature
 
@@ -65,14 +71,20 @@ def need_amount(value: Any, expected: str) -> float:
 
 
 def sums_of(codes: Ids, rows: Ids, length: int, weights: Weights | None) -> npt.NDArray[Any]:
-    """Returns how often each code (below ``length``) occurs: int64, or the float64 sums of the weights of the rows that it occurs in."""
+    """Returns how often each code (below ``length``) occurs: int64, or the float64 sums of the
+    weights of the rows that it occurs in.
+    """
     if weights is None:
         return np.bincount(codes, minlength=length)
-    return np.bincount(codes, weights[rows], minlength=length).astype(np.float64)  # of none, numpy makes integers
+    return np.bincount(codes, weights[rows], minlength=length).astype(
+        np.float64
+    )  # of none, numpy makes integers
 
 
 def as_tokens(values: pa.Array) -> pa.Array:
-    """Returns scalars as a binary array; nulls stay null. Of integers, better give distinct ones."""
+    """Returns scalars as a binary array; nulls stay null. Of integers, better give distinct
+    ones.
+    """
     if pa.types.is_integer(values.type):
         values = pc.cast(values, pa.string())
     return values.cast(pa.binary())
@@ -86,13 +98,17 @@ def tensor_tokens(values: tf.Tensor) -> tf.Tensor:
 
 
 def fit_for_file(tokens: pa.Array) -> pa.Array:
-    """Returns which tokens a vocabulary's file can hold: those that are not empty and have no line break."""
+    """Returns which tokens a vocabulary's file can hold: those that are not empty and have no line
+    break.
+    """
     breaks = pc.or_(pc.match_substring(tokens, "\n"), pc.match_substring(tokens, "\r"))
     return pc.and_not(pc.greater(pc.binary_length(tokens), 0), breaks)
 
 
 def row_numbers(array: pa.Array) -> Ids:
-    """Returns int64[m], the row of each item of a list array, or of each value of an array of scalars without its nulls."""
+    """Returns int64[m], the row of each item of a list array, or of each value of an array of
+    scalars without its nulls.
+    """
     if pa.types.is_list(array.type):
         rows: Ids = pc.list_parent_indices(array).to_numpy().astype(np.int64, copy=False)
         return rows
@@ -108,8 +124,8 @@ def flat_values(array: pa.Array) -> pa.Array:
 class TokenCounts:
     """Counts tokens, and selects those of a vocabulary: a ``learning.ValueCounts``.
 
-    Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows in which a token
-    occurs, as often as it does.
+    Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows
+    in which a token occurs, as often as it does.
 
     Attributes:
       top_k: how many tokens to select; ``None`` for all.
@@ -129,8 +145,12 @@ class TokenCounts:
         """Returns the tokens of a batch: of scalars, or of the items of lists."""
         values = flat_values(array)
         encoded = values.dictionary_encode()
-        counts = sums_of(encoded.indices.to_numpy(), row_numbers(array), len(encoded.dictionary), weights)
-        return pa.RecordBatch.from_arrays([as_tokens(encoded.dictionary), pa.array(counts)], ["key", "count"])
+        counts = sums_of(
+            encoded.indices.to_numpy(), row_numbers(array), len(encoded.dictionary), weights
+        )
+        return pa.RecordBatch.from_arrays(
+            [as_tokens(encoded.dictionary), pa.array(counts)], ["key", "count"]
+        )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the tokens that may stand in a vocabulary, and of these the ``top_k`` first."""
@@ -141,7 +161,9 @@ class TokenCounts:
         return self._first(sums.filter(pc.and_(chosen, frequent)))
 
     def ordered(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the selected tokens of all partitions as a vocabulary orders them: by count, then by their bytes, both descending."""
+        """Returns the selected tokens of all partitions as a vocabulary orders them: by count, then
+        by their bytes, both descending.
+        """
         first = self._first(sums)
         return first.take(pc.sort_indices(first, [("count", "descending"), ("key", "descending")]))
 
@@ -156,7 +178,8 @@ def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
     """Looks values up in a vocabulary.
 
     Args:
-      vocabulary: binary, distinct. An index of a large one is built once and kept as long as this array.
+      vocabulary: binary, distinct. An index of a large one is built once and kept as long as this
+        array.
       values: n scalars: text, bytes or int64.
 
     Returns:
@@ -185,14 +208,17 @@ def _find(vocabulary: pa.Array, tokens: pa.Array) -> Ids:
 def _index(vocabulary: pa.Array) -> KeyIndex:
     with _indexes_lock:
         if id(vocabulary) not in _indexes:
-            # Of a second view of the same memory: the index must not keep alive what it is to die with.
+            # Of a second view of the same memory: the index must not keep alive what it is to die
+            # with.
             _indexes[id(vocabulary)] = index_keys([vocabulary.slice(0)])
             weakref.finalize(vocabulary, _indexes.pop, id(vocabulary), None).atexit = False
         return _indexes[id(vocabulary)]
 
 
 def buckets_of(values: pa.Array, buckets: int) -> Ids:
-    """Returns int64[n], the fingerprint of each value modulo ``buckets``, as ``tf.strings.to_hash_bucket_fast``; of nulls, anything below it."""
+    """Returns int64[n], the fingerprint of each value modulo ``buckets``, as
+    ``tf.strings.to_hash_bucket_fast``; of nulls, anything below it.
+    """
     encoded = values.dictionary_encode()
     hashes = fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)
     places = np.append(hashes.astype(np.int64), 0)

@@ -1,4 +1,6 @@
-"""What the encodings share: reading parameters, and mapping the values of scalars and lists alike."""
+"""What the encodings share: reading parameters, and mapping the values of scalars and lists
+alike.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def need_numbers(feature: Feature) -> Feature:
     """
     if not feature.is_number:
         raise ValueError(
-            f"found {type_name(feature.type)}, expected numbers. Cast them first, or take 'vocabulary' or 'hash_bucket'."
+            f"found {type_name(feature.type)}, expected numbers. Cast them first, or take "
+            "'vocabulary' or 'hash_bucket'."
         )
     return feature
 
@@ -59,11 +62,16 @@ def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.A
     """
     if not pa.types.is_list(array.type):
         return convert(array)
-    return as_lists(convert(array.flatten()), byte_lengths(array), array.is_null() if array.null_count else None)
+    return as_lists(
+        convert(array.flatten()), byte_lengths(array), array.is_null() if array.null_count else None
+    )
 
 
-def as_lists(values: pa.Array, lengths: npt.NDArray[np.int64], nulls: pa.BooleanArray | None = None) -> pa.ListArray:
-    """Returns values as lists of these lengths, one after the other, in rows of which some are null: their length is 0.
+def as_lists(
+    values: pa.Array, lengths: npt.NDArray[np.int64], nulls: pa.BooleanArray | None = None
+) -> pa.ListArray:
+    """Returns values as lists of these lengths, one after the other, in rows of which some are
+    null: their length is 0.
 
     Raises:
       pa.ArrowInvalid: there are more than 2**31 - 1 values.
@@ -79,7 +87,8 @@ def map_numbers(
 ) -> pa.Array:
     """Converts numbers, of scalars or in lists, by a function of float64 arrays; nulls stay null.
 
-    Numbers too small for a normal float32 count as 0, as they do in TensorFlow's kernels (denormals are zero there).
+    Numbers too small for a normal float32 count as 0, as they do in TensorFlow's kernels (denormals
+    are zero there).
 
     Args:
       array: int64 or float32, or lists of them.
@@ -97,7 +106,9 @@ def map_numbers(
 
 
 def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns int64 or float32 scalars as float64, nulls as 0, and numbers too small for a normal float32 as 0."""
+    """Returns int64 or float32 scalars as float64, nulls as 0, and numbers too small for a normal
+    float32 as 0.
+    """
     filled = array.fill_null(0) if array.null_count else array
     numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(array.type):
@@ -106,7 +117,9 @@ def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> pa.Array:
-    """Converts numbers, of scalars or in lists, by a function of arrays of their own type, int64 or float32; nulls stay null."""
+    """Converts numbers, of scalars or in lists, by a function of arrays of their own type, int64 or
+    float32; nulls stay null.
+    """
 
     def convert_array(values: pa.Array) -> pa.Array:
         filled = values.fill_null(0) if values.null_count else values

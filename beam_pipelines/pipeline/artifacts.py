@@ -9,7 +9,13 @@ from typing import NamedTuple
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe
-from beam_pipelines.analysis.report import JoinSummary, Report, SourceSummary, SplitSummary, render_report
+from beam_pipelines.analysis.report import (
+    JoinSummary,
+    Report,
+    SourceSummary,
+    SplitSummary,
+    render_report,
+)
 from beam_pipelines.analysis.schema import schema_to_text
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.datasets import (
@@ -22,8 +28,20 @@ from beam_pipelines.analysis.statistics.datasets import (
 )
 from beam_pipelines.core import file_checksums, files
 from beam_pipelines.dataset.generations import REJECTED, with_generation
-from beam_pipelines.dataset.layout import ENCODED_SCHEMA, ENCODINGS, RAW_SCHEMA, SEQUENCE_SCHEMA, TRANSFORM_GRAPH
-from beam_pipelines.dataset.manifest import Manifest, is_gathered, list_path, make_manifest, manifest_to_text
+from beam_pipelines.dataset.layout import (
+    ENCODED_SCHEMA,
+    ENCODINGS,
+    RAW_SCHEMA,
+    SEQUENCE_SCHEMA,
+    TRANSFORM_GRAPH,
+)
+from beam_pipelines.dataset.manifest import (
+    Manifest,
+    is_gathered,
+    list_path,
+    make_manifest,
+    manifest_to_text,
+)
 from beam_pipelines.encodings.labels import label_files, label_names
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.encodings.store import load_encodings
@@ -73,13 +91,21 @@ def write_files(
         written.append(path)
     if is_gathered(plan.base):
         write(list_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
-    statistics = learned.statistics if earlier is None else _merged(earlier.statistics, plan, learned)
-    for path, content in statistics_to_files(statistics, plan.statistics, plan.generation, learned.statistics):
+    statistics = (
+        learned.statistics if earlier is None else _merged(earlier.statistics, plan, learned)
+    )
+    for path, content in statistics_to_files(
+        statistics, plan.statistics, plan.generation, learned.statistics
+    ):
         write(path, content)
     write(RAW_SCHEMA, schema_to_text(learned.schema))
-    expected = learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    expected = (
+        learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    )
     for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
-        write(f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True))
+        write(
+            f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True)
+        )
     manifest = _manifest(plan, learned, shards, place, started, earlier)
     if earlier is None:
         if manifest["schema"] == SEQUENCE_SCHEMA and learned.encoded is not None:
@@ -93,7 +119,9 @@ def write_files(
 
 
 def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
-    """Yields for each source with rejected rows the path of their file, where they are stored, and the places of its files."""
+    """Yields for each source with rejected rows the path of their file, where they are stored, and
+    the places of its files.
+    """
     folder = "/".join((REJECTED, *generation_folder(plan.generation)))
     for name, source in learned.row_counts.sources.items():
         if source.stored:
@@ -102,7 +130,9 @@ def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, M
 
 def _merged(earlier: StoredStatistics, plan: Plan, learned: Learned) -> dict[str, TableStatistics]:
     """Returns split -> statistics of all generations."""
-    merged = merged_statistics([earlier, StoredStatistics("the new files", learned.statistics, plan.statistics)])
+    merged = merged_statistics(
+        [earlier, StoredStatistics("the new files", learned.statistics, plan.statistics)]
+    )
     return {name: merged.splits[name] for name in learned.statistics}
 
 
@@ -143,7 +173,9 @@ def _manifest(
 
 
 def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str, tuple[str, ...]]:
-    """Returns label -> its class names, by id, if a vocabulary in a folder of fitted encodings has learned them."""
+    """Returns label -> its class names, by id, if a vocabulary in a folder of fitted encodings has
+    learned them.
+    """
     if not learned.fitted or plan.preprocessing is not None:
         return {}
     fitted = with_fitted(plan.encode, load_encodings(folder))
@@ -153,11 +185,17 @@ def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str,
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
     """Returns what two datasets have in common if the same value is the same number in both."""
     # What a preprocessing_fn has learned lies in the graph alone.
-    return file_checksums.folder_fingerprint(place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH))
+    return file_checksums.folder_fingerprint(
+        place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH)
+    )
 
 
-def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]) -> Report:
-    """Returns what the report shows: numbers of all generations, rejected rows and images of the new one."""
+def _report(
+    plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]
+) -> Report:
+    """Returns what the report shows: numbers of all generations, rejected rows and images of the
+    new one.
+    """
     recipe, baseline = plan.recipe, "" if plan.append else plan.policy.baseline_path
     splits = {
         name: SplitSummary(split["rows"], tuple(shard["bytes"] for shard in split["shards"]))
@@ -178,7 +216,9 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mappin
             step.join.source,
             step.join.how,
             step.strategy,
-            ", ".join(left if left == right else f"{left} = {right}" for left, right in step.join.on),
+            ", ".join(
+                left if left == right else f"{left} = {right}" for left, right in step.join.on
+            ),
             counts["matched"],
             counts["unmatched"] + counts["dropped"],
             counts["dropped"],
@@ -197,7 +237,11 @@ def _report(plan: Plan, learned: Learned, manifest: Manifest, statistics: Mappin
         filter=recipe.filter or "",
         filtered=manifest["counts"]["filtered"],
         label=recipe.label,
-        rejected=[row for source in learned.row_counts.sources.values() for row in source.rejected_rows],
+        rejected=[
+            row for source in learned.row_counts.sources.values() for row in source.rejected_rows
+        ],
         images=learned.images,
-        baseline=read_accumulators(baseline).splits if baseline and has_accumulators(baseline) else {},
+        baseline=read_accumulators(baseline).splits
+        if baseline and has_accumulators(baseline)
+        else {},
     )

@@ -1,4 +1,6 @@
-"""The commit: the last step of a conversion, which makes a dataset of what was written, or nothing."""
+"""The commit: the last step of a conversion, which makes a dataset of what was written, or
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ PARTS = (
     LABELS_FOLDER,
 )
 PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in ("examples", TRANSFORM_GRAPH))
-# In the temporary folder: what is to be moved, but for what stages have written; the list of all of it; and what it takes the place of.
+# In the temporary folder: what is to be moved, but for what stages have written; the list of all of
+# it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
 _REPLACED = "replaced"
@@ -57,10 +60,12 @@ def commit(
     folder: str,
     started: float,
 ) -> None:
-    """Checks that nothing was lost, writes everything beside the shards, and then moves all of it into place, the manifest last.
+    """Checks that nothing was lost, writes everything beside the shards, and then moves all of it
+    into place, the manifest last.
 
-    A dataset that is there stays as it is until everything is written. One that is appended to stays readable throughout; another is
-    replaced, for which a local disk takes a rename or two for each of ``PARTS``. It can be repeated: what was written and moved is left alone.
+    A dataset that is there stays as it is until everything is written. One that is appended to
+    stays readable throughout; another is replaced, for which a local disk takes a rename or two for
+    each of ``PARTS``. It can be repeated: what was written and moved is left alone.
 
     Args:
       plan: of the conversion.
@@ -70,7 +75,8 @@ def commit(
       started: when the run started, in seconds since 1970.
 
     Raises:
-      DataError: rows were lost, or the input or the dataset that is appended to changed during the run.
+      DataError: rows were lost, or the input or the dataset that is appended to changed during the
+        run.
     """
     temporary = files.join(folder, TEMPORARY)
     check_unchanged(plan)
@@ -89,13 +95,23 @@ def commit(
         file_changes.delete(temporary)
 
 
-def _write_staged(plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float) -> list[str]:
-    """Writes everything beside the shards to the temporary folder, and returns the paths of all files to move, in order."""
+def _write_staged(
+    plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float
+) -> list[str]:
+    """Writes everything beside the shards to the temporary folder, and returns the paths of all
+    files to move, in order.
+    """
     temporary = files.join(folder, TEMPORARY)
     earlier = None if plan.append is None else _earlier(plan, folder)
-    written = write_files(plan, learned, shards, partial(_stage, temporary), FILE_NAME, started, earlier)
+    written = write_files(
+        plan, learned, shards, partial(_stage, temporary), FILE_NAME, started, earlier
+    )
     graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
-    moved = [*(shard.path for shard in shards), *(files.relative(file.path, temporary) for file in graph), *written]
+    moved = [
+        *(shard.path for shard in shards),
+        *(files.relative(file.path, temporary) for file in graph),
+        *written,
+    ]
     paths = list(dict.fromkeys(moved))
     # What a worker that was killed has left must not be moved with a folder.
     own = {shard.path for shard in shards}
@@ -114,7 +130,9 @@ def _staged(temporary: str) -> list[str]:
 
 
 def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Removes an earlier dataset, its manifest first, and moves the new one into its place, its manifest last."""
+    """Removes an earlier dataset, its manifest first, and moves the new one into its place, its
+    manifest last.
+    """
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
     file_changes.delete(files.join(folder, FILE_NAME))
@@ -126,7 +144,10 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
                 _set_aside(files.join(folder, part), files.join(temporary, _REPLACED, part))
         moved: Sequence[str] = tuple(parts)
     else:
-        listed = {files.relative(file.path, temporary) for file in files.list_files(files.join(temporary, "**"))}
+        listed = {
+            files.relative(file.path, temporary)
+            for file in files.list_files(files.join(temporary, "**"))
+        }
         waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
         if waiting <= listed:  # none was moved by an earlier attempt
             for part in PARTS:
@@ -145,7 +166,9 @@ def _set_aside(path: str, target: str) -> None:
 
 
 def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Moves a generation into the dataset: its shards, what else is new, what takes the place of something, and the manifest."""
+    """Moves a generation into the dataset: its shards, what else is new, what takes the place of
+    something, and the manifest.
+    """
     file_changes.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):
         file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
@@ -160,7 +183,8 @@ def _earlier(plan: Plan, folder: str) -> Earlier:
     manifest = read_manifest(folder)
     if count_generations(manifest) != plan.generation - 1:
         raise DataError(
-            f"{folder}: found {count_generations(manifest)} generations, expected {plan.generation - 1} as when the run began. Another "
+            f"{folder}: found {count_generations(manifest)} generations, expected "
+            f"{plan.generation - 1} as when the run began. Another "
             "run has written to it; this one added nothing. Run again."
         )
     statistics = read_accumulators(folder)
@@ -168,9 +192,15 @@ def _earlier(plan: Plan, folder: str) -> Earlier:
 
 
 def write_description(
-    plan: Plan, learned: Learned, folder: str, started: float, stops: bool = False, stays: bool = True
+    plan: Plan,
+    learned: Learned,
+    folder: str,
+    started: float,
+    stops: bool = False,
+    stays: bool = True,
 ) -> None:
-    """Writes what the first read taught, without any examples: schema, statistics, anomalies, report, description.json.
+    """Writes what the first read taught, without any examples: schema, statistics, anomalies,
+    report, description.json.
 
     Args:
       plan, learned, folder, started: as of ``commit``.
@@ -184,7 +214,9 @@ def write_description(
     offenders, path = write_offenders(plan, learned.anomalies, learned.schema, folder, OFFENDERS)
     if stops and has_errors(learned.anomalies):
         outcome = "the data do not pass"
-        raise anomalies_error(learned.anomalies, plan.contract_path, outcome, offenders, path if stays else "")
+        raise anomalies_error(
+            learned.anomalies, plan.contract_path, outcome, offenders, path if stays else ""
+        )
 
 
 def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
@@ -202,12 +234,17 @@ def check_unchanged(plan: Plan) -> None:
     Raises:
       DataError: names the first file that was.
     """
-    planned = [(file.archive or file.path, file) for source in plan.sources.values() for file in source.files]
+    planned = [
+        (file.archive or file.path, file)
+        for source in plan.sources.values()
+        for file in source.files
+    ]
     dates = file_checksums.modified_secs(dict.fromkeys(path for path, _ in planned))
     for path, file in planned:
         if dates[path] != file.modified_secs:
             raise DataError(
-                f"{file.path}: the file changed during the run; nothing was written. Run again when it is complete."
+                f"{file.path}: the file changed during the run; nothing was written. Run again "
+                "when it is complete."
             )
 
 
@@ -226,13 +263,17 @@ def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[Shard
         or len(shards) != num_shards
     ):
         raise DataError(
-            f"{len(shards)} of {num_shards} shards hold {written} rows, expected {dict(row_counts.rows)}. The runner lost or repeated "
-            "some; the dataset was not committed. Run again, with --direct_num_workers=1 if it was a local run, and report it."
+            f"{len(shards)} of {num_shards} shards hold {written} rows, expected "
+            f"{dict(row_counts.rows)}. The runner lost or repeated "
+            "some; the dataset was not committed. Run again, with --direct_num_workers=1 if it was "
+            "a local run, and report it."
         )
 
 
 def _stage(temporary: str, path: str) -> str:
-    """Returns where a file, or a part, of a dataset waits to be moved: what stages write in their place, anything else beside it."""
+    """Returns where a file, or a part, of a dataset waits to be moved: what stages write in their
+    place, anything else beside it.
+    """
     names = path.split("/")
     return files.join(temporary, *(() if names[0] in _STAGES_WRITE else (STAGED,)), *names)
 

@@ -1,10 +1,11 @@
 """The pipeline: a read, a write and a commit, wired from the stages.
 
-    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, row counts ► learn ► check
-    write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress, write ► commit
+    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, row counts ►
+    learn ► check write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress,
+    write ► commit
 
-Both are branches of one Beam job; the write waits for what the read has learned (``pipeline/first_pass.py``). A job on a cluster
-therefore needs no launcher once it is submitted.
+Both are branches of one Beam job; the write waits for what the read has learned
+(``pipeline/first_pass.py``). A job on a cluster therefore needs no launcher once it is submitted.
 """
 
 from __future__ import annotations
@@ -36,9 +37,21 @@ from beam_pipelines.pipeline.commit import (
 )
 from beam_pipelines.pipeline.first_pass import EncodeChunks, FirstRead, Folders
 from beam_pipelines.pipeline.first_pass_result import Learned, build_graph, check_anomalies
-from beam_pipelines.pipeline.output_folder import check_inputs, check_output, cleaned, remove_orphans, scratch_beside
+from beam_pipelines.pipeline.output_folder import (
+    check_inputs,
+    check_output,
+    cleaned,
+    remove_orphans,
+    scratch_beside,
+)
 from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
-from beam_pipelines.pipeline.resume import check_finished, clear, find_finished, key_of, note_finished
+from beam_pipelines.pipeline.resume import (
+    check_finished,
+    clear,
+    find_finished,
+    key_of,
+    note_finished,
+)
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_beside, request_graph
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
@@ -70,7 +83,9 @@ class Conversion(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
         learned, kept, encoder = begin | "FirstRead" >> FirstRead(plan, folders)
-        learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, folders.output))
+        learned = learned | "CheckAnomalies" >> beam.Map(
+            lambda learned: check_anomalies(plan, learned, folders.output)
+        )
         key = learned | "KeyOfRun" >> beam.Map(lambda learned: key_of(plan, learned))
         # What was learned has no bound, so that it crosses the runner in slices.
         slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
@@ -81,11 +96,17 @@ class Conversion(beam.PTransform):
         temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
         if folders.resumes:
-            found = key | "FindFinished" >> beam.FlatMap(find_finished, temporary) | "SpreadFound" >> beam.Reshuffle()
+            found = (
+                key
+                | "FindFinished" >> beam.FlatMap(find_finished, temporary)
+                | "SpreadFound" >> beam.Reshuffle()
+            )
             finished = (found | "CheckFinished" >> beam.FlatMap(check_finished, temporary),)
         shard_plan = folders.scratch_of("shard_plan")
         planned = once | "SaveShardPlan" >> beam.Map(
-            lambda _, slices, *finished: _save_shard_plan(slices_to_value(slices).shards, shard_plan, *finished),
+            lambda _, slices, *finished: _save_shard_plan(
+                slices_to_value(slices).shards, shard_plan, *finished
+            ),
             slices,
             *map(beam.pvalue.AsList, finished),
         )
@@ -96,7 +117,8 @@ class Conversion(beam.PTransform):
             kept
             | "LoadPieces" >> LoadChunks((planned,), folders.takes)
             | "EncodePieces" >> EncodeChunks(plan, folders, encoder)
-            | "ScatterRows" >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
+            | "ScatterRows"
+            >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
             | "WriteShards"
             >> WriteShards(
@@ -112,7 +134,9 @@ class Conversion(beam.PTransform):
         )
         shards = (written, *finished) | "AllShards" >> beam.Flatten() if finished else written
         return once | "Commit" >> beam.Map(
-            lambda _, slices, shards, _graph: _commit(plan, slices_to_value(slices), shards, folders, started),
+            lambda _, slices, shards, _graph: _commit(
+                plan, slices_to_value(slices), shards, folders, started
+            ),
             slices,
             beam.pvalue.AsList(shards),
             beam.pvalue.AsSingleton(graph),
@@ -123,7 +147,8 @@ class Conversion(beam.PTransform):
 class Description(beam.PTransform):
     """Reads once and describes what was read.
 
-    Input: the pipeline's begin. Output: nothing; the description is complete when the pipeline is done.
+    Input: the pipeline's begin. Output: nothing; the description is complete when the pipeline is
+    done.
 
     Attributes:
       stops, stays: as ``write_description`` takes them.
@@ -154,7 +179,9 @@ def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
 
 
 def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
-    return save_shard_plan(shards.with_finished((shard.split, shard.path) for shard in finished), path)
+    return save_shard_plan(
+        shards.with_finished((shard.split, shard.path) for shard in finished), path
+    )
 
 
 def _commit(
@@ -197,23 +224,40 @@ def convert(
       overwrite: replace a dataset that is there, once the new one is complete.
       beam_options: flags for Beam, as on the command line.
       quiet: show no progress.
-      exchange: how rows travel between workers; by default through files if the output is on a filesystem, which all workers share, and else
-        through the engine.
-      resume: take over the shards that a run which broke off has finished, if it was of the same recipe, inputs and version.
+      exchange: how rows travel between workers; by default through files if the output is on a
+        filesystem, which all workers share, and else through the engine.
+      resume: take over the shards that a run which broke off has finished, if it was of the same
+        recipe, inputs and version.
 
     Raises:
       RecipeError: the output is there already, or is no place for a dataset.
-      DataError: the data are not as the recipe says, or the run failed. There is no new dataset then.
+      DataError: the data are not as the recipe says, or the run failed. There is no new dataset
+        then.
     """
     check_output(output, overwrite, plan.generation)
-    _run("Convert", Conversion, plan, output, beam_options, quiet, exchange, overwrite=overwrite, resume=resume)
+    _run(
+        "Convert",
+        Conversion,
+        plan,
+        output,
+        beam_options,
+        quiet,
+        exchange,
+        overwrite=overwrite,
+        resume=resume,
+    )
     return read_manifest(output)
 
 
 def submit(
-    plan: Plan, output: str, overwrite: bool = False, beam_options: Sequence[str] = (), resume: bool = False
+    plan: Plan,
+    output: str,
+    overwrite: bool = False,
+    beam_options: Sequence[str] = (),
+    resume: bool = False,
 ) -> str:
-    """Hands a conversion to a runner whose jobs go on without us, or makes a template of it, as ``beam_options`` say.
+    """Hands a conversion to a runner whose jobs go on without us, or makes a template of it, as
+    ``beam_options`` say.
 
     Args:
       plan, output, overwrite, beam_options, resume: as of ``convert``.
@@ -238,8 +282,11 @@ def submit(
     )
 
 
-def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False) -> Manifest:
-    """Reads everything once and writes what can be learned from it: schema, statistics, anomalies, report; no examples.
+def describe(
+    plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False
+) -> Manifest:
+    """Reads everything once and writes what can be learned from it: schema, statistics, anomalies,
+    report; no examples.
 
     Args:
       plan, beam_options, quiet: as of ``convert``.
@@ -254,9 +301,14 @@ def describe(plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: b
 
 
 def validate(
-    plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False, stays: bool = True
+    plan: Plan,
+    output: str,
+    beam_options: Sequence[str] = (),
+    quiet: bool = False,
+    stays: bool = True,
 ) -> None:
-    """Reads everything once, writes what ``describe`` writes, and fails if there are anomalies that were not accepted.
+    """Reads everything once, writes what ``describe`` writes, and fails if there are anomalies that
+    were not accepted.
 
     Args:
       plan, output, beam_options, quiet: as of ``describe``.
@@ -282,7 +334,8 @@ def _run(
     overwrite: bool = False,
     resume: bool = False,
 ) -> str:
-    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then returns where to find it.
+    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then
+    returns where to find it.
 
     A conversion that fails leaves the shards that are finished, for one that resumes it.
     """
@@ -296,40 +349,57 @@ def _run(
     waits = run_module.waits(options)
     if not (submits or waits):
         raise RecipeError(
-            "found --no_wait_until_finish or --template_location, expected neither: only 'convert' takes them."
+            "found --no_wait_until_finish or --template_location, expected neither: only 'convert' "
+            "takes them."
         )
     temporary, is_local = files.join(output, TEMPORARY), run_module.is_local(options)
     state = functools.partial(describe_state, options) if is_engine(options) and waits else None
     with job_server.started(options), run_lock.locked(output, temporary):
         with show_progress(ProgressLog(""), 0, quiet, state=state):
             check_workers(options)
-        check_output(output, overwrite, plan.generation)  # once more: another run may have ended meanwhile
+        check_output(
+            output, overwrite, plan.generation
+        )  # once more: another run may have ended meanwhile
         if plan.append is None:
             check_inputs(output, _read_paths(plan))
             remove_orphans(output)
         else:
             remove_left_behind(output)
         resumes = clear(temporary, keeps=resume) > 0
-        with cleaned(output, temporary, waits, resume) as run, scratch_beside(output, is_local) as scratch:
+        with (
+            cleaned(output, temporary, waits, resume) as run,
+            scratch_beside(output, is_local) as scratch,
+        ):
             plan = store_lists(plan, temporary)
             # A template becomes any number of jobs, which do not share what its maker is known by.
-            folders = _folders(output, scratch, exchange, "" if run_module.makes_template(options) else run)
+            folders = _folders(
+                output, scratch, exchange, "" if run_module.makes_template(options) else run
+            )
             once = run_module.runs_once(options)
             # A job that may begin anew elsewhere looks for what it has finished itself, too.
             folders = dataclasses.replace(folders, takes=once, resumes=resumes or not once)
             log = ProgressLog(folders.progress)
             beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if is_local and job is Conversion and plan.encode.changes and not (plan.transform_graph or plan.append):
+            if (
+                is_local
+                and job is Conversion
+                and plan.encode.changes
+                and not (plan.transform_graph or plan.append)
+            ):
                 folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
                 beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
             progress = show_progress(log, plan.base.size_bytes, quiet, state=state)
             with beside, progress, _changed_input_named(plan):
-                return run_module.run(lambda pipeline: pipeline | label >> job(plan, folders, started), options)
+                return run_module.run(
+                    lambda pipeline: pipeline | label >> job(plan, folders, started), options
+                )
 
 
 @contextlib.contextmanager
 def _changed_input_named(plan: Plan) -> Iterator[None]:
-    """Says of a run that fails that an input changed during it, if one did: what else there is to say came of that."""
+    """Says of a run that fails that an input changed during it, if one did: what else there is to
+    say came of that.
+    """
     try:
         yield
     except PipelineError:
@@ -345,14 +415,24 @@ def _read_paths(plan: Plan) -> Iterator[str]:
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
-    """Returns what workers read and write: what it is -> path. Schemas and a ``preprocessing_fn`` travel with the job."""
-    paths = {"--output": output, "--baseline": plan.policy.baseline_path or "", "DATASET": plan.transform_graph or ""}
+    """Returns what workers read and write: what it is -> path. Schemas and a ``preprocessing_fn``
+    travel with the job.
+    """
+    paths = {
+        "--output": output,
+        "--baseline": plan.policy.baseline_path or "",
+        "DATASET": plan.transform_graph or "",
+    }
     for name, source in plan.sources.items():
         patterns = [files.resolve(path, plan.recipe.directory) for path in source.source.path]
-        paths[f"sources.{name}.path"] = next((path for path in patterns if files.is_local(path)), patterns[0])
+        paths[f"sources.{name}.path"] = next(
+            (path for path in patterns if files.is_local(path)), patterns[0]
+        )
         paths[f"sources.{name}.schema"] = source.source.schema or ""
         labels = source.source.idx.labels or ()
-        paths[f"sources.{name}.idx.labels"] = next((path for path in labels if files.is_local(path)), "")
+        paths[f"sources.{name}.idx.labels"] = next(
+            (path for path in labels if files.is_local(path)), ""
+        )
     return {what: path for what, path in paths.items() if path}
 
 

@@ -1,8 +1,11 @@
-"""What things cost: constants that were measured, which ``scale`` multiplies. docs/scale.md says on what, and how to measure them again."""
+"""What things cost: constants that were measured, which ``scale`` multiplies. docs/scale.md says on
+what, and how to measure them again.
+"""
 
 from __future__ import annotations
 
-# CPU seconds for each value (a row has as many as columns), by benchmarks/bench_costs.py on a table of 40 columns.
+# CPU seconds for each value (a row has as many as columns), by benchmarks/bench_costs.py on a table
+# of 40 columns.
 READ_AND_STATISTICS = 58e-9
 SHUFFLE_AND_WRITE = 115e-9
 # For each value and step of an encoding.

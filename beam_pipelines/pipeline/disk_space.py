@@ -1,6 +1,8 @@
-"""Room on this machine's disk: what a conversion is estimated to need, said before it starts where there is too little, and again when the disk is full.
+"""Room on this machine's disk: what a conversion is estimated to need, said before it starts where
+there is too little, and again when the disk is full.
 
-An estimate costs a preview of the data. So it is made only where less is free than ``CHECK_BELOW_FACTOR`` times what the sources take on disk.
+An estimate costs a preview of the data. So it is made only where less is free than
+``CHECK_BELOW_FACTOR`` times what the sources take on disk.
 """
 
 from __future__ import annotations
@@ -42,19 +44,26 @@ class Room(NamedTuple):
     shard_bytes: float
 
     def describe(self) -> str:
-        """Returns ``the run is estimated to need 6.3 GB of disk in all, 4.2 GB of it for temporary files``."""
+        """Returns
+        ``the run is estimated to need 6.3 GB of disk in all, 4.2 GB of it for temporary files``.
+        """
         total = self.temporary_bytes + self.shard_bytes
         return (
-            f"the run is estimated to need {show_bytes(total)} of disk in all, {show_bytes(self.temporary_bytes)} of it for temporary "
+            f"the run is estimated to need {show_bytes(total)} of disk in all, "
+            f"{show_bytes(self.temporary_bytes)} of it for temporary "
             "files that are removed at the end"
         )
 
 
 @contextlib.contextmanager
 def watched(
-    plan: Plan, output: str, beam_options: Sequence[str] = (), warn: Callable[[str], None] | None = None
+    plan: Plan,
+    output: str,
+    beam_options: Sequence[str] = (),
+    warn: Callable[[str], None] | None = None,
 ) -> Iterator[None]:
-    """Says how much room the conversion inside needs: before it, where that is clearly too little, and when it fails because a disk is full.
+    """Says how much room the conversion inside needs: before it, where that is clearly too little,
+    and when it fails because a disk is full.
 
     Args:
       plan, output, beam_options: as of ``pipeline.convert``.
@@ -76,7 +85,8 @@ def watched(
             raise
         free = show_bytes(files.free_bytes(folder))
         raise DataError(
-            f"{error}\n{folder}: {room.describe()}; {free} are free there now, without what the run had written."
+            f"{error}\n{folder}: {room.describe()}; {free} are free there now, without what the "
+            "run had written."
         ) from error
 
 
@@ -87,11 +97,15 @@ def _too_little(plan: Plan, output: str, folder: str) -> str:
     if room is None or free >= (1 - _TOLERANCE) * (room.temporary_bytes + room.shard_bytes):
         return ""
     cure = "another --output" if folder == output else "another folder for temporary files (TMPDIR)"
-    return f"{folder}: {room.describe()}; found {show_bytes(free)} free. It starts all the same: make room on the disk, or stop it and choose {cure}."
+    return (
+        f"{folder}: {room.describe()}; found {show_bytes(free)} free. It starts all the same: "
+        f"make room on the disk, or stop it and choose {cure}."
+    )
 
 
 def estimate(plan: Plan, output: str, folder: str) -> Room | None:
-    """Returns what a conversion needs on the disk of a folder, or ``None`` if its data cannot be previewed, which the run will explain.
+    """Returns what a conversion needs on the disk of a folder, or ``None`` if its data cannot be
+    previewed, which the run will explain.
 
     Args:
       plan, output: as of ``pipeline.convert``.

@@ -1,7 +1,9 @@
-"""A conversion at a size: how many ranges, shards and blocks, how many bytes on the way, what a worker holds, what it costs, and which limits come first.
+"""A conversion at a size: how many ranges, shards and blocks, how many bytes on the way, what a
+worker holds, what it costs, and which limits come first.
 
-Counts follow from the plan by the functions that decide them in a run; what depends on the rows comes from a preview of some of them, and costs from measured
-constants (``pipeline/costs.py``). docs/scale.md explains every line.
+Counts follow from the plan by the functions that decide them in a run; what depends on the rows
+comes from a preview of some of them, and costs from measured constants (``pipeline/costs.py``).
+docs/scale.md explains every line.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
 from beam_pipelines.transforms.shuffle import pack_rows
 
 GIB = 1024 * MIB
-# What Dataflow takes: https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
+# What Dataflow takes:
+# https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
 GRAPH_BYTES = 20 * MIB
 
 
@@ -80,7 +83,8 @@ class Scale:
       counts_bytes: of all row counts, which one worker holds for a moment.
       manifest_bytes: of ``dataset.json``.
       broadcast_bytes: of the indexes of joined tables, which every worker process holds.
-      join_partition_bytes: of the base's rows in one partition of the coarsest hash join; 0: there is none.
+      join_partition_bytes: of the base's rows in one partition of the coarsest hash join; 0: there
+        is none.
       worker_bytes: a worker process at its largest.
       cpu_secs: step -> CPU seconds.
     """
@@ -113,20 +117,32 @@ class Scale:
 
     @property
     def side_input_bytes(self) -> float:
-        """Bytes of the largest side input: the row counts, or what was learned of them with the shard plan, in elements of 1 MiB at most."""
+        """Bytes of the largest side input: the row counts, or what was learned of them with the
+        shard plan, in elements of 1 MiB at most.
+        """
         return max(self.counts_bytes, self.offsets_bytes)
 
     @property
     def group_bytes(self) -> float:
-        """Bytes of a group of the shuffle, before lz4, where rows go through the engine: those of one partition of a shard."""
-        return self.shuffle_bytes / max(1, sum(split.shards * split.partitions for split in self.splits.values()))
+        """Bytes of a group of the shuffle, before lz4, where rows go through the engine: those of
+        one partition of a shard.
+        """
+        return self.shuffle_bytes / max(
+            1, sum(split.shards * split.partitions for split in self.splits.values())
+        )
 
     @property
     def temporary_bytes(self) -> float:
-        """Bytes of temporary files, without shards, when they are the most; on one machine, where kept chunks are removed as they are dealt."""
+        """Bytes of temporary files, without shards, when they are the most; on one machine, where
+        kept chunks are removed as they are dealt.
+        """
         sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
         # Samples are stored as they were read, and as they are encoded.
-        return self.exchanged_bytes + max(self.kept_bytes, self.shuffle_bytes) + 2 * min(sampled, MOST_SAMPLED_BYTES)
+        return (
+            self.exchanged_bytes
+            + max(self.kept_bytes, self.shuffle_bytes)
+            + 2 * min(sampled, MOST_SAMPLED_BYTES)
+        )
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
@@ -135,20 +151,26 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
     Args:
       plan: of the conversion.
       preview: of it.
-      assumed_bytes: of the base source, instead of what it has: files of the same kind and size, or, where files are cut, of any. Other sources keep
-        theirs.
+      assumed_bytes: of the base source, instead of what it has: files of the same kind and size,
+        or, where files are cut, of any. Other sources keep theirs.
     """
     base = plan.base
     size = float(base.size_bytes if assumed_bytes is None else assumed_bytes)
-    ranges, largest = _ranges(plan, size) if assumed_bytes is not None else (len(base.ranges), _largest(plan))
+    ranges, largest = (
+        _ranges(plan, size) if assumed_bytes is not None else (len(base.ranges), _largest(plan))
+    )
     rows = size / preview.row_bytes
     chunks = max(float(ranges), rows / preview.chunk_rows)
     written = rows * preview.written
-    splits = {name: _split(plan, preview, written * share) for name, share in preview.splits.items()}
+    splits = {
+        name: _split(plan, preview, written * share) for name, share in preview.splits.items()
+    }
     blocks, block_rows = _blocks(plan, splits, chunks, written)
     shards = sum(split.shards for split in splits.values())
     offsets = chunks * len(splits) * costs.OFFSET_BYTES
-    broadcast = sum(1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast")
+    broadcast = sum(
+        1.5 * step.size_bytes for step in plan.joins.steps if step.strategy == "broadcast"
+    )
     hashed = [step.partitions for step in plan.joins.steps if step.strategy == "hash"]
     partition = size / min(hashed) if hashed else 0.0
     range_rows = largest / preview.row_bytes
@@ -185,12 +207,16 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
 
 
 def _ranges(plan: Plan, size: float) -> tuple[int, float]:
-    """Returns how many ranges a base source of another size is cut into, and the bytes of the largest."""
+    """Returns how many ranges a base source of another size is cut into, and the bytes of the
+    largest.
+    """
     base = plan.base
     file_bytes = base.size_bytes / len(base.files)
     if base.ranges[0].members != (0, 0):
         together = min(GATHERED_FILES, max(1, RANGE_BYTES // max(1, file_bytes)))
-        return max(1, math.ceil(size / file_bytes / together)), max(file_bytes, min(RANGE_BYTES, size))
+        return max(1, math.ceil(size / file_bytes / together)), max(
+            file_bytes, min(RANGE_BYTES, size)
+        )
     if all(FORMATS[base.format].splittable(base.source, file.path) for file in base.files):
         return max(1, round(size / RANGE_BYTES)), min(RANGE_BYTES, size)
     return max(1, math.ceil(size / file_bytes)), _largest(plan)
@@ -202,56 +228,101 @@ def _largest(plan: Plan) -> float:
 
 def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
     shards = count_shards(plan.recipe.output, rows * preview.shard_bytes)
-    return SplitScale(rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES)))
+    return SplitScale(
+        rows, shards, max(1, round(rows * preview.framed_bytes / shards / PARTITION_BYTES))
+    )
 
 
-def _blocks(plan: Plan, splits: Mapping[str, SplitScale], chunks: float, written: float) -> tuple[float, float]:
-    """Returns in how many blocks rows travel, and the rows of one: a chunk has a block for each partition of a shard that it gives rows to."""
+def _blocks(
+    plan: Plan, splits: Mapping[str, SplitScale], chunks: float, written: float
+) -> tuple[float, float]:
+    """Returns in how many blocks rows travel, and the rows of one: a chunk has a block for each
+    partition of a shard that it gives rows to.
+    """
     blocks = 0.0
     for split in splits.values():
         places = split.shards * split.partitions
         packs = split.rows / chunks / pack_rows(round(split.rows), places, chunks)
-        blocks += chunks * min(packs, places) if plan.recipe.output.shuffle else max(chunks, float(places))
+        blocks += (
+            chunks * min(packs, places)
+            if plan.recipe.output.shuffle
+            else max(chunks, float(places))
+        )
     return max(1.0, blocks), written / max(1.0, blocks)
 
 
 def _exchanged(plan: Plan, read_bytes: float) -> float:
-    """Returns the bytes of hash joins, which send rows to their partition and back, and of grouping; the files stay to the end."""
+    """Returns the bytes of hash joins, which send rows to their partition and back, and of
+    grouping; the files stay to the end.
+    """
     hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
-    return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (read_bytes if plan.groups else 0.0)
+    return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (
+        read_bytes if plan.groups else 0.0
+    )
 
 
-def _cpu(plan: Plan, preview: Preview, rows: float, written: float, blocks: float) -> dict[str, float]:
+def _cpu(
+    plan: Plan, preview: Preview, rows: float, written: float, blocks: float
+) -> dict[str, float]:
     secs = {"read and statistics": rows * preview.columns * costs.READ_AND_STATISTICS}
     for step in plan.joins.steps:
         price = costs.JOIN_BROADCAST if step.strategy == "broadcast" else costs.JOIN_HASH
         right = plain_bytes(step.source_plan) / preview.row_bytes
-        secs[f"join {step.join.source}"] = price * (rows + (right if step.strategy == "hash" else 0))
+        secs[f"join {step.join.source}"] = price * (
+            rows + (right if step.strategy == "hash" else 0)
+        )
     if plan.encode.chains:
-        secs["encode"] = written * sum(len(chain.steps) for chain in plan.encode.chains) * costs.ENCODE
+        secs["encode"] = (
+            written * sum(len(chain.steps) for chain in plan.encode.chains) * costs.ENCODE
+        )
     secs["shuffle and write"] = written * preview.features * costs.SHUFFLE_AND_WRITE
     secs["blocks"] = blocks * costs.BLOCK
     return secs
 
 
 def limits(scale: Scale) -> list[Limit]:
-    """Returns what grows with the data, in the order in which it becomes too much; what does not grow, only if it is too much."""
+    """Returns what grows with the data, in the order in which it becomes too much; what does not
+    grow, only if it is too much.
+    """
     parts = "or convert parts of the source into datasets of their own"
     larger = "raise 'shard_size' in 'output'"
     memory = f"take workers with more memory for each core, {parts}"
     known = [
         Limit(
-            f"the job graph, which names every range, passes {show_bytes(GRAPH_BYTES)}, which is Dataflow's limit",
+            f"the job graph, which names every range, passes {show_bytes(GRAPH_BYTES)}, which is "
+            "Dataflow's limit",
             scale.graph_bytes,
             GRAPH_BYTES,
             parts.removeprefix("or "),
         ),
-        Limit("the shard plan takes 2 GiB of every worker process", scale.offsets_bytes, 2 * GIB, memory),
-        Limit("the row counts of all chunks take 8 GiB of one worker", scale.counts_bytes, 8 * GIB, memory),
+        Limit(
+            "the shard plan takes 2 GiB of every worker process",
+            scale.offsets_bytes,
+            2 * GIB,
+            memory,
+        ),
+        Limit(
+            "the row counts of all chunks take 8 GiB of one worker",
+            scale.counts_bytes,
+            8 * GIB,
+            memory,
+        ),
         Limit("dataset.json passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
     ]
     if scale.join_partition_bytes:
-        name = "a partition of a hash join gets 2 GiB of the base source, if its keys are even, and an engine hands it to one worker"
-        known.append(Limit(name, scale.join_partition_bytes, 2 * GIB, f"filter before the join elsewhere, {parts}"))
-    return sorted((limit for limit in known if limit.value > 0), key=lambda limit: limit.size_bytes(scale))
+        name = (
+            "a partition of a hash join gets 2 GiB of the base source, if its keys are even, "
+            "and an engine hands it to one worker"
+        )
+        known.append(
+            Limit(
+                name,
+                scale.join_partition_bytes,
+                2 * GIB,
+                f"filter before the join elsewhere, {parts}",
+            )
+        )
+    return sorted(
+        (limit for limit in known if limit.value > 0), key=lambda limit: limit.size_bytes(scale)
+    )

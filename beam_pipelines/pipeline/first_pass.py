@@ -1,4 +1,6 @@
-"""The first read: from a source's ranges to chunks of splits, and from chunks to what is learned of them."""
+"""The first read: from a source's ranges to chunks of splits, and from chunks to what is learned of
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,13 @@ from beam_pipelines.transforms.read import ReadBatches
 from beam_pipelines.transforms.reject import SelectOrReject
 from beam_pipelines.transforms.sample import SampleRows, sample_share
 from beam_pipelines.transforms.select import SelectBatches
-from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk, load_chunk, spill_chunk
+from beam_pipelines.transforms.spill import (
+    LoadChunks,
+    SpillChunks,
+    SpilledChunk,
+    load_chunk,
+    spill_chunk,
+)
 from beam_pipelines.transforms.split import CHUNK_COUNTS, AssignSplit
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
@@ -43,12 +51,15 @@ class Folders:
 
     Attributes:
       output: the dataset.
-      exchange: where payloads wait on their way between stages, or ``None`` to send them through the engine.
+      exchange: where payloads wait on their way between stages, or ``None`` to send them through
+        the engine.
       progress: where local workers note their progress, or an empty text.
-      graph: where the serving graph is requested from the launcher, or an empty text if it is built where it is due.
-      scratch: where else temporary files may lie that never become part of the dataset: on this machine, when a local run writes to a
-        storage elsewhere. An empty text: with the others.
-      run: what the run is known by, while others must not write to the same output; empty: nobody asks.
+      graph: where the serving graph is requested from the launcher, or an empty text if it is built
+        where it is due.
+      scratch: where else temporary files may lie that never become part of the dataset: on this
+        machine, when a local run writes to a storage elsewhere. An empty text: with the others.
+      run: what the run is known by, while others must not write to the same output; empty: nobody
+        asks.
       takes: whether kept chunks are removed as soon as they are dealt out to shards.
       resumes: whether to look for shards that a run which broke off has finished.
     """
@@ -93,8 +104,9 @@ class Folders:
 class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
-    Input: the pipeline's begin. Output: ``chunks`` and ``row counts``, as from ``split.AssignSplit``; and ``keys``, empty, on which to wait
-    until the base source's declared key was found unique, if it declares one.
+    Input: the pipeline's begin. Output: ``chunks`` and ``row counts``, as from
+    ``split.AssignSplit``; and ``keys``, empty, on which to wait until the base source's declared
+    key was found unique, if it declares one.
     """
 
     plan: Plan
@@ -111,16 +123,25 @@ class ReadSplits(beam.PTransform):
         )
         keys = {}
         if plan.base.source.key:
-            keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(plan.base, self.folders.exchange_of("base-key"))
+            keys["keys"] = chunks | "CheckKey" >> CheckUniqueKey(
+                plan.base, self.folders.exchange_of("base-key")
+            )
         if plan.joins.steps:
-            chunks = chunks | "Join" >> JoinBatches(plan.joins, self.folders.exchange_of("join"), reject)
+            chunks = chunks | "Join" >> JoinBatches(
+                plan.joins, self.folders.exchange_of("join"), reject
+            )
         select = SelectOrReject(plan.checks, plan.base) if reject else SelectBatches(plan.select)
         chunks = chunks | "Select" >> select
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
-                plan.groups, plan.select.schema, len(plan.base.ranges), self.folders.exchange_of("group")
+                plan.groups,
+                plan.select.schema,
+                len(plan.base.ranges),
+                self.folders.exchange_of("group"),
             )
-        splits = chunks | "Split" >> AssignSplit(plan.split, self.folders.rejected_of("base"), plan.recipe.output)
+        splits = chunks | "Split" >> AssignSplit(
+            plan.split, self.folders.rejected_of("base"), plan.recipe.output
+        )
         return {"chunks": splits.chunks, "chunk_counts": splits[CHUNK_COUNTS], **keys}
 
 
@@ -149,7 +170,8 @@ class Encoder(NamedTuple):
 class EncodeChunks(beam.PTransform):
     """Applies the encodings, and then the recipe's own function, if it has one.
 
-    Input and output: ``Chunk`` elements; behind a function only those with rows. The encoder has to be ``done`` before the first chunk comes.
+    Input and output: ``Chunk`` elements; behind a function only those with rows. The encoder has to
+    be ``done`` before the first chunk comes.
     """
 
     plan: Plan
@@ -160,7 +182,9 @@ class EncodeChunks(beam.PTransform):
         chunks = chunks | "EncodeFeatures" >> EncodeFeatures(self.plan.encode, self.encoder.fitted)
         if self.plan.preprocessing is None:
             return chunks
-        transform = TransformPreprocessing(self.plan.preprocessing, self.encoder.own, self.folders.preprocessing)
+        transform = TransformPreprocessing(
+            self.plan.preprocessing, self.encoder.own, self.folders.preprocessing
+        )
         return chunks | "Preprocess" >> transform
 
 
@@ -184,7 +208,8 @@ class FirstRead(beam.PTransform):
 
     Input: the pipeline's begin. Output: a ``FirstResult``.
 
-    Chunks, statistics and samples cross the runner in files only: they have no bound, and elements have.
+    Chunks, statistics and samples cross the runner in files only: they have no bound, and elements
+    have.
 
     Attributes:
       keep: whether there is anything to come.
@@ -232,7 +257,11 @@ class FirstRead(beam.PTransform):
                 lambda _, statistics, chunk_counts, pictures, encoded, rights, *_waits: learn(
                     plan,
                     merge_splits(
-                        statistics, plan.recipe.split.names, plan.split.schema, plan.statistics, statistics_folder
+                        statistics,
+                        plan.recipe.split.names,
+                        plan.split.schema,
+                        plan.statistics,
+                        statistics_folder,
                     ),
                     chunk_counts,
                     [load_chunk(chunk) for chunk in pictures],
@@ -253,12 +282,15 @@ class FirstRead(beam.PTransform):
 
     def _count_right_sources(self) -> CountRightSources:
         folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
-        return CountRightSources(self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right"))
+        return CountRightSources(
+            self.plan.joins, folders.exchange_of("keys"), rejects, folders.rejected_of("right")
+        )
 
     def _fit(
         self, chunks: beam.PCollection[Chunk], kept: beam.PCollection[SpilledChunk] | None
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
-        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a fitted one gives.
+        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a
+        fitted one gives.
 
         Returns:
           Their folder, and what is there when it is complete.
@@ -272,7 +304,11 @@ class FirstRead(beam.PTransform):
             if read:
                 chunks = kept | f"LoadToFit{read}" >> LoadChunks(done)
             # The last ones stay.
-            folder = folders.encodings if read + 1 == plan.encode.reads else folders.scratch_of(f"encodings{read}")
+            folder = (
+                folders.encodings
+                if read + 1 == plan.encode.reads
+                else folders.scratch_of(f"encodings{read}")
+            )
             fit = FitEncodings(
                 plan.encode,
                 read,

@@ -1,4 +1,6 @@
-"""What the first read teaches: statistics, schema, anomalies, fitted encodings, and how many shards there will be."""
+"""What the first read teaches: statistics, schema, anomalies, fitted encodings, and how many shards
+there will be.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,11 @@ class Learned:
     Attributes:
       account: what became of every row.
       statistics, anomalies: by split.
-      schema: of the raw joined columns: the contract, widened by the anomalies that were accepted; or inferred.
+      schema: of the raw joined columns: the contract, widened by the anomalies that were accepted;
+        or inferred.
       encoded: of the written features, where the recipe encodes; else ``None``.
-      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where
+        nothing is fitted.
       analyzed: as in ``Fitting``.
       shards: where rows will go.
       images: some of the images, if the rows are images.
@@ -61,8 +65,10 @@ class Fitting(NamedTuple):
     """What came of fitting.
 
     Attributes:
-      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where nothing is fitted.
-      analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty where there is none.
+      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where
+        nothing is fitted.
+      analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty
+        where there is none.
     """
 
     fitted: str
@@ -90,7 +96,8 @@ def learn(
       fitting: of the encodings.
 
     Raises:
-      DataError: rows were lost, or too many rejected, or an encoding cannot take what the data turned out to be.
+      DataError: rows were lost, or too many rejected, or an encoding cannot take what the data
+        turned out to be.
     """
     recipe = plan.recipe
     names = recipe.split.names
@@ -98,15 +105,22 @@ def learn(
     row_counts = dataclasses.replace(
         base,
         sources={
-            name: base.sources.get(name) or count_source(plan.sources[name], rights[name]) for name in plan.sources
+            name: base.sources.get(name) or count_source(plan.sources[name], rights[name])
+            for name in plan.sources
         },
     )
     row_counts.check(recipe)
     contract = plan.contract
-    expected = _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
+    expected = (
+        _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
+    )
     # The records have to parse by the dataset's schema, with what was accepted in them.
     allowed = plan.policy.allowed
-    schema = update_schema(expected, list(statistics.values()), plan.policy.allows) if allowed else expected
+    schema = (
+        update_schema(expected, list(statistics.values()), plan.policy.allows)
+        if allowed
+        else expected
+    )
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
     return Learned(
@@ -122,15 +136,22 @@ def learn(
     )
 
 
-def graph_job(plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str) -> GraphJob:
-    """Returns what is needed to build the serving graph: of the schemas, and the folders of ``Fitting``."""
+def graph_job(
+    plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
+) -> GraphJob:
+    """Returns what is needed to build the serving graph: of the schemas, and the folders of
+    ``Fitting``.
+    """
     # The graph takes and gives the values of steps, as a tf.Example has them.
     raw, encoded = flattened(raw), flattened(encoded)
-    return GraphJob.of(load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None)
+    return GraphJob.of(
+        load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None
+    )
 
 
 def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
-    """Builds the serving graph of what was learned into a folder; of encodings that were fitted before, copies it.
+    """Builds the serving graph of what was learned into a folder; of encodings that were fitted
+    before, copies it.
 
     Raises:
       DataError: it could not be built.
@@ -149,7 +170,8 @@ def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
 def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
     """Returns what was learned if the data may be written.
 
-    Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder stays as it is.
+    Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder
+    stays as it is.
 
     Raises:
       DataError: there are anomalies that were not accepted, or the label is missing somewhere.
@@ -159,7 +181,8 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
     label = plan.recipe.label
     if label is not None and (nulls := _count_nulls(learned, label)):
         raise DataError(
-            f"label '{label}': found {nulls:,} rows without one, expected none; nothing was written. Leave them out with "
+            f"label '{label}': found {nulls:,} rows without one, expected none; nothing was "
+            "written. Leave them out with "
             f"'filter: {label} IS NOT NULL', or of the columns that it is derived from."
         )
     record = plan.recipe.output.record
@@ -169,23 +192,32 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
 
 
 def _check_encoded(plan: Plan, learned: Learned) -> None:
-    """Checks that what is appended parses by the schema of the dataset's features, which its serving graph gives.
+    """Checks that what is appended parses by the schema of the dataset's features, which its
+    serving graph gives.
 
     Raises:
       DataError: an anomaly was accepted that makes features of the new rows look otherwise.
     """
     if plan.append is None or plan.contract is None or learned.encoded is None or learned.analyzed:
         return
-    before = _encoded_schema(plan, schema_pb2.Schema.FromString(plan.contract), Fitting(learned.fitted, ""))
+    before = _encoded_schema(
+        plan, schema_pb2.Schema.FromString(plan.contract), Fitting(learned.fitted, "")
+    )
     if before is not None and without_values(before) != without_values(learned.encoded):
         raise DataError(
-            "found accepted anomalies that change presence, shape or range of features, expected features as in the dataset that is "
-            "appended to, whose encodings stay; nothing was written. Convert everything anew with --overwrite."
+            "found accepted anomalies that change presence, shape or range of features, expected "
+            "features as in the dataset that is "
+            "appended to, whose encodings stay; nothing was written. Convert everything anew with "
+            "--overwrite."
         )
 
 
 def _count_nulls(learned: Learned, column: str) -> int:
-    return sum(table.columns[column].missing for table in learned.statistics.values() if column in table.columns)
+    return sum(
+        table.columns[column].missing
+        for table in learned.statistics.values()
+        if column in table.columns
+    )
 
 
 def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_pb2.Schema:
@@ -194,7 +226,9 @@ def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_p
     return schema
 
 
-def _encoded_schema(plan: Plan, schema: schema_pb2.Schema, fitting: Fitting) -> schema_pb2.Schema | None:
+def _encoded_schema(
+    plan: Plan, schema: schema_pb2.Schema, fitting: Fitting
+) -> schema_pb2.Schema | None:
     """Returns the schema of the written features where they differ from the columns."""
     if fitting.analyzed:
         return read_schema(files.join(fitting.analyzed, "transformed_metadata", "schema.pbtxt"))
@@ -214,6 +248,8 @@ def _estimate(
     shard_bytes, framed_bytes = {}, {}
     for name, count in rows.items():
         own = [sample for sample in samples if sample.split == name]
-        compressed, framed = estimate_row_bytes(own or samples, plan.recipe.output, plan.encode.lists)
+        compressed, framed = estimate_row_bytes(
+            own or samples, plan.recipe.output, plan.encode.lists
+        )
         shard_bytes[name], framed_bytes[name] = count * compressed, count * framed
     return shard_bytes, framed_bytes

@@ -1,4 +1,6 @@
-"""The files that a dataset was made of, held against those that a source has now: which are new, and is any other than it was?"""
+"""The files that a dataset was made of, held against those that a source has now: which are new,
+and is any other than it was?
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _CURE = "Put it back, or convert everything anew with --overwrite."
 
 
 class Known(NamedTuple):
-    """Files of a dataset that have one fingerprint: one file, or small ones that were read together.
+    """Files of a dataset that have one fingerprint: one file, or small ones that were read
+    together.
 
     Attributes:
       generation: number of the generation that they were read for.
@@ -32,10 +35,14 @@ class Known(NamedTuple):
     files: Mapping[str, FileInfo]
 
 
-def new_files(dataset: str, manifest: Manifest, plan: SourcePlan, directory: str) -> tuple[FileInfo, ...]:
-    """Returns the files of a source that a dataset does not have yet, in order; the others are as they were.
+def new_files(
+    dataset: str, manifest: Manifest, plan: SourcePlan, directory: str
+) -> tuple[FileInfo, ...]:
+    """Returns the files of a source that a dataset does not have yet, in order; the others are as
+    they were.
 
-    A file of the same size and date counts as the same. One that was written to is read, and compared by its fingerprint.
+    A file of the same size and date counts as the same. One that was written to is read, and
+    compared by its fingerprint.
 
     Args:
       dataset: its folder.
@@ -50,32 +57,50 @@ def new_files(dataset: str, manifest: Manifest, plan: SourcePlan, directory: str
     known = list(known_files(dataset, manifest, plan.source.name))
     wrong: list[str] = []
     for group in known:
-        problems = [problem for key, file in group.files.items() if (problem := _difference(file, now.get(key)))]
+        problems = [
+            problem
+            for key, file in group.files.items()
+            if (problem := _difference(file, now.get(key)))
+        ]
         if not problems:
             problems = _changed_contents(group, now, plan)
         wrong += problems
     if wrong:
         more = f"\n  and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise DataError(
-            f"{dataset}: {len(wrong):,} file(s) of source '{plan.source.name}' are not as when they were converted, expected that files "
-            f"are only added with 'append'. {_CURE}\n" + "\n".join(f"  {line}" for line in wrong[:_SHOWN]) + more
+            f"{dataset}: {len(wrong):,} file(s) of source '{plan.source.name}' are not as when "
+            "they were converted, expected that files "
+            f"are only added with 'append'. {_CURE}\n"
+            + "\n".join(f"  {line}" for line in wrong[:_SHOWN])
+            + more
         )
     there = {key for group in known for key in group.files}
     return tuple(file for key, file in now.items() if key not in there)
 
 
 def key_of(path: str, directory: str) -> str:
-    """Returns what a file is known by wherever its dataset and the recipe beside it are: its path as seen from the recipe's folder.
+    """Returns what a file is known by wherever its dataset and the recipe beside it are: its path
+    as seen from the recipe's folder.
 
     A file that the recipe names by a path from the root, or a URL, keeps it.
     """
     if not files.is_local(path):
         path, directory = mask(path), mask(directory)  # as the manifest has them
-        return files.relative(path, directory) if directory and path.startswith(directory.rstrip("/") + "/") else path
+        return (
+            files.relative(path, directory)
+            if directory and path.startswith(directory.rstrip("/") + "/")
+            else path
+        )
     here = os.path.abspath(directory or os.curdir)
     there = os.path.abspath(path)
-    is_relative = not os.path.isabs(path) or (directory and path.startswith(os.path.join(directory, "")))
-    return os.path.relpath(there, here) if is_relative or there.startswith(os.path.join(here, "")) else there
+    is_relative = not os.path.isabs(path) or (
+        directory and path.startswith(os.path.join(directory, ""))
+    )
+    return (
+        os.path.relpath(there, here)
+        if is_relative or there.startswith(os.path.join(here, ""))
+        else there
+    )
 
 
 def known_files(dataset: str, manifest: Manifest, source: str) -> Iterator[Known]:
@@ -86,7 +111,9 @@ def known_files(dataset: str, manifest: Manifest, source: str) -> Iterator[Known
     """
     for generation in manifest["generations"]:
         number, listed = generation["number"], generation["sources"][source].get("list")
-        entries = [entry for entry in manifest["sources"][source]["files"] if entry["generation"] == number]
+        entries = [
+            entry for entry in manifest["sources"][source]["files"] if entry["generation"] == number
+        ]
         found = [_listed(entry) for entry in entries if "modified" in entry]
         if listed is not None:
             path = files.join(dataset, *listed.split("/"))
@@ -96,7 +123,9 @@ def known_files(dataset: str, manifest: Manifest, source: str) -> Iterator[Known
             own = found[start : start + entry.get("files", 1)]
             start += len(own)
             yield Known(
-                number, entry["fingerprint"], {key_of(file.path, generation["directory"]): file for file in own}
+                number,
+                entry["fingerprint"],
+                {key_of(file.path, generation["directory"]): file for file in own},
             )
 
 
@@ -115,11 +144,17 @@ def _difference(before: FileInfo, now: FileInfo | None) -> str:
 
 def _changed_contents(group: Known, now: Mapping[str, FileInfo], plan: SourcePlan) -> list[str]:
     """Reads files of which one was written to, and returns what is other about them."""
-    written = [now[key].path for key, file in group.files.items() if now[key].modified_secs != file.modified_secs]
+    written = [
+        now[key].path
+        for key, file in group.files.items()
+        if now[key].modified_secs != file.modified_secs
+    ]
     if not written:
         return []
     chosen: Sequence[FileInfo] = [now[key] for key in group.files]
-    found = fingerprint_files(with_files(plan, chosen, together=len(chosen) > 1)).get(chosen[0].path, "")
+    found = fingerprint_files(with_files(plan, chosen, together=len(chosen) > 1)).get(
+        chosen[0].path, ""
+    )
     if found == group.fingerprint:
         return []
     shown = " or ".join(written[:_SHOWN]) + (" or another" if len(written) > _SHOWN else "")

@@ -1,7 +1,9 @@
-"""Finds the rows behind anomalies: reads the source again, up to a bound, once something is known to be wrong.
+"""Finds the rows behind anomalies: reads the source again, up to a bound, once something is known
+to be wrong.
 
-The statistics say how many values are wrong, not where. So this costs nothing while the data are right; once they are not, ranges
-are read, joined and selected again by the stages' own functions, with the number of each row beside its values.
+The statistics say how many values are wrong, not where. So this costs nothing while the data are
+right; once they are not, ranges are read, joined and selected again by the stages' own functions,
+with the number of each row beside its values.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from beam_pipelines.transforms.row_positions import RowPlaces
 from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.split import split_chunk
 
-# Rows that are listed for each anomaly, and bytes of sources that are read to find them: some seconds.
+# Rows that are listed for each anomaly, and bytes of sources that are read to find them: some
+# seconds.
 ROWS_PER_ANOMALY = 10
 MAX_READ_BYTES = 1024 * MIB
 _SHOWN_VALUE = 100
@@ -53,7 +56,8 @@ class Offenders:
     """Rows that are to blame.
 
     Attributes:
-      rows: anomaly -> its first rows, in the order in which they were found; every anomaly that can blame rows has an entry.
+      rows: anomaly -> its first rows, in the order in which they were found; every anomaly that can
+        blame rows has an entry.
       read_bytes: bytes of the base source that were read.
       is_complete: whether all there was to read was read, or enough rows found.
     """
@@ -63,9 +67,14 @@ class Offenders:
     is_complete: bool = True
 
     def to_json_lines(self) -> str:
-        """Returns one JSON object a line, for each anomaly's rows: the split, the anomaly's type, then as in ``rejected/``."""
+        """Returns one JSON object a line, for each anomaly's rows: the split, the anomaly's type,
+        then as in ``rejected/``.
+        """
         lines = [
-            json.dumps({"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()}, ensure_ascii=False)
+            json.dumps(
+                {"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()},
+                ensure_ascii=False,
+            )
             for key, rows in self.rows.items()
             for row in rows
         ]
@@ -73,12 +82,16 @@ class Offenders:
 
 
 def find_offenders(
-    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, max_bytes: int = MAX_READ_BYTES
+    plan: Plan,
+    anomalies: Mapping[str, SplitAnomalies],
+    schema: schema_pb2.Schema,
+    max_bytes: int = MAX_READ_BYTES,
 ) -> Offenders:
     """Finds rows that are to blame for anomalies that were not accepted.
 
-    Files are looked at in turn, from their beginnings, so that one bad file among many is found. It reads at least one range, and stops
-    when ``ROWS_PER_ANOMALY`` rows are found for each anomaly or ``max_bytes`` of the sources were read.
+    Files are looked at in turn, from their beginnings, so that one bad file among many is found. It
+    reads at least one range, and stops when ``ROWS_PER_ANOMALY`` rows are found for each anomaly or
+    ``max_bytes`` of the sources were read.
 
     Args:
       plan: of the conversion.
@@ -101,16 +114,24 @@ def find_offenders(
     rows: dict[Key, list[Rejected]] = {key: [] for key in reasons}
     reader = _Reader(plan)
     is_complete = True
-    for byte_range in sorted(plan.base.ranges, key=lambda byte_range: (byte_range.number_in_file, byte_range.number)):
+    for byte_range in sorted(
+        plan.base.ranges, key=lambda byte_range: (byte_range.number_in_file, byte_range.number)
+    ):
         if all(len(some) >= ROWS_PER_ANOMALY for some in rows.values()):
             break
         if reader.read_bytes and reader.read_bytes + byte_range.end - byte_range.start > max_bytes:
             is_complete = False
             break
-        wanted = {key: ROWS_PER_ANOMALY - len(some) for key, some in rows.items() if len(some) < ROWS_PER_ANOMALY}
+        wanted = {
+            key: ROWS_PER_ANOMALY - len(some)
+            for key, some in rows.items()
+            if len(some) < ROWS_PER_ANOMALY
+        }
         for key, row in reader.offenders_of(byte_range, wanted, reasons, schema):
             rows[key].append(row)
-    return Offenders({key: tuple(some) for key, some in rows.items()}, reader.read_bytes, is_complete)
+    return Offenders(
+        {key: tuple(some) for key, some in rows.items()}, reader.read_bytes, is_complete
+    )
 
 
 class _Hit(NamedTuple):
@@ -138,7 +159,11 @@ class _Reader:
         self._indexes: dict[int, JoinIndex] = {}
 
     def offenders_of(
-        self, byte_range: ByteRange, wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+        self,
+        byte_range: ByteRange,
+        wanted: Mapping[Key, int],
+        reasons: Mapping[Key, Reason],
+        schema: schema_pb2.Schema,
     ) -> list[tuple[Key, Rejected]]:
         """Returns up to ``wanted`` rows of a range for each anomaly, in the range's order."""
         states = self.places.states(byte_range)
@@ -147,41 +172,68 @@ class _Reader:
         chunks = list(read.read_range(base, byte_range, states, self._reject))
         hits = self._hits(chunks, wanted, reasons, schema)
         numbers = sorted({hit.row for hit in hits})
-        places = dict(zip(numbers, self.places.find(byte_range.number, numbers), strict=True)) if numbers else {}
+        places = (
+            dict(zip(numbers, self.places.find(byte_range.number, numbers), strict=True))
+            if numbers
+            else {}
+        )
         found = [(hit, places[hit.row]) for hit in hits]
         return [
-            (hit.key, Rejected(base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text))
+            (
+                hit.key,
+                Rejected(
+                    base.source.name, row.file, row.place, hit.key.feature, hit.reason, row.text
+                ),
+            )
             for hit, row in found
         ]
 
     def _hits(
-        self, chunks: list[Chunk], wanted: Mapping[Key, int], reasons: Mapping[Key, Reason], schema: schema_pb2.Schema
+        self,
+        chunks: list[Chunk],
+        wanted: Mapping[Key, int],
+        reasons: Mapping[Key, Reason],
+        schema: schema_pb2.Schema,
     ) -> list[_Hit]:
-        features, domains = {feature.name: feature for feature in features_of(flattened(schema))}, domains_of(schema)
+        features, domains = (
+            {feature.name: feature for feature in features_of(flattened(schema))},
+            domains_of(schema),
+        )
         found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
         for part in self._split(chunks):
             for key, number in wanted.items():
                 if key.split == part.split and len(found[key]) < number:
-                    column, rows = part.batch.column(key.feature), part.batch.column(self._column).to_numpy()
-                    for place in np.flatnonzero(offending_rows(column, key.type, features[key.feature], domains)):
+                    column, rows = (
+                        part.batch.column(key.feature),
+                        part.batch.column(self._column).to_numpy(),
+                    )
+                    for place in np.flatnonzero(
+                        offending_rows(column, key.type, features[key.feature], domains)
+                    ):
                         value, row = column[int(place)].as_py(), int(rows[place])
                         shown = "null" if value is None else clip(repr(value), _SHOWN_VALUE)
                         expected = "a value" if value is None else reasons[key].expected
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
-                        if all(other.row != row for other in found[key]):  # several matches of a join are one row
+                        if all(
+                            other.row != row for other in found[key]
+                        ):  # several matches of a join are one row
                             found[key].append(hit)
                         if len(found[key]) == number:
                             break
         return [hit for some in found.values() for hit in some]
 
     def _split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Yields the chunks of a range as they land in their splits, with the number of each row in the range."""
+        """Yields the chunks of a range as they land in their splits, with the number of each row in
+        the range.
+        """
         before = 0
         for chunk in chunks:
             numbers = pa.array(np.arange(before, before + chunk.batch.num_rows))
             before += chunk.batch.num_rows
             schema = chunk.batch.schema.append(pa.field(self._column, pa.int64()))
-            numbered = chunk._replace(batch=pa.RecordBatch.from_arrays([*chunk.batch.columns, numbers], schema=schema))
+            numbered = chunk._replace(
+                batch=pa.RecordBatch.from_arrays([*chunk.batch.columns, numbers], schema=schema)
+            )
             for step in self._plan.joins.steps:
                 numbered = join_chunk(numbered, step, self._index(step, numbered))
             for part in split_chunk(self._plan.split, select_chunk(numbered, self._plan.select)):
@@ -198,13 +250,18 @@ class _Reader:
         keys = index_keys([chunk.batch.column(name) for name in step.left_on])
         self.read_bytes += source.size_bytes
         scanned = [
-            (byte_range.file.path, read.scan_range(source, byte_range)) for byte_range in read.ranges_to_scan(source)
+            (byte_range.file.path, read.scan_range(source, byte_range))
+            for byte_range in read.ranges_to_scan(source)
         ]
-        states = {path: fold(some for other, some in scanned if other == path) for path, _ in scanned}
+        states = {
+            path: fold(some for other, some in scanned if other == path) for path, _ in scanned
+        }
         batches = []
         for byte_range in source.ranges:
             for right in read.read_range(source, byte_range, states, self._reject):
-                found = find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
+                found = (
+                    find_keys(keys, [right.batch.column(name) for name in step.right_on]) != NO_KEY
+                )
                 batches.append(right.batch.filter(pa.array(found)))
         return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
 

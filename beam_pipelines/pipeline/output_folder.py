@@ -1,4 +1,6 @@
-"""The folder that a run writes to: what may be in it before, what is in it meanwhile, and what is left behind."""
+"""The folder that a run writes to: what may be in it before, what is in it meanwhile, and what is
+left behind.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from beam_pipelines.pipeline.commit import DESCRIPTION, PARTS, PARTS_OF_DESCRIPT
 from beam_pipelines.pipeline.resume import clear
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 
-# What runs make in their temporary folder. A folder of that name with anything else in it is somebody else's.
+# What runs make in their temporary folder. A folder of that name with anything else in it is
+# somebody else's.
 _TEMPORARY_NAMES = re.compile(
     r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
 )
@@ -31,10 +34,12 @@ def left_behind(output: str) -> str:
 
 
 def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
-    """Checks that a generation of a dataset may be written to a folder, and that all that this would replace is ours.
+    """Checks that a generation of a dataset may be written to a folder, and that all that this
+    would replace is ours.
 
     Raises:
-      RecipeError: there is a dataset already, or not the one that is to be appended to, or something else.
+      RecipeError: there is a dataset already, or not the one that is to be appended to, or
+        something else.
     """
     if files.is_local(output) and files.is_file(output):
         raise _strange(output, "a file")
@@ -47,11 +52,13 @@ def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
         there = count_generations(read_manifest(output)) if is_dataset else 0
         if there != generation - 1:
             raise RecipeError(
-                f"{output}: found {there} generations, expected {generation - 1}: another run has written to it meanwhile. Run again."
+                f"{output}: found {there} generations, expected {generation - 1}: another run has "
+                "written to it meanwhile. Run again."
             )
     elif is_dataset and not overwrite:
         raise RecipeError(
-            f"{output}: there is a dataset already. Add --overwrite to replace it, or choose another --output. To add new files to it, "
+            f"{output}: there is a dataset already. Add --overwrite to replace it, or choose "
+            "another --output. To add new files to it, "
             "set 'append: true' in the recipe."
         )
     elif not is_dataset:
@@ -59,11 +66,15 @@ def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
 
 
 def _strange(output: str, found: str) -> RecipeError:
-    return RecipeError(f"{output}: expected an empty or new folder, found {found}. Choose another --output.")
+    return RecipeError(
+        f"{output}: expected an empty or new folder, found {found}. Choose another --output."
+    )
 
 
 def _check_ours(output: str) -> None:
-    """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left, or a description: a run replaces what is called as its own."""
+    """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left,
+    or a description: a run replaces what is called as its own.
+    """
     names = [name for name in _filled(output) if not name.startswith(".")]
     ours = {TEMPORARY}
     if TEMPORARY in names:  # a run that was killed while it moved them may have left any
@@ -80,18 +91,25 @@ def _check_ours(output: str) -> None:
 def _first_file(path: str) -> str:
     """Returns the path of a file in a folder or below; of a file its own."""
     if files.is_local(path):
-        return next((os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path)
+        return next(
+            (os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path
+        )
     listed = files.list_files(files.join(path, "**"))
     return listed[0].path if listed else path
 
 
 def _filled(folder: str) -> list[str]:
-    """Returns the names in a folder, without those of folders that hold no file: whoever has made a place for what comes, as TFX does, has not put anything there."""
-    return [name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))]
+    """Returns the names in a folder, without those of folders that hold no file: whoever has made a
+    place for what comes, as TFX does, has not put anything there.
+    """
+    return [
+        name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))
+    ]
 
 
 def check_inputs(output: str, paths: Iterable[str]) -> None:
-    """Checks that a run does not read what it is about to replace, but for shards of the dataset that is there.
+    """Checks that a run does not read what it is about to replace, but for shards of the dataset
+    that is there.
 
     Args:
       output: the dataset's folder.
@@ -112,7 +130,8 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
         shards = _shards(output) if shards is None else shards
         if inner not in shards:
             raise RecipeError(
-                f"{path}: lies in {files.join(output, part)}, which the run replaces. Move it, or choose another --output."
+                f"{path}: lies in {files.join(output, part)}, which the run replaces. Move it, or "
+                "choose another --output."
             )
 
 
@@ -123,16 +142,25 @@ def _real(folder: str) -> str:
 
 
 def _shards(output: str) -> set[str]:
-    """Returns the paths of the shards of the dataset that is there, seen from it; none if there is none."""
+    """Returns the paths of the shards of the dataset that is there, seen from it; none if there is
+    none.
+    """
     if not files.exists(files.join(output, FILE_NAME)):
         return set()
-    return {shard["path"] for split in read_manifest(output)["splits"].values() for shard in split["shards"]}
+    return {
+        shard["path"]
+        for split in read_manifest(output)["splits"].values()
+        for shard in split["shards"]
+    }
 
 
 def remove_orphans(output: str) -> None:
-    """Removes the parts of a dataset that a run which was killed, or failed, has left without a manifest; what says why a run stopped stays."""
+    """Removes the parts of a dataset that a run which was killed, or failed, has left without a
+    manifest; what says why a run stopped stays.
+    """
     names = set(_filled(output))
-    # On a storage without locks they may be those of another run, which is about to write the manifest.
+    # On a storage without locks they may be those of another run, which is about to write the
+    # manifest.
     if not files.is_local(output) or {FILE_NAME, DESCRIPTION} & names:
         return
     for part in names.intersection(PARTS) - {REJECTED}:
@@ -143,13 +171,21 @@ def remove_orphans(output: str) -> None:
 
 
 def scratch_beside(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
-    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its workers need not travel."""
+    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its
+    workers need not travel.
+    """
     is_needed = is_local and not files.is_local(output)
-    return tempfile.TemporaryDirectory(prefix="beam-pipelines-") if is_needed else contextlib.nullcontext("")
+    return (
+        tempfile.TemporaryDirectory(prefix="beam-pipelines-")
+        if is_needed
+        else contextlib.nullcontext("")
+    )
 
 
 def _is_another(temporary: str, run: str) -> bool:
-    """Whether another run has begun in a temporary folder; one that cannot be looked at does not hide why the run failed."""
+    """Whether another run has begun in a temporary folder; one that cannot be looked at does not
+    hide why the run failed.
+    """
     with contextlib.suppress(DataError, OSError):
         return run_lock.mark_of(temporary) not in ("", run)
     return False
@@ -162,7 +198,9 @@ def _manifest(output: str) -> bytes:
 
 
 def _note_commit(output: str, before: bytes) -> None:
-    """Takes note of a new manifest: whoever interrupts a run at its very end hears that it was too late."""
+    """Takes note of a new manifest: whoever interrupts a run at its very end hears that it was too
+    late.
+    """
     if _manifest(output) not in (b"", before):
         signals.note_committed(output)
 
@@ -171,12 +209,13 @@ def _note_commit(output: str, before: bytes) -> None:
 def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
     """Gives the run's mark, and removes the temporary folder behind it.
 
-    A run that fails leaves what another one can resume; an interrupted one only if it was to resume itself. What cannot be removed does not hide
-    why the run failed.
+    A run that fails leaves what another one can resume; an interrupted one only if it was to resume
+    itself. What cannot be removed does not hide why the run failed.
 
     Args:
       output, temporary: the dataset, and its temporary folder.
-      waits: whether the job is done when the body is; one that goes on needs the folder, and removes it itself.
+      waits: whether the job is done when the body is; one that goes on needs the folder, and
+        removes it itself.
       resume: whether the run itself resumes.
     """
     run, before = run_lock.leave_mark(temporary), _manifest(output)
@@ -189,12 +228,16 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
                 raise
             raise run_lock.other_run(output, temporary) from error
         with signals.ignoring_signals(), contextlib.suppress(Exception):
-            remove_orphans(output)  # first: without the temporary folder they would be taken for somebody else's
+            remove_orphans(
+                output
+            )  # first: without the temporary folder they would be taken for somebody else's
             left = clear(temporary, keeps=resume or not is_interrupted)
             _note_commit(output, before)
         if left and isinstance(error, DataError):
             shards = "shard is" if left == 1 else "shards are"
-            raise DataError(f"{error}\n{left:,} {shards} finished: run again with --resume to keep them.") from error
+            raise DataError(
+                f"{error}\n{left:,} {shards} finished: run again with --resume to keep them."
+            ) from error
         raise
     if waits:
         with signals.ignoring_signals(), contextlib.suppress(Exception):

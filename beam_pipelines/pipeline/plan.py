@@ -1,4 +1,6 @@
-"""The plan of a whole conversion: every decision that can be made before a row is read, and every mistake found by then."""
+"""The plan of a whole conversion: every decision that can be made before a row is read, and every
+mistake found by then.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +68,10 @@ class Plan(PickledOnce):
       groups: how rows become sequences, or ``None``: rows stay as they are.
       gate: what is checked beside the schema, and what is accepted.
       preprocessing: the recipe's own function behind the encodings, or ``None``.
-      transform_graph: folder with encodings that are fitted already, of another dataset or of that to append to; empty: they are fitted.
-      append: the dataset is there, and the run adds to it the rows of the base source's files, of which there may be none; ``None``: it
-        makes a dataset.
+      transform_graph: folder with encodings that are fitted already, of another dataset or of that
+        to append to; empty: they are fitted.
+      append: the dataset is there, and the run adds to it the rows of the base source's files, of
+        which there may be none; ``None``: it makes a dataset.
     """
 
     recipe: Recipe
@@ -92,8 +95,14 @@ class Plan(PickledOnce):
 
     @property
     def shard_name(self) -> str:
-        """What the names of the run's shards begin with, of which no two generations have the same."""
-        return self.recipe.name if self.append is None else f"{self.recipe.name}-g{self.append.generation}"
+        """What the names of the run's shards begin with, of which no two generations have the
+        same.
+        """
+        return (
+            self.recipe.name
+            if self.append is None
+            else f"{self.recipe.name}-g{self.append.generation}"
+        )
 
     @property
     def checks(self) -> Checks:
@@ -117,8 +126,14 @@ class Plan(PickledOnce):
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Class names that sources know of ids that are written, as numbers or one-hot: feature -> names, by id."""
-        return {} if self.preprocessing else kept_names(_class_names(self.base, self.joins), self.encode)
+        """Class names that sources know of ids that are written, as numbers or one-hot: feature ->
+        names, by id.
+        """
+        return (
+            {}
+            if self.preprocessing
+            else kept_names(_class_names(self.base, self.joins), self.encode)
+        )
 
     @property
     def sparse(self) -> tuple[SparseColumns, ...]:
@@ -154,13 +169,17 @@ class Plan(PickledOnce):
         return mask("\n".join(_describe(self)))
 
 
-def make_plan(recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()) -> Plan:
-    """Plans a conversion: lists the files, looks at their beginnings, checks every column that the recipe names.
+def make_plan(
+    recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()
+) -> Plan:
+    """Plans a conversion: lists the files, looks at their beginnings, checks every column that the
+    recipe names.
 
     Args:
       recipe: what was asked for.
       contract: serialized ``schema_pb2.Schema`` to take instead of the recipe's.
-      input_roots: folders and URLs below which all that the recipe reads has to lie; empty: anywhere.
+      input_roots: folders and URLs below which all that the recipe reads has to lie; empty:
+        anywhere.
 
     Raises:
       RecipeProblems: everything that is wrong with the recipe and can be known before reading.
@@ -192,14 +211,24 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
         raise RecipeProblems(problems)
     joins = attempt(lambda: plan_join(recipe.join, sources[recipe.base], sources))
     select = attempt(lambda: plan_select(recipe, joins.schema)) if joins else None
-    groups = attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema)) if select else None
-    if select is None or (groups is None and recipe.sequence is not None and recipe.sequence.group_by):
+    groups = (
+        attempt(lambda: plan_groups(recipe, sources[recipe.base], select.schema))
+        if select
+        else None
+    )
+    if select is None or (
+        groups is None and recipe.sequence is not None and recipe.sequence.group_by
+    ):
         raise RecipeProblems(problems)
     rows = select.schema if groups is None else groups.schema
     split = attempt(lambda: plan_split(recipe, rows))
     # What is wrong with the split does not hide what is wrong with the encodings.
     columns = rows if split is None else split.schema
-    sizes = {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()} if joins else {}
+    sizes = (
+        {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()}
+        if joins
+        else {}
+    )
     encode = attempt(lambda: plan_encode(recipe, columns, sizes))
     encode = attempt(partial(plan_feature_lists, recipe, groups, encode)) if encode else None
     lists = list_columns(groups, encode) if encode else ()
@@ -208,11 +237,24 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     if split:
         attempt(partial(check_files, split, [file.path for file in sources[recipe.base].files]))
     statistics = attempt(lambda: plan_statistics(recipe, columns, contract, lists))
-    preprocessing = attempt(lambda: plan_preprocessing(recipe, encode, contract)) if encode else None
+    preprocessing = (
+        attempt(lambda: plan_preprocessing(recipe, encode, contract)) if encode else None
+    )
     if problems or not joins or not split or not encode or not statistics:
         raise RecipeProblems(problems)
     sources[recipe.base] = by_file(split, sources[recipe.base])
-    plan = Plan(recipe, sources, joins, select, split, encode, statistics, contract, preprocessing, groups=groups)
+    plan = Plan(
+        recipe,
+        sources,
+        joins,
+        select,
+        split,
+        encode,
+        statistics,
+        contract,
+        preprocessing,
+        groups=groups,
+    )
     _check_sparse_names(plan)
     _check_characters(plan)
     _check_exact_floats(plan)
@@ -222,8 +264,13 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
 def store_lists(plan: Plan, folder: str) -> Plan:
     """Returns the plan with long lists of small files in a folder, from where workers read them."""
     sources = {name: store_files(source, folder) for name, source in plan.sources.items()}
-    steps = tuple(dataclasses.replace(step, source_plan=sources[step.join.source]) for step in plan.joins.steps)
-    return dataclasses.replace(plan, sources=sources, joins=dataclasses.replace(plan.joins, steps=steps))
+    steps = tuple(
+        dataclasses.replace(step, source_plan=sources[step.join.source])
+        for step in plan.joins.steps
+    )
+    return dataclasses.replace(
+        plan, sources=sources, joins=dataclasses.replace(plan.joins, steps=steps)
+    )
 
 
 def without_encodings(plan: Plan) -> Plan:
@@ -246,7 +293,9 @@ def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
     """Plans a source, of the recipe's day."""
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
     try:
-        return plan_source(dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory)
+        return plan_source(
+            dataclasses.replace(source, path=path, limits=recipe.limits), recipe.directory
+        )
     except OutsideRootError as error:
         raise RecipeProblems([Problem(("sources", source.name), str(error))]) from error
 
@@ -259,7 +308,10 @@ def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
     except ValueError as error:
         raise RecipeProblems([Problem(where, str(error))]) from error
     if has_date and date is None:
-        message = f"found a date in '{pattern}', expected the day on the command line, as in --date 2026-11-21."
+        message = (
+            f"found a date in '{pattern}', expected the day on the command line, as in "
+            "--date 2026-11-21."
+        )
         raise RecipeProblems([Problem(where, message)])
     return pattern if date is None else dates.fill_date(pattern, date)
 
@@ -275,7 +327,10 @@ def _check_date(recipe: Recipe, used: Collection[str]) -> None:
 
     patterns = [pattern for name in used for pattern in recipe.sources[name].path]
     if recipe.date is not None and not any(map(takes_date, patterns)):
-        message = f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in clicks/{{date}}.jsonl."
+        message = (
+            f"found --date {recipe.date}, but no source has {{date}} in its 'path', as in "
+            f"clicks/{{date}}.jsonl."
+        )
         raise RecipeProblems([Problem(("sources",), message)])
 
 
@@ -284,26 +339,44 @@ def _check_sparse_names(plan: Plan) -> None:
     taken = {*plan.encode.columns.names, *plan.encode.written}
     for sparse in plan.sparse:
         if sparse.name in taken:
-            message = f"found the sparse feature '{sparse.name}', of which name there is a column or feature, expected"
+            message = (
+                f"found the sparse feature '{sparse.name}', of which name there is a column "
+                "or feature, expected"
+            )
             cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
             raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])
         taken.add(sparse.name)
 
 
 def _check_characters(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if a name has a NUL, at which Arrow's C interface, and so tfx-bsl and TFDV, cut it off."""
-    names = [*plan.encode.columns.names, *plan.encode.written, *(sparse.name for sparse in plan.sparse)]
+    """Raises ``RecipeProblems`` if a name has a NUL, at which Arrow's C interface, and so tfx-bsl
+    and TFDV, cut it off.
+    """
+    names = [
+        *plan.encode.columns.names,
+        *plan.encode.written,
+        *(sparse.name for sparse in plan.sparse),
+    ]
     problems = []
     for name in dict.fromkeys(names):
         if "\0" in name:
-            message = f"found the column or feature {name!r}, whose name has a NUL, expected none: readers of tf.Examples would cut it off there."
-            problems.append(Problem(("sources",), f"{message} Rename it in the data, or leave it out with 'drop'."))
+            message = (
+                f"found the column or feature {name!r}, whose name has a NUL, expected "
+                "none: readers of tf.Examples would cut it off there."
+            )
+            problems.append(
+                Problem(
+                    ("sources",), f"{message} Rename it in the data, or leave it out with 'drop'."
+                )
+            )
     if problems:
         raise RecipeProblems(problems)
 
 
 def _check_exact_floats(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are read."""
+    """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are
+    read.
+    """
     if plan.recipe.output.floats != "exact":
         return
     read = [(plan.base, [(name, name) for name in plan.base.read_schema.names])]
@@ -314,8 +387,10 @@ def _check_exact_floats(plan: Plan) -> None:
         rounded = rounded_decimals(source)
         for name in [name for name, result in added if name in rounded and result in selected]:
             message = (
-                f"found column '{name}' of source '{source.source.name}', decimals that are read as the nearest float64, with 'exact'. "
-                f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: {{{name}: float64}}', or drop it."
+                f"found column '{name}' of source '{source.source.name}', decimals that are read "
+                "as the nearest float64, with 'exact'. "
+                f"Keep their digits with 'types: {{{name}: text}}', take the nearest with 'types: "
+                f"{{{name}: float64}}', or drop it."
             )
             problems.append(Problem(("output", "floats"), message))
     if problems:
@@ -331,7 +406,9 @@ def read_contract(recipe: Recipe) -> bytes | None:
     if recipe.schema is None:
         return None
     try:
-        return bytes(read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString())
+        return bytes(
+            read_schema(files.resolve(recipe.schema, recipe.directory)).SerializeToString()
+        )
     except DataError as error:
         raise RecipeProblems([Problem(("schema",), str(error))]) from error
 
@@ -347,14 +424,22 @@ def _describe_records(plan: Plan) -> Iterator[str]:
     yield "features written"
     for name, feature in plan.encode.features().items():
         chain = made.get(name)
-        steps = f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}" if chain else ""
+        steps = (
+            f" = {' > '.join([', '.join(chain.inputs), *(step.kind for step in chain.steps)])}"
+            if chain
+            else ""
+        )
         kind = (
-            f"feature list of {type_name(feature.value_type)}" if name in plan.encode.lists else type_name(feature.type)
+            f"feature list of {type_name(feature.value_type)}"
+            if name in plan.encode.lists
+            else type_name(feature.type)
         )
         yield f"  {name}: {kind}{steps}"
     for sparse in plan.sparse:
         if set(sparse.columns) <= set(plan.encode.written) - set(made):
-            sizes = " × ".join("learned from the data" if size is None else f"{size:,}" for size in sparse.sizes)
+            sizes = " × ".join(
+                "learned from the data" if size is None else f"{size:,}" for size in sparse.sizes
+            )
             yield f"  {sparse.name}: sparse, of {', '.join(sparse.columns)}; size {sizes}"
 
 
@@ -381,14 +466,23 @@ def _describe(plan: Plan) -> list[str]:
         lines.append(f"filter\n  {recipe.filter}")
     lines += _describe_records(plan)
     if plan.encode.reads > 1:
-        lines.append(f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have fitted")
+        lines.append(
+            f"  fitted in {plan.encode.reads} reads: some encodings are fitted on what others have "
+            "fitted"
+        )
     lines.append("splits")
     for name in recipe.split.names:
         share = recipe.split.fractions.get(name)
         lines.append(f"  {name}" + (f": {share:.4g} of the rows" if share is not None else ""))
     lines.append("shards")
-    count = f"{output.num_shards} a split" if output.num_shards else f"of about {output.shard_size:,} bytes"
-    multiple = f", a multiple of {output.shards_multiple_of}" if output.shards_multiple_of > 1 else ""
+    count = (
+        f"{output.num_shards} a split"
+        if output.num_shards
+        else f"of about {output.shard_size:,} bytes"
+    )
+    multiple = (
+        f", a multiple of {output.shards_multiple_of}" if output.shards_multiple_of > 1 else ""
+    )
     order = f"shuffled with seed {output.shuffle_seed}" if output.shuffle else "in source order"
     lines.append(f"  {count}{multiple}, {output.compression}, {order}")
     return lines

@@ -1,4 +1,6 @@
-"""Plans to add a source's new files to a dataset: only they are read, and what the dataset has learned holds for them."""
+"""Plans to add a source's new files to a dataset: only they are read, and what the dataset has
+learned holds for them.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,35 @@ from beam_pipelines.transforms.split import by_file
 
 # What says how a run reads, checks and packs rows, but not what the rows are.
 _NOT_OF_ROWS = ("on_error", "limits", "schema")
-_NOT_OF_RECORDS = ("shard_size", "num_shards", "shards_multiple_of", "level", "shuffle", "shuffle_seed")
+_NOT_OF_RECORDS = (
+    "shard_size",
+    "num_shards",
+    "shards_multiple_of",
+    "level",
+    "shuffle",
+    "shuffle_seed",
+)
 # In an inferred schema, the values of a text are those that happened to be there.
-_ALLOWED_OF_INFERRED = (Allowed(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),)
+_ALLOWED_OF_INFERRED = (
+    Allowed(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),
+)
 
 
 def appends(recipe: Recipe, output: str) -> bool:
-    """Whether a run into a folder that does not overwrite adds to a dataset: the recipe says so, and there is one."""
+    """Whether a run into a folder that does not overwrite adds to a dataset: the recipe says so,
+    and there is one.
+    """
     return recipe.append and files.exists(files.join(output, FILE_NAME))
 
 
 def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -> Plan:
-    """Plans to convert the files that the ``from`` source has gained, into new shards of a dataset; of none, if there are none.
+    """Plans to convert the files that the ``from`` source has gained, into new shards of a dataset;
+    of none, if there are none.
 
-    Types of columns, encodings and schema are the dataset's, and nothing is inferred or fitted again. Its statistics are the baseline of
-    the schema's drift comparators. In a schema that was inferred, texts that did not occur are recorded and added to their domain, as one
-    conversion of all files would have it.
+    Types of columns, encodings and schema are the dataset's, and nothing is inferred or fitted
+    again. Its statistics are the baseline of the schema's drift comparators. In a schema that was
+    inferred, texts that did not occur are recorded and added to their domain, as one conversion of
+    all files would have it.
 
     Args:
       recipe: of the dataset; what does not shape its rows may be other than it was.
@@ -58,7 +73,8 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     manifest = read_manifest(dataset)
     if not count_generations(manifest):
         raise DataError(
-            f"{files.join(dataset, FILE_NAME)}: found no generations, expected a dataset of a version that can be appended to. Convert "
+            f"{files.join(dataset, FILE_NAME)}: found no generations, expected a dataset of a "
+            "version that can be appended to. Convert "
             "again with --overwrite."
         )
     with only_below(input_roots):
@@ -66,7 +82,10 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     _check_recipe(recipe, recipe_contract, manifest, dataset)
     schema_path = files.absolute(files.join(dataset, *RAW_SCHEMA.split("/")))
     contract: bytes = read_schema(schema_path).SerializeToString()
-    sources = {name: as_in_dataset(source, manifest["sources"].get(name)) for name, source in recipe.sources.items()}
+    sources = {
+        name: as_in_dataset(source, manifest["sources"].get(name))
+        for name, source in recipe.sources.items()
+    }
     of_dataset = dataclasses.replace(recipe, sources=sources, schema=None)
     plan = make_plan(of_dataset, None if recipe.schema is None else contract, input_roots)
     check_columns(dataset, manifest["columns"], plan.encode.columns)
@@ -98,18 +117,27 @@ def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, da
     Raises:
       RecipeProblems: it does not; one for each of its parts that differs.
     """
-    found, expected = _of_rows(normalised(recipe), recipe.base), _of_rows(manifest["recipe"], recipe.base)
+    found, expected = (
+        _of_rows(normalised(recipe), recipe.base),
+        _of_rows(manifest["recipe"], recipe.base),
+    )
     cure = "Change it back, or convert everything anew with --overwrite."
     problems = [
-        Problem((name,), f"found another '{name}' than the dataset in {dataset} was made by, with 'append'. {cure}")
+        Problem(
+            (name,),
+            f"found another '{name}' than the dataset in {dataset} was made by, with 'append'. "
+            f"{cure}",
+        )
         for name in dict.fromkeys([*found, *expected])
         if found.get(name) != expected.get(name)
     ]
     fingerprint = contract and f"sha256:{hashlib.sha256(contract).hexdigest()}"
     if fingerprint != manifest.get("contract"):
         message = (
-            f"found another schema than the dataset in {dataset} was made by, with 'append', where the dataset's own holds, "
-            f"{RAW_SCHEMA}. Accept what is new with --allow_anomalies, or convert everything anew with --overwrite."
+            f"found another schema than the dataset in {dataset} was made by, with 'append', where "
+            "the dataset's own holds, "
+            f"{RAW_SCHEMA}. Accept what is new with --allow_anomalies, or convert everything anew "
+            "with --overwrite."
         )
         problems.append(Problem(("schema",), message))
     if problems:
@@ -117,15 +145,25 @@ def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, da
 
 
 def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """Returns what of a normalised recipe says what the rows are, with the order of derived columns and encodings."""
+    """Returns what of a normalised recipe says what the rows are, with the order of derived columns
+    and encodings.
+    """
     kept = {key: value for key, value in recipe.items() if key not in _NOT_OF_ROWS}
-    kept["output"] = {key: value for key, value in recipe["output"].items() if key not in _NOT_OF_RECORDS}
+    kept["output"] = {
+        key: value for key, value in recipe["output"].items() if key not in _NOT_OF_RECORDS
+    }
     # Files are compared by themselves, and the types of columns are the dataset's.
     kept["sources"] = {
-        name: {key: value for key, value in source.items() if key != "infer" and (key, name) != ("path", base)}
+        name: {
+            key: value
+            for key, value in source.items()
+            if key != "infer" and (key, name) != ("path", base)
+        }
         for name, source in recipe["sources"].items()
     }
-    kept["join"] = [{key: value for key, value in join.items() if key != "strategy"} for join in recipe["join"]]
+    kept["join"] = [
+        {key: value for key, value in join.items() if key != "strategy"} for join in recipe["join"]
+    ]
     for name in ("derive", "encode"):
         kept[name] = list(recipe[name].items())
     # As JSON has it.

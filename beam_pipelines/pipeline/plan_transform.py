@@ -1,4 +1,6 @@
-"""Plans the conversion of new data by the encodings that a dataset was fitted with; nothing is fitted again."""
+"""Plans the conversion of new data by the encodings that a dataset was fitted with; nothing is
+fitted again.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,15 @@ def plan_transform(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
 ) -> Plan:
-    """Plans to convert new data as a dataset was converted: same recipe, same types, same encodings.
+    """Plans to convert new data as a dataset was converted: same recipe, same types, same
+    encodings.
 
     Args:
       dataset: folder of the dataset.
-      new_data: paths or patterns of what takes the place of the recipe's ``from`` source; with a date there may be none, and the
-        recipe's own are read.
-      sources: other source -> path or pattern of new data; those not named are read from where the dataset's were, with a date
-        from where the recipe has them on that day.
+      new_data: paths or patterns of what takes the place of the recipe's ``from`` source; with a
+        date there may be none, and the recipe's own are read.
+      sources: other source -> path or pattern of new data; those not named are read from where the
+        dataset's were, with a date from where the recipe has them on that day.
       split: the one split that all rows go to.
       date: the day that ``{date}`` stands for.
       input_roots: as ``make_plan`` takes them.
@@ -50,24 +53,34 @@ def plan_transform(
     graph = files.join(dataset, "transform_graph")
     if not files.list_files(files.join(graph, "**")):
         raise DataError(
-            f"{dataset}: found a dataset without encodings, which there is nothing to apply of. Use convert."
+            f"{dataset}: found a dataset without encodings, which there is nothing to apply of. "
+            "Use convert."
         )
     for name in sources:
         if name not in recipe.sources or name == recipe.base:
             known = [other for other in recipe.sources if other != recipe.base]
-            raise RecipeError(f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}")
-    paths = {name: (path,) for name, path in sources.items()} | ({recipe.base: tuple(new_data)} if new_data else {})
+            raise RecipeError(
+                f"--source {name}: unknown source, expected one of {known}.{nearest(name, known)}"
+            )
+    paths = {name: (path,) for name, path in sources.items()} | (
+        {recipe.base: tuple(new_data)} if new_data else {}
+    )
     if date is not None and not new_data:
         _check_has_date(recipe.sources[recipe.base])
     changed = {
         name: as_in_dataset(
-            source, manifest["sources"].get(name), paths.get(name), recipe.date if date is None else None
+            source,
+            manifest["sources"].get(name),
+            paths.get(name),
+            recipe.date if date is None else None,
         )
         for name, source in recipe.sources.items()
     }
     one_split = Split(fractions={split: 1.0})
     plan = make_plan(
-        dataclasses.replace(recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date),
+        dataclasses.replace(
+            recipe, sources=changed, split=one_split, fit=type(recipe.fit)(), schema=None, date=date
+        ),
         input_roots=input_roots,
     )
     check_columns(dataset, manifest["columns"], plan.encode.columns)
@@ -82,7 +95,8 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
         return dataclasses.replace(recipe, date=None if date is None else dates.parse_date(date))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{files.join(dataset, FILE_NAME)}: found no recipe that this version reads ({error!r}). Convert again with --overwrite."
+            f"{files.join(dataset, FILE_NAME)}: found no recipe that this version reads "
+            f"({error!r}). Convert again with --overwrite."
         ) from error
 
 
@@ -90,15 +104,20 @@ def _check_has_date(base: Source) -> None:
     """Raises ``RecipeError`` if the recipe reads the same file on every day."""
     if not any(dates.has_date(path) for path in base.path):
         raise RecipeError(
-            f"found --date without NEW_DATA, and the recipe's path of '{base.name}', {', '.join(base.path)}, has no {{date}}. "
+            f"found --date without NEW_DATA, and the recipe's path of '{base.name}', "
+            f"{', '.join(base.path)}, has no {{date}}. "
             "Name the new files."
         )
 
 
 def as_in_dataset(
-    source: Source, entry: Manifest | None, path: tuple[str, ...] | None = None, date: datetime.date | None = None
+    source: Source,
+    entry: Manifest | None,
+    path: tuple[str, ...] | None = None,
+    date: datetime.date | None = None,
 ) -> Source:
-    """Returns the source with its new path and, where types or classes would be inferred, with those that they were inferred to be.
+    """Returns the source with its new path and, where types or classes would be inferred, with
+    those that they were inferred to be.
 
     Args:
       source: of the dataset's recipe.
@@ -109,24 +128,30 @@ def as_in_dataset(
     if path is not None:
         source = dataclasses.replace(source, path=tuple(files.absolute(item) for item in path))
     elif date is not None:
-        source = dataclasses.replace(source, path=tuple(dates.fill_date(item, date) for item in source.path))
+        source = dataclasses.replace(
+            source, path=tuple(dates.fill_date(item, date) for item in source.path)
+        )
     if entry is not None and entry["format"] in FORMATS_OF_FOLDERS:
         (classes,) = entry["labels"].values() or [()]
-        return dataclasses.replace(source, image=dataclasses.replace(source.image, classes=tuple(classes)))
+        return dataclasses.replace(
+            source, image=dataclasses.replace(source.image, classes=tuple(classes))
+        )
     if entry is None or entry["format"] not in TEXT_FORMATS:
         return source
     return dataclasses.replace(source, types={**entry["columns"], **source.types}, infer="sample")
 
 
 def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:
-    """Checks that the new data has the columns, after joins and selection, that the encodings were fitted on.
+    """Checks that the new data has the columns, after joins and selection, that the encodings were
+    fitted on.
 
     Raises:
       RecipeError: it has others; names them all.
     """
     now = {field.name: type_name(field.type) for field in columns}
     wrong = [
-        f"column '{name}': found {now.get(name, 'none')}, expected {before.get(name, 'none')} as in {dataset}"
+        f"column '{name}': found {now.get(name, 'none')}, expected {before.get(name, 'none')} as "
+        f"in {dataset}"
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
@@ -137,8 +162,9 @@ def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -
 def _contract(dataset: str, is_curated: bool) -> bytes:
     """Returns the dataset's schema as the new data's contract.
 
-    A schema that somebody wrote holds as it is. In an inferred one, the values of a text column are those that happened to be
-    there: encodings know what to do with others, so that they are no anomalies.
+    A schema that somebody wrote holds as it is. In an inferred one, the values of a text column are
+    those that happened to be there: encodings know what to do with others, so that they are no
+    anomalies.
     """
     schema = read_schema(files.join(dataset, *RAW_SCHEMA.split("/")))
     if not is_curated:

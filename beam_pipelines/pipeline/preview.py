@@ -1,4 +1,6 @@
-"""A preview of a conversion: the first range of some files, converted in memory by the stages' own functions, to see what a row measures at every point."""
+"""A preview of a conversion: the first range of some files, converted in memory by the stages' own
+functions, to see what a row measures at every point.
+"""
 
 from __future__ import annotations
 
@@ -80,14 +82,22 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
     read_chunks = [chunk for byte_range in chosen for chunk in _read(plan.base, byte_range)]
     rows = sum(chunk.batch.num_rows for chunk in read_chunks)
     if not rows:
-        raise DataError(f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by.")
+        raise DataError(
+            f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by."
+        )
     guessed: list[str] = []
     chunks = [_select(plan, chunk, guessed) for chunk in _joined(plan, read_chunks, guessed)]
-    split = [part for chunk in chunks for part in split_chunk(plan.split, chunk) if isinstance(part, Chunk)]
+    split = [
+        part
+        for chunk in chunks
+        for part in split_chunk(plan.split, chunk)
+        if isinstance(part, Chunk)
+    ]
     written = sum(chunk.batch.num_rows for chunk in split)
     if not written:
         raise DataError(
-            f"{chosen[0].file.path}: found no rows left of its beginning after 'filter', expected some to plan by."
+            f"{chosen[0].file.path}: found no rows left of its beginning after 'filter', expected "
+            "some to plan by."
         )
     encoded = _encode(plan, _sampled(split), guessed)
     shard_bytes, framed_bytes = estimate_row_bytes(encoded, plan.recipe.output, plan.encode.lists)
@@ -116,11 +126,16 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
 
 
 def _joined(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
-    """Joins by index, whatever the strategy; of right sources too large for that, the columns are null."""
+    """Joins by index, whatever the strategy; of right sources too large for that, the columns are
+    null.
+    """
     joined = list(chunks)
     for step in plan.joins.steps:
         if step.size_bytes > BROADCAST_LIMIT_BYTES:
-            guessed.append(f"the columns of '{step.join.source}' count as null: it is too large to be read for a plan")
+            guessed.append(
+                f"the columns of '{step.join.source}' count as null: it is too large to be read "
+                "for a plan"
+            )
             joined = [chunk._replace(batch=_with_nulls(chunk.batch, step)) for chunk in joined]
         else:
             index = load_index(step, reject=True)
@@ -131,17 +146,25 @@ def _joined(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chu
 def _with_nulls(batch: pa.RecordBatch, step: JoinStep) -> pa.RecordBatch:
     schema = step.schema
     arrays = [
-        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        batch.column(field.name)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _select(plan: Plan, chunk: Chunk, guessed: list[str]) -> Chunk:
-    chunk = select_good(chunk, plan.checks)[0] if plan.recipe.on_error.reject else select_chunk(chunk, plan.select)
+    chunk = (
+        select_good(chunk, plan.checks)[0]
+        if plan.recipe.on_error.reject
+        else select_chunk(chunk, plan.select)
+    )
     if plan.groups is None:
         return chunk
-    guessed.append("rows are grouped within a chunk only, so that sequences look shorter than they will be")
+    guessed.append(
+        "rows are grouped within a chunk only, so that sequences look shorter than they will be"
+    )
     return chunk._replace(batch=group_batch(chunk.batch, plan.groups))
 
 
@@ -159,7 +182,10 @@ def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
     share = _SAMPLED_ROWS / sum(chunk.batch.num_rows for chunk in chunks)
     if share >= 1:
         return list(chunks)
-    return [chunk._replace(batch=chunk.batch.slice(0, max(1, int(chunk.batch.num_rows * share)))) for chunk in chunks]
+    return [
+        chunk._replace(batch=chunk.batch.slice(0, max(1, int(chunk.batch.num_rows * share))))
+        for chunk in chunks
+    ]
 
 
 def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
@@ -171,8 +197,12 @@ def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chu
 
 
 def _fitted(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
-    to_fit_on = [chunk.batch for chunk in chunks if chunk.split in encode.fit.splits] or [chunks[0].batch.slice(0, 0)]
-    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [chunks[0].batch.slice(0, 0)]
+    to_fit_on = [chunk.batch for chunk in chunks if chunk.split in encode.fit.splits] or [
+        chunks[0].batch.slice(0, 0)
+    ]
+    (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [
+        chunks[0].batch.slice(0, 0)
+    ]
     fitted: FittedSteps = {}
     for number in range(encode.reads):
         learned = learn_batch(encode, number, batch, "the preview", (0, 0))

@@ -28,4 +28,6 @@ def parse_recipe(
     text: str, origin: str, directory: str = "", encodings: Mapping[str, Any] | None = None
 ) -> tuple[Recipe, Lines]:
     """Reads a recipe from YAML text."""
-    return reader.parse_recipe(text, origin, FORMATS, ENCODING_FOR_KIND if encodings is None else encodings, directory)
+    return reader.parse_recipe(
+        text, origin, FORMATS, ENCODING_FOR_KIND if encodings is None else encodings, directory
+    )

@@ -1,7 +1,8 @@
 """Finished shards of a run that broke off, for the next one of the same kind.
 
-A shard's bytes follow from the recipe, its inputs and this package's version. So a shard that was written and read back is noted beside
-the shards, under a key of these; a run that finds notes with its own key, and the files as noted, need not write these shards again.
+A shard's bytes follow from the recipe, its inputs and this package's version. So a shard that was
+written and read back is noted beside the shards, under a key of these; a run that finds notes with
+its own key, and the files as noted, need not write these shards again.
 """
 
 from __future__ import annotations
@@ -28,19 +29,34 @@ KEPT = (FINISHED, "examples")
 def key_of(plan: Plan, learned: Learned) -> str:
     """Returns what two runs have in common if they write the same shards: 64 hexadecimal digits.
 
-    Of every file that was read it takes path, size, date and fingerprint; a file that is only touched counts as changed.
+    Of every file that was read it takes path, size, date and fingerprint; a file that is only
+    touched counts as changed.
     """
     own = plan.preprocessing.source if plan.preprocessing else ""
-    parts = [__version__, recipe_hash(plan.recipe), str(plan.recipe.date), own, str(learned.encoded)]
+    parts = [
+        __version__,
+        recipe_hash(plan.recipe),
+        str(plan.recipe.date),
+        own,
+        str(learned.encoded),
+    ]
     parts += [str(plan.generation)]
-    parts += [file_checksums.folder_fingerprint(folder) for folder in (learned.fitted, learned.analyzed) if folder]
+    parts += [
+        file_checksums.folder_fingerprint(folder)
+        for folder in (learned.fitted, learned.analyzed)
+        if folder
+    ]
     for name, source in sorted(plan.sources.items()):
         prints = learned.row_counts.sources[name].fingerprints
-        parts += [f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files]
+        parts += [
+            f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files
+        ]
         parts += [f"{name} {path} {prints[path]}" for path in sorted(prints)]
     digest = hashlib.sha256("\n".join(parts).encode())
     for split in learned.shards.splits.values():
-        digest.update(f"{split.name} {split.rows} {split.num_shards} {split.partitions_per_shard}\n".encode())
+        digest.update(
+            f"{split.name} {split.rows} {split.num_shards} {split.partitions_per_shard}\n".encode()
+        )
         digest.update(np.fromiter(split.offsets.values(), np.int64).tobytes())
     return digest.hexdigest()
 
@@ -59,7 +75,10 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
     for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
             note = json.loads(files.read_bytes(listed.path))
-            shard, found = ShardInfo(**{name: note[name] for name in ShardInfo._fields}), note["key"]
+            shard, found = (
+                ShardInfo(**{name: note[name] for name in ShardInfo._fields}),
+                note["key"],
+            )
         except (
             ValueError,
             KeyError,
@@ -75,7 +94,10 @@ def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
     """Yields a shard if its file is as it was noted: it is read, as when it was written."""
     path = files.join(temporary, *shard.path.split("/"))
     try:
-        is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (shard.bytes, shard.crc32c)
+        is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (
+            shard.bytes,
+            shard.crc32c,
+        )
     except (OSError, DataError):
         is_whole = False
     if is_whole:

@@ -1,8 +1,9 @@
 """One run at a time writes to an output.
 
-Where the output is a folder of this machine, a run locks it, and the next one is told so at once. The lock is the operating system's: it
-goes with the process, however that ends, and leaves nothing behind. An object store has no locks. There, a run leaves its mark, the one that begins
-last goes on, and the earlier one finds at its end, or when its files are gone, that the mark is not its own.
+Where the output is a folder of this machine, a run locks it, and the next one is told so at once.
+The lock is the operating system's: it goes with the process, however that ends, and leaves nothing
+behind. An object store has no locks. There, a run leaves its mark, the one that begins last goes
+on, and the earlier one finds at its end, or when its files are gone, that the mark is not its own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _MARK = "run.json"
 
 @contextlib.contextmanager
 def locked(output: str, temporary: str) -> Iterator[None]:
-    """Keeps other runs from an output while the body runs. A local folder is made if it is not there.
+    """Keeps other runs from an output while the body runs. A local folder is made if it is not
+    there.
 
     Args:
       output: folder of the dataset.
@@ -47,7 +49,8 @@ def locked(output: str, temporary: str) -> Iterator[None]:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RecipeError(
-                f"{output}: {_run_of(temporary)} is writing to it. Wait for its end, or choose another --output."
+                f"{output}: {_run_of(temporary)} is writing to it. Wait for its end, or choose "
+                "another --output."
             ) from error
         except OSError:  # some network filesystems have no locks: marks have to do
             pass
@@ -57,7 +60,9 @@ def locked(output: str, temporary: str) -> Iterator[None]:
 
 
 def leave_mark(temporary: str) -> str:
-    """Says in the temporary folder of an output that a run has begun, and returns what the run is known by."""
+    """Says in the temporary folder of an output that a run has begun, and returns what the run is
+    known by.
+    """
     mark = {
         "run": uuid.uuid4().hex,
         "process": os.getpid(),
@@ -70,7 +75,8 @@ def leave_mark(temporary: str) -> str:
 
 
 def mark_of(temporary: str) -> str:
-    """Returns what the run is known by that began last in a temporary folder; empty where there is none.
+    """Returns what the run is known by that began last in a temporary folder; empty where there is
+    none.
 
     Raises:
       DataError: there is one, and the storage does not let us read it.
@@ -81,7 +87,8 @@ def mark_of(temporary: str) -> str:
 def other_run(output: str, temporary: str) -> DataError:
     """Returns the error of a run in whose place another one has begun."""
     return DataError(
-        f"{output}: {_run_of(temporary)} has begun to write to it while this one did, which therefore wrote nothing. "
+        f"{output}: {_run_of(temporary)} has begun to write to it while this one did, which "
+        "therefore wrote nothing. "
         "Let one run at a time write to an output."
     )
 
@@ -106,4 +113,7 @@ def _run_of(temporary: str) -> str:
         mark = {}
     if not mark:
         return "another run"
-    return f"another run (process {mark.get('process')} on {mark.get('host')}, since {mark.get('began')})"
+    return (
+        f"another run (process {mark.get('process')} on {mark.get('host')}, since "
+        f"{mark.get('began')})"
+    )

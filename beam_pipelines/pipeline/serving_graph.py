@@ -1,9 +1,11 @@
 """Builds the serving graph beside the writing of a local run.
 
-A local runner takes one step of a job after the other, and building a graph takes seconds, most of them for loading TensorFlow. So the
-launcher starts the process that builds when the run starts. The step that has learned everything leaves a request in the temporary
-folder; a thread of the launcher finds it, has the graph built while shards are written, and leaves an answer, for which the commit
-waits. On a cluster, whose job outlives its launcher, the step builds the graph itself (``learn.build_graph``).
+A local runner takes one step of a job after the other, and building a graph takes seconds, most of
+them for loading TensorFlow. So the launcher starts the process that builds when the run starts. The
+step that has learned everything leaves a request in the temporary folder; a thread of the launcher
+finds it, has the graph built while shards are written, and leaves an answer, for which the commit
+waits. On a cluster, whose job outlives its launcher, the step builds the graph itself
+(``learn.build_graph``).
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def await_graph(folder: str) -> None:
 
 @contextlib.contextmanager
 def graph_beside(plan: Plan, folder: str, target: str) -> Iterator[None]:
-    """Answers a request in a folder, if there comes one, while the run inside goes on; then ends the process that builds.
+    """Answers a request in a folder, if there comes one, while the run inside goes on; then ends
+    the process that builds.
 
     Args:
       plan: of the run.

@@ -1,4 +1,6 @@
-"""The gate: data with anomalies that nobody accepted do not pass, and the error says what, where, and what to do."""
+"""The gate: data with anomalies that nobody accepted do not pass, and the error says what, where,
+and what to do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.anomalies.table import CURES, kinds_of, place_in_schema, render_anomalies
+from beam_pipelines.analysis.anomalies.table import (
+    CURES,
+    kinds_of,
+    place_in_schema,
+    render_anomalies,
+)
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core import file_changes, files
@@ -35,7 +42,9 @@ def schema_of(path: str) -> str:
     """
     schema_path = files.join(path, *RAW_SCHEMA.split("/"))
     if not files.exists(schema_path):
-        raise RecipeError(f"{path}: found no {RAW_SCHEMA} in it, expected a schema. Name one with --schema.")
+        raise RecipeError(
+            f"{path}: found no {RAW_SCHEMA} in it, expected a schema. Name one with --schema."
+        )
     return schema_path
 
 
@@ -64,9 +73,14 @@ def check_statistics(
 
 
 def check_run(
-    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, folder: str, outcome: str
+    plan: Plan,
+    anomalies: Mapping[str, SplitAnomalies],
+    schema: schema_pb2.Schema,
+    folder: str,
+    outcome: str,
 ) -> None:
-    """Stops a run whose data have anomalies, after it has listed the rows that are to blame in ``folder/rejected/``.
+    """Stops a run whose data have anomalies, after it has listed the rows that are to blame in
+    ``folder/rejected/``.
 
     Args:
       plan: of the run.
@@ -89,9 +103,14 @@ def has_errors(anomalies: Mapping[str, SplitAnomalies]) -> bool:
 
 
 def write_offenders(
-    plan: Plan, anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema, folder: str, name: str
+    plan: Plan,
+    anomalies: Mapping[str, SplitAnomalies],
+    schema: schema_pb2.Schema,
+    folder: str,
+    name: str,
 ) -> tuple[Offenders, str]:
-    """Finds the rows that are to blame and writes them to ``folder/rejected/``; without any, no file is left there.
+    """Finds the rows that are to blame and writes them to ``folder/rejected/``; without any, no
+    file is left there.
 
     Returns:
       The rows, and the path of the file.
@@ -114,7 +133,8 @@ def anomalies_error(
     offenders: Offenders | None = None,
     offenders_path: str = "",
 ) -> DataError:
-    """Returns the error that stops: a table of all anomalies that were not accepted, and where the rows are.
+    """Returns the error that stops: a table of all anomalies that were not accepted, and where the
+    rows are.
 
     Args:
       anomalies: by split; at least one is an ERROR.
@@ -136,17 +156,25 @@ def anomalies_error(
 
     count = f"{len(rows)} anomal{'y' if len(rows) == 1 else 'ies'}"
     return DataError(
-        f"{count} against {schema_path or 'the inferred schema'}; {outcome}:\n{render_anomalies(rows, where)}\n"
+        f"{count} against {schema_path or 'the inferred schema'}; "
+        f"{outcome}:\n{render_anomalies(rows, where)}\n"
         f"{_rows_note(offenders, offenders_path)}{CURES} (here: {kinds_of(rows)})."
     )
 
 
 def _rows_note(offenders: Offenders, path: str) -> str:
     number = sum(len(rows) for rows in offenders.rows.values())
-    note = f"Rows that are to blame, the first ones for each anomaly, lie in {path}.\n" if number and path else ""
+    note = (
+        f"Rows that are to blame, the first ones for each anomaly, lie in {path}.\n"
+        if number and path
+        else ""
+    )
     if number and not path:
         note = f"Add --output to have up to {ROWS_PER_ANOMALY} rows of each listed.\n"
     if not offenders.is_complete:
         mib = offenders.read_bytes >> 20
-        note += f"The first {mib:,} MiB of the source were searched for such rows; there may be more behind.\n"
+        note += (
+            f"The first {mib:,} MiB of the source were searched for such rows; there may be "
+            "more behind.\n"
+        )
     return note

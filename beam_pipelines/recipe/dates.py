@@ -7,7 +7,8 @@ import re
 
 # {date} is 2026-11-21; {date:%Y%m%d} is 20261121.
 _PLACE = re.compile(r"\{date(?::([^{}]*))?\}")
-# A format is made of these alone: what else strftime knows is no part of a date, or not the same in every language.
+# A format is made of these alone: what else strftime knows is no part of a date, or not the same in
+# every language.
 _FORMAT = re.compile(r"(?:%[Yymdj]|[^%{}*?\[\]])*")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # What looks like a place for the date, or is one to TFX.
@@ -42,9 +43,12 @@ def has_date(path: str) -> bool:
     """
     for place in _LIKE_A_PLACE.findall(path):
         match = _PLACE.fullmatch(place)
-        if not match or (match[1] is not None and not (_FORMAT.fullmatch(match[1]) and "%" in match[1])):
+        if not match or (
+            match[1] is not None and not (_FORMAT.fullmatch(match[1]) and "%" in match[1])
+        ):
             raise ValueError(
-                f"found {place} in '{path}', expected {{date}}, which stands for 2026-11-21 or the like, or a format of "
+                f"found {place} in '{path}', expected {{date}}, which stands for 2026-11-21 or the "
+                "like, or a format of "
                 "%Y, %y, %m, %d and %j, such as {date:%Y%m%d}."
             )
     return _PLACE.search(path) is not None

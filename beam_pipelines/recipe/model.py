@@ -1,7 +1,7 @@
 """The recipe: what to read, join, select, encode, split and write. Frozen values, no behaviour.
 
-``recipe/reader.py`` reads them from YAML; every later module takes them as they are. Field names are the recipe's own keys
-where Python allows it.
+``recipe/reader.py`` reads them from YAML; every later module takes them as they are. Field names
+are the recipe's own keys where Python allows it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ class ImageOptions:
     """What becomes of the files of an ``images`` source. By default their bytes are kept.
 
     Attributes:
-      resize: (height, width) in pixels that all images are resized to, whatever their proportions; empty: they keep theirs.
-      format: what images are encoded as, ``None``: JPEG stays JPEG and anything else becomes PNG, if an image has to be encoded anew.
+      resize: (height, width) in pixels that all images are resized to, whatever their proportions;
+        empty: they keep theirs.
+      format: what images are encoded as, ``None``: JPEG stays JPEG and anything else becomes PNG,
+        if an image has to be encoded anew.
       mode: ``rgb`` or ``grey``, without alpha; ``None`` keeps the channels (JPEG has no alpha).
       quality: of JPEG, 1 to 100.
-      classes: names of the class folders, by id; empty: those that are there, in order of their names.
+      classes: names of the class folders, by id; empty: those that are there, in order of their
+        names.
     """
 
     resize: tuple[int, ...] = ()
@@ -73,8 +76,10 @@ class IdxOptions:
     """What becomes of the numbers of an ``idx`` source, and where their labels are.
 
     Attributes:
-      form: the recipe's ``as``; ``None``: pictures of unsigned bytes are PNG, other numbers stay numbers.
-      labels: the files with the labels, one for each file of the source, in order; ``None`` finds them by their names; empty: none.
+      form: the recipe's ``as``; ``None``: pictures of unsigned bytes are PNG, other numbers stay
+        numbers.
+      labels: the files with the labels, one for each file of the source, in order; ``None`` finds
+        them by their names; empty: none.
       classes: names of the classes, by label; empty: nobody knows them.
     """
 
@@ -89,14 +94,18 @@ class Source:
 
     Attributes:
       name: the source's name in the recipe.
-      path: file patterns, as Beam's filesystems understand them; ``{date}`` in them stands for the recipe's date (``recipe/dates.py``).
+      path: file patterns, as Beam's filesystems understand them; ``{date}`` in them stands for the
+        recipe's date (``recipe/dates.py``).
       format: key of ``sources.FORMATS``, or ``None`` to go by the file's suffix.
-      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``, ``zstd``, ``zlib`` (TFRecord only) or ``none``.
-      key: columns whose combined value must be unique in this source; empty when nothing is promised.
-      delimiter, quote: one character each; ``None`` takes the format's default (CSV ``,`` and ``"``; TSV tab); quote ``""``
-        turns quoting off.
+      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``,
+        ``zstd``, ``zlib`` (TFRecord only) or ``none``.
+      key: columns whose combined value must be unique in this source; empty when nothing is
+        promised.
+      delimiter, quote: one character each; ``None`` takes the format's default (CSV ``,`` and
+        ``"``; TSV tab); quote ``""`` turns quoting off.
       header: whether the first line of each file names the columns.
-      columns: names the columns, in file order, when ``header`` is false; else selects and orders the ones to read.
+      columns: names the columns, in file order, when ``header`` is false; else selects and orders
+        the ones to read.
       nulls: texts that mean null, exactly as written, quoted or not.
       types: declared column types, as ``columns.parse_type`` reads them; others are inferred.
       infer: ``sample`` looks at the beginning of some files, ``full`` at every row.
@@ -147,9 +156,11 @@ class Join:
 
 @dataclasses.dataclass(frozen=True)
 class TimeSplit:
-    """A split by time: rows with ``after <= column < before``; a bound that is ``None`` does not bind.
+    """A split by time: rows with ``after <= column < before``; a bound that is ``None`` does not
+    bind.
 
-    Bounds are ISO 8601 texts, compared as the column's own type (date, timestamp, or a number for number columns).
+    Bounds are ISO 8601 texts, compared as the column's own type (date, timestamp, or a number for
+    number columns).
     """
 
     name: str
@@ -165,7 +176,8 @@ class Split:
       fractions: split name -> share; shares add up to 1.
       by: columns whose hash decides with ``fractions``; empty: the whole row.
       time_column, times: splits by time. A row in none of them, or with a null, is an error.
-      files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's file.
+      files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
+        file.
     """
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
@@ -192,7 +204,8 @@ class Output:
       level: compression level, 0-9: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.
       shuffle: global shuffle; ``False`` keeps source order.
       shuffle_seed: seed of the shuffle and of nothing else.
-      floats: what becomes of a float64 that has no equal float32: ``round`` takes the nearest one, ``exact`` makes it an error.
+      floats: what becomes of a float64 that has no equal float32: ``round`` takes the nearest one,
+        ``exact`` makes it an error.
       record: column whose values are the records themselves; ``None`` writes tf.Examples.
     """
 
@@ -212,11 +225,16 @@ class Sequences:
     """How records become tf.SequenceExamples. At least one of ``features`` and ``group_by`` is set.
 
     Attributes:
-      features: names of the features that are feature lists, with one step for each value; empty: all lists that grouping made.
-      group_by: key columns: the selected rows that share a key become one row; empty: rows stay as they are.
-      order_by: columns that order the rows of a key; rows that tie, or all if it is empty, keep the source's order.
-      context: columns with one value for all rows of a key. The others become lists, with one value for each row.
-      max_length: rows of a sequence at most; more make several sequences, one after the other. ``None``: any number.
+      features: names of the features that are feature lists, with one step for each value; empty:
+        all lists that grouping made.
+      group_by: key columns: the selected rows that share a key become one row; empty: rows stay as
+        they are.
+      order_by: columns that order the rows of a key; rows that tie, or all if it is empty, keep the
+        source's order.
+      context: columns with one value for all rows of a key. The others become lists, with one value
+        for each row.
+      max_length: rows of a sequence at most; more make several sequences, one after the other.
+        ``None``: any number.
     """
 
     features: tuple[str, ...] = ()
@@ -231,8 +249,8 @@ class OnError:
     """What a bad row does.
 
     Attributes:
-      reject: how many of a source's rows may be rejected: a whole number of rows, or a share of them between 0 and 1; 0 fails at the
-        first.
+      reject: how many of a source's rows may be rejected: a whole number of rows, or a share of
+        them between 0 and 1; 0 fails at the first.
     """
 
     reject: int | float = 0
@@ -275,19 +293,22 @@ class Recipe:
       join: chain of joins, applied in order.
       filter: SQL condition; rows where it is not true are filtered out. ``None`` keeps all.
       derive: new column -> SQL expression, in order; each may use the ones before it.
-      drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is set.
+      drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is
+        set.
       sequence: how records become tf.SequenceExamples; ``None``: they are tf.Examples.
       encode: feature -> chain of (kind, parameters), in order; each may use the features before it.
       fit: what encodings are fitted on.
-      preprocessing_fn: path of a Python module with a function of that name, which runs after ``encode``; ``None``: no code.
+      preprocessing_fn: path of a Python module with a function of that name, which runs after
+        ``encode``; ``None``: no code.
       label: name of the label feature, if any. A null label is an error.
       schema: path of the TFMD schema that is the contract; ``None`` infers one.
       split, statistics, on_error, limits, output: see their classes.
-      append: whether a run into a dataset of this recipe adds the files that are new (not part of the recipe's hash: it says nothing
-        about the rows).
-      directory: where relative paths start: the recipe file's own folder (not part of the recipe's hash).
-      date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the recipe's hash: it is one recipe for
-        all days).
+      append: whether a run into a dataset of this recipe adds the files that are new (not part of
+        the recipe's hash: it says nothing about the rows).
+      directory: where relative paths start: the recipe file's own folder (not part of the recipe's
+        hash).
+      date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
+        recipe's hash: it is one recipe for all days).
     """
 
     name: str
@@ -299,7 +320,9 @@ class Recipe:
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     sequence: Sequences | None = None
-    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(default_factory=dict)
+    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(
+        default_factory=dict
+    )
     fit: Fit = dataclasses.field(default_factory=Fit)
     preprocessing_fn: str | None = None
     label: str | None = None
@@ -315,7 +338,9 @@ class Recipe:
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked; ``append``, directory and date left out."""
+    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked;
+    ``append``, directory and date left out.
+    """
 
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -352,7 +377,9 @@ def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
 
 
 def _built(kind: Any, value: Any) -> Any:
-    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate it."""
+    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate
+    it.
+    """
     if dataclasses.is_dataclass(kind) and value is not None:
         hints = get_type_hints(kind)
         return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
@@ -361,15 +388,21 @@ def _built(kind: Any, value: Any) -> Any:
         return _built(next(argument for argument in arguments if argument is not type(None)), value)
     if isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
-        return tuple(_built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True))
+        return tuple(
+            _built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True)
+        )
     if isinstance(value, dict) and len(arguments) == 2:
         return {name: _built(arguments[1], item) for name, item in value.items()}
     return value
 
 
 def recipe_hash(recipe: Recipe) -> str:
-    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and encodings counts."""
+    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and
+    encodings counts.
+    """
     text = json.dumps(
-        [normalised(recipe), list(recipe.derive), list(recipe.encode)], sort_keys=True, separators=(",", ":")
+        [normalised(recipe), list(recipe.derive), list(recipe.encode)],
+        sort_keys=True,
+        separators=(",", ":"),
     )
     return hashlib.sha256(text.encode()).hexdigest()

@@ -31,7 +31,8 @@ def read_sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | No
     for name, item in value.items():
         if not NAME.fullmatch(name):
             item.wrong(
-                f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning with a letter or a digit."
+                f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning "
+                "with a letter or a digit."
             )
     return {name: _source(name, item, formats) for name, item in value.items()}
 
@@ -44,7 +45,9 @@ def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
         name=name,
         path=keys.need("path", read_texts, f"data/{name}.csv") or (),
         format=keys.read("format", read_choice(formats), None),
-        compression=keys.read("compression", read_choice(("gzip", "bzip2", "zstd", "zlib", "none")), None),
+        compression=keys.read(
+            "compression", read_choice(("gzip", "bzip2", "zstd", "zlib", "none")), None
+        ),
         key=keys.read("key", read_texts, ()),
         delimiter=keys.read("delimiter", read_character, None),
         quote=keys.read("quote", read_quote, None),
@@ -60,7 +63,9 @@ def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
     )
     keys.finish()
     if not source.header and not source.columns:
-        value.wrong("found 'header: false' without 'columns', expected the columns' names, in file order.")
+        value.wrong(
+            "found 'header: false' without 'columns', expected the columns' names, in file order."
+        )
     return source
 
 
@@ -75,7 +80,10 @@ def _image(value: Value) -> ImageOptions:
     )
     keys.finish()
     if image.format == "png" and keys.get("quality") is not None:
-        value.wrong("found it with 'format: png', which loses nothing, expected it with JPEG only.", "quality")
+        value.wrong(
+            "found it with 'format: png', which loses nothing, expected it with JPEG only.",
+            "quality",
+        )
     twice = sorted({name for name in image.classes if image.classes.count(name) > 1})
     if twice:
         value.wrong(f"found class '{twice[0]}' twice, expected every class once.", "classes")

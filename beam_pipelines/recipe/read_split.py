@@ -8,7 +8,15 @@ import re
 from typing import Any
 
 from beam_pipelines.recipe.model import Split, TimeSplit
-from beam_pipelines.recipe.values import Keys, Value, parse_moment, read_bound, read_share, read_text, read_texts
+from beam_pipelines.recipe.values import (
+    Keys,
+    Value,
+    parse_moment,
+    read_bound,
+    read_share,
+    read_text,
+    read_texts,
+)
 
 # What TFX takes as the name of a split.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -27,17 +35,25 @@ def read_split(value: Value) -> Split | None:
         return None
     for name, item in parts:
         if not SPLIT_NAME.fullmatch(name):
-            item.wrong(f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's rule).")
+            item.wrong(
+                f"found the split name '{name}', expected letters, digits, '_' and '-' (TFX's "
+                "rule)."
+            )
     kinds = {_split_kind(item) for _, item in parts}
     if len(kinds) > 1:
-        value.wrong("found several kinds of split, expected all by share, all by time or all by files.")
+        value.wrong(
+            "found several kinds of split, expected all by share, all by time or all by files."
+        )
         return None
     kind = kinds.pop()
     _check_split_keys(value, kind)
     if kind == "time":
         return Split(fractions={}, time_column=column, times=_times(value, parts))
     if kind == "files":
-        return Split(fractions={}, files={name: pattern for name, item in parts if (pattern := _pattern(item))})
+        return Split(
+            fractions={},
+            files={name: pattern for name, item in parts if (pattern := _pattern(item))},
+        )
     return Split(fractions=_fractions(value, parts), by=by)
 
 
@@ -45,11 +61,19 @@ def _check_split_keys(value: Value, kind: str) -> None:
     """Notes keys that do not belong to the kind of split, or are missing."""
     given = set(value.tree) if isinstance(value.tree, dict) else set()
     if "by" in given and kind != "share":
-        value.wrong("found 'by' with a split that is not by shares, expected it with shares only.", "by")
+        value.wrong(
+            "found 'by' with a split that is not by shares, expected it with shares only.", "by"
+        )
     if "column" in given and kind != "time":
-        value.wrong("found 'column' without times, expected {column: date, train: {before: 2013-11-01}, …}.", "column")
+        value.wrong(
+            "found 'column' without times, expected {column: date, train: {before: "
+            "2013-11-01}, …}.",
+            "column",
+        )
     if "column" not in given and kind == "time":
-        value.wrong("found 'before' and 'after' without 'column', expected the column that is compared.")
+        value.wrong(
+            "found 'before' and 'after' without 'column', expected the column that is compared."
+        )
 
 
 def _split_kind(value: Value) -> str:
@@ -79,7 +103,11 @@ def _times(value: Value, parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...
     for name, item in parts:
         keys = Keys(item, "a mapping such as {before: 2013-11-01}")
         times.append(
-            TimeSplit(name, after=keys.read("after", read_bound, None), before=keys.read("before", read_bound, None))
+            TimeSplit(
+                name,
+                after=keys.read("after", read_bound, None),
+                before=keys.read("before", read_bound, None),
+            )
         )
         keys.finish()
         if not {"after", "before"} & set(item.tree):
@@ -91,7 +119,10 @@ def _times(value: Value, parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...
 def _check_bounds(value: Value, times: list[TimeSplit]) -> None:
     """Notes bounds of different kinds, splits that hold nothing and splits that overlap."""
     bounds: dict[str, Any] = {
-        text: parse_moment(text) for time in times for text in (time.after, time.before) if text is not None
+        text: parse_moment(text)
+        for time in times
+        for text in (time.after, time.before)
+        if text is not None
     }
     if len({type(moment) for moment in bounds.values()}) > 1:
         value.wrong("found dates and numbers as bounds, expected all of one kind.")
@@ -102,13 +133,25 @@ def _check_bounds(value: Value, times: list[TimeSplit]) -> None:
         before = None if time.before is None else bounds[time.before]
         if after is not None and before is not None and after >= before:
             value.wrong(
-                f"found after {time.after} and before {time.before}, which holds nothing: 'after' is the earlier one.",
+                f"found after {time.after} and before {time.before}, which holds nothing: 'after' "
+                "is the earlier one.",
                 time.name,
             )
             continue
         ranges.append((time.name, after, before))
-    for (left, left_after, left_before), (right, right_after, right_before) in itertools.combinations(ranges, 2):
-        left_ends = left_before is not None and right_after is not None and left_before <= right_after
-        right_ends = right_before is not None and left_after is not None and right_before <= left_after
+    for (left, left_after, left_before), (
+        right,
+        right_after,
+        right_before,
+    ) in itertools.combinations(ranges, 2):
+        left_ends = (
+            left_before is not None and right_after is not None and left_before <= right_after
+        )
+        right_ends = (
+            right_before is not None and left_after is not None and right_before <= left_after
+        )
         if not left_ends and not right_ends:
-            value.wrong(f"found splits '{left}' and '{right}' that overlap, expected every moment in one split only.")
+            value.wrong(
+                f"found splits '{left}' and '{right}' that overlap, expected every moment in one "
+                "split only."
+            )

@@ -1,7 +1,8 @@
 """Reads a recipe from YAML and reports every problem of it at once, each with its line.
 
-``docs/recipe.md`` describes the keys. What only the data can tell (whether a column exists, whether types agree) is found
-later, in planning, and comes back as ``Problem``s that ``explain`` gives their lines.
+``docs/recipe.md`` describes the keys. What only the data can tell (whether a column exists, whether
+types agree) is found later, in planning, and comes back as ``Problem``s that ``explain`` gives
+their lines.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ RECIPE_SUFFIXES = (".yaml", ".yml")
 
 
 def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> tuple[Recipe, Lines]:
-    """Returns the recipe of a ``.yaml`` or ``.yml`` file; of any other path, the recipe that just converts that file."""
+    """Returns the recipe of a ``.yaml`` or ``.yml`` file; of any other path, the recipe that just
+    converts that file.
+    """
     return (
         load_recipe(path, formats, encodings)
         if path.lower().endswith(RECIPE_SUFFIXES)
@@ -62,25 +65,35 @@ def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> tup
     )
 
 
-def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> tuple[Recipe, Lines]:
+def load_recipe(
+    path: str, formats: Iterable[str], encodings: Mapping[str, Any]
+) -> tuple[Recipe, Lines]:
     """Reads a recipe file; its folder is where the recipe's relative paths start.
 
     Raises:
       RecipeError: the file is not there or not a recipe; lists every problem.
     """
-    from beam_pipelines.core import files  # imports Beam, which reading a recipe from text does not need
+    from beam_pipelines.core import (
+        files,
+    )  # imports Beam, which reading a recipe from text does not need
 
     try:
         text = files.read_bytes(path).decode("utf-8-sig")
     except DataError as error:
         raise RecipeError(f"{path}: the recipe cannot be read: {error}") from error
     except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file.") from error
+        raise RecipeError(
+            f"{path}: found bytes that are not UTF-8 at {error.start}, expected a YAML file."
+        ) from error
     return parse_recipe(text, path, formats, encodings, os.path.dirname(path))
 
 
 def parse_recipe(
-    text: str, origin: str, formats: Iterable[str], encodings: Mapping[str, Any], directory: str = ""
+    text: str,
+    origin: str,
+    formats: Iterable[str],
+    encodings: Mapping[str, Any],
+    directory: str = "",
 ) -> tuple[Recipe, Lines]:
     """Reads a recipe from YAML text.
 
@@ -101,9 +114,11 @@ def parse_recipe(
 
 
 def bare_recipe(path: str) -> Recipe:
-    """Returns the recipe that converts one file or pattern as it is: all columns, one split ``train``, default output.
+    """Returns the recipe that converts one file or pattern as it is: all columns, one split
+    ``train``, default output.
 
-    The dataset and its source are named after the file, of ``data/*.csv`` and ``data/{date}.csv`` after the folder.
+    The dataset and its source are named after the file, of ``data/*.csv`` and ``data/{date}.csv``
+    after the folder.
     """
     folder, file = os.path.split(path)
     words = (
@@ -114,15 +129,25 @@ def bare_recipe(path: str) -> Recipe:
     return Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
 
 
-def _recipe(value: Value, directory: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
+def _recipe(
+    value: Value, directory: str, formats: Iterable[str], encodings: Mapping[str, Any]
+) -> Recipe:
     keys = Keys(value, "a mapping with 'name', 'sources' and 'output'")
     name = keys.need("name", read_name, "flights")
-    sources = keys.need("sources", lambda item: read_sources(item, formats), "{flights: data/flights.csv}") or {}
+    sources = (
+        keys.need(
+            "sources", lambda item: read_sources(item, formats), "{flights: data/flights.csv}"
+        )
+        or {}
+    )
     base = keys.read("from", read_choice(sources) if sources else read_text, None)
     if sources and keys.get("from") is None:
         base = next(iter(sources))
         if len(sources) > 1:
-            value.wrong(f"found no 'from', expected the source whose rows become examples: {', '.join(sources)}.")
+            value.wrong(
+                "found no 'from', expected the source whose rows become examples: "
+                f"{', '.join(sources)}."
+            )
     recipe = Recipe(
         name=name or "",
         sources=sources,
@@ -150,7 +175,10 @@ def _recipe(value: Value, directory: str, formats: Iterable[str], encodings: Map
     if recipe.append:
         _check_append(value, recipe)
     if recipe.drop and recipe.keep:
-        value.wrong("found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.", "keep")
+        value.wrong(
+            "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
+            "keep",
+        )
     return recipe
 
 
@@ -159,18 +187,23 @@ def _check_append(value: Value, recipe: Recipe) -> None:
     base = recipe.sources.get(recipe.base)
     if recipe.sequence is not None and recipe.sequence.group_by:
         value.wrong(
-            "found it with 'group_by': rows of a key that come with new files would not join its sequence. Leave one of them out.",
+            "found it with 'group_by': rows of a key that come with new files would not join its "
+            "sequence. Leave one of them out.",
             "append",
         )
     if base is not None and base.key:
         value.wrong(
-            f"found it with 'key' of the source '{base.name}': that a key is unique is not known of files that are not read again. Leave "
+            f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
+            "of files that are not read again. Leave "
             "one of them out.",
             "append",
         )
-    if any(without_date(path) != path for source in recipe.sources.values() for path in source.path):
+    if any(
+        without_date(path) != path for source in recipe.sources.values() for path in source.path
+    ):
         value.wrong(
-            "found it with a date in a source's 'path', which names the files of one day. Write a pattern that matches those of all "
+            "found it with a date in a source's 'path', which names the files of one day. Write a "
+            "pattern that matches those of all "
             "days, such as clicks/*.jsonl.",
             "append",
         )
@@ -186,7 +219,8 @@ def _joins(value: Value, sources: Mapping[str, Source]) -> tuple[Join, ...] | No
         first = seen.setdefault((join.source, join.prefix), index)
         if join.source and first != index:
             value.wrong(
-                f"found source '{join.source}' joined again with the same prefix '{join.prefix}' as in join[{first}], "
+                f"found source '{join.source}' joined again with the same prefix '{join.prefix}' "
+                f"as in join[{first}], "
                 "expected another 'prefix' for each time.",
                 index,
             )
@@ -199,7 +233,9 @@ def _join(value: Value, sources: Mapping[str, Source]) -> Join:
         source=keys.need("source", read_choice(sources) if sources else read_text, "planes") or "",
         on=keys.need("on", _on, "tailnum") or (),
         how=keys.read("how", read_choice(get_args(JoinHow)), "left"),
-        prefix=keys.read("prefix", lambda item: (read_texts(item, allow_empty=True) or ("",))[0], ""),
+        prefix=keys.read(
+            "prefix", lambda item: (read_texts(item, allow_empty=True) or ("",))[0], ""
+        ),
         strategy=keys.read("strategy", read_choice(get_args(JoinStrategy)), "auto"),
     )
     keys.finish()
@@ -228,11 +264,17 @@ def _sequence(value: Value) -> Sequences:
         value.wrong("found neither 'features' nor 'group_by', expected at least one of them.")
     for key in ("order_by", "context", "max_length"):
         if key in given and "group_by" not in given:
-            value.wrong(f"found '{key}' without 'group_by', expected the key columns whose rows make a sequence.", key)
+            value.wrong(
+                f"found '{key}' without 'group_by', expected the key columns whose rows make a "
+                "sequence.",
+                key,
+            )
     return sequence
 
 
-def _encode(value: Value, encodings: Mapping[str, Any]) -> dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] | None:
+def _encode(
+    value: Value, encodings: Mapping[str, Any]
+) -> dict[str, tuple[tuple[str, Mapping[str, Any]], ...]] | None:
     if not isinstance(value.tree, dict) or not value.tree:
         value.expected("a mapping, one 'column: encoding' a line")
         return None
@@ -240,7 +282,9 @@ def _encode(value: Value, encodings: Mapping[str, Any]) -> dict[str, tuple[tuple
 
 
 def _chain(value: Value, encodings: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """``kind``, ``{kind: parameters}`` or a list of those; a parameter that is no mapping is called ``value``."""
+    """``kind``, ``{kind: parameters}`` or a list of those; a parameter that is no mapping is called
+    ``value``.
+    """
     if isinstance(value.tree, list):
         if not value.tree:
             value.expected("at least one encoding")
@@ -254,7 +298,10 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
     parameters: Any = None
     if isinstance(value.tree, dict):
         if len(value.tree) != 1:
-            value.wrong("found several kinds in one mapping, expected one, or a list of steps: [{fill: 0}, z_score].")
+            value.wrong(
+                "found several kinds in one mapping, expected one, or a list of steps: [{fill: 0}, "
+                "z_score]."
+            )
             return None
         kind, tree = next(iter(value.tree.items()))
         parameters = plain(tree)
@@ -273,14 +320,18 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
 
 def _fit(value: Value) -> Fit:
     keys = Keys(value, "a mapping such as {splits: [train], weight: importance}")
-    fit = Fit(splits=keys.read("splits", read_texts, ()), weight=keys.read("weight", read_text, None))
+    fit = Fit(
+        splits=keys.read("splits", read_texts, ()), weight=keys.read("weight", read_text, None)
+    )
     keys.finish()
     return fit
 
 
 def _statistics(value: Value) -> Statistics:
     keys = Keys(value, "a mapping such as {weight: importance, slice_by: [country]}")
-    statistics = Statistics(weight=keys.read("weight", read_text, None), slice_by=keys.read("slice_by", read_texts, ()))
+    statistics = Statistics(
+        weight=keys.read("weight", read_text, None), slice_by=keys.read("slice_by", read_texts, ())
+    )
     keys.finish()
     return statistics
 
@@ -298,9 +349,13 @@ def _limits(value: Value) -> Limits:
     limits = Limits(
         line_bytes=keys.read("line_bytes", read_bytes, Limits.line_bytes),
         cell_bytes=keys.read("cell_bytes", read_bytes, Limits.cell_bytes),
-        nesting_depth=keys.read("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), Limits.nesting_depth),
+        nesting_depth=keys.read(
+            "nesting_depth", read_integer(1, MOST_NESTING_DEPTH), Limits.nesting_depth
+        ),
         image_pixels=keys.read("image_pixels", read_integer(1), Limits.image_pixels),
-        decompression_ratio=keys.read("decompression_ratio", read_integer(1), Limits.decompression_ratio),
+        decompression_ratio=keys.read(
+            "decompression_ratio", read_integer(1), Limits.decompression_ratio
+        ),
         columns=keys.read("columns", read_integer(1), Limits.columns),
         archive_files=keys.read("archive_files", read_integer(1), Limits.archive_files),
     )
@@ -334,8 +389,11 @@ def _check_output(value: Value, output: Output) -> None:
         value.wrong("found both 'num_shards' and 'shard_size', expected one of them.")
     if output.num_shards is not None and output.num_shards % output.shards_multiple_of:
         value.wrong(
-            f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: {output.shards_multiple_of}', "
+            f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
+            f"{output.shards_multiple_of}', "
             "expected a multiple of it."
         )
     if output.compression == "none" and "level" in given:
-        value.wrong("found a level with 'compression: none', expected gzip or zlib with it.", "level")
+        value.wrong(
+            "found a level with 'compression: none', expected gzip or zlib with it.", "level"
+        )

@@ -1,6 +1,8 @@
-"""Readers of single values of a recipe: each returns what it read, or notes the problem and returns ``None``.
+"""Readers of single values of a recipe: each returns what it read, or notes the problem and returns
+``None``.
 
-``Keys`` reads a mapping key by key, so that the keys a section knows stand in one place, with their readers and defaults.
+``Keys`` reads a mapping key by key, so that the keys a section knows stand in one place, with their
+readers and defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ BYTES_FOR_UNIT = {
 
 
 class Value(NamedTuple):
-    """A part of the recipe with its place, as the readers take it. They add to ``problems`` what they find."""
+    """A part of the recipe with its place, as the readers take it. They add to ``problems`` what
+    they find.
+    """
 
     tree: Tree
     path: Path
@@ -54,7 +58,9 @@ class Value(NamedTuple):
             return "keys" if self.tree else "an empty mapping"
         if isinstance(self.tree, list):
             return "a list" if self.tree else "an empty list"
-        return "nothing" if self.tree.text == "" and self.tree.value is None else f"'{self.tree.text}'"
+        return (
+            "nothing" if self.tree.text == "" and self.tree.value is None else f"'{self.tree.text}'"
+        )
 
     def at(self, step: str | int, tree: Tree) -> Value:
         """Returns the part of this one under a key or index."""
@@ -62,7 +68,11 @@ class Value(NamedTuple):
 
     def items(self) -> list[tuple[str, Value]]:
         """Returns the parts of a mapping by key; of anything else, none."""
-        return [(key, self.at(key, tree)) for key, tree in self.tree.items()] if isinstance(self.tree, dict) else []
+        return (
+            [(key, self.at(key, tree)) for key, tree in self.tree.items()]
+            if isinstance(self.tree, dict)
+            else []
+        )
 
 
 class Keys:
@@ -82,7 +92,9 @@ class Keys:
         return self.value.at(key, tree[key]) if isinstance(tree, dict) and key in tree else None
 
     def read(self, key: str, reader: Callable[[Value], T | None], default: T) -> T:
-        """Returns what the reader makes of the key's value; the default if the key is not there (or its value is wrong)."""
+        """Returns what the reader makes of the key's value; the default if the key is not there (or
+        its value is wrong).
+        """
         value = self.get(key)
         result = None if value is None else reader(value)
         return default if result is None else result
@@ -113,7 +125,9 @@ def read_text(value: Value) -> str | None:
 
 
 def read_texts(value: Value, allow_empty: bool = False) -> tuple[str, ...] | None:
-    """One text or a list of different ones. With ``allow_empty`` the list and its texts may be empty."""
+    """One text or a list of different ones. With ``allow_empty`` the list and its texts may be
+    empty.
+    """
     trees = value.tree if isinstance(value.tree, list) else [value.tree]
     if not all(isinstance(tree, Scalar) and (allow_empty or tree.text.strip()) for tree in trees):
         value.expected("a text or a list of texts")
@@ -176,11 +190,20 @@ def read_flag(value: Value) -> bool | None:
 
 def read_integer(low: int, high: int | None = None) -> Callable[[Value], int | None]:
     """Returns a reader of whole numbers from ``low`` to ``high``, both included."""
-    expected = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    expected = (
+        f"a whole number of at least {low}"
+        if high is None
+        else f"a whole number from {low} to {high}"
+    )
 
     def read(value: Value) -> int | None:
         found = value.tree.value if isinstance(value.tree, Scalar) else None
-        if not isinstance(found, int) or isinstance(found, bool) or found < low or (high is not None and found > high):
+        if (
+            not isinstance(found, int)
+            or isinstance(found, bool)
+            or found < low
+            or (high is not None and found > high)
+        ):
             value.expected(expected)
             return None
         return found
@@ -212,7 +235,8 @@ def _share(text: str) -> float:
 
 
 _read_share_of_rows = read_share(
-    "a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100", lambda share: 0 <= share < 1
+    "a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100",
+    lambda share: 0 <= share < 1,
 )
 
 
@@ -229,7 +253,11 @@ def read_bytes(value: Value) -> int | None:
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     units = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()}
-    size = round(float(match[1]) * units[match[2].lower()]) if match and match[2].lower() in units else -1
+    size = (
+        round(float(match[1]) * units[match[2].lower()])
+        if match and match[2].lower() in units
+        else -1
+    )
     if size < 1024:
         value.expected("at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes")
         return None
@@ -241,13 +269,17 @@ def read_character(value: Value) -> str | None:
     text = value.tree.text if isinstance(value.tree, Scalar) else ""
     if len(text) == 1:
         return text
-    value.expected("one character" + (', as "\\t" in double quotes' if text.startswith("\\") else ""))
+    value.expected(
+        "one character" + (', as "\\t" in double quotes' if text.startswith("\\") else "")
+    )
     return None
 
 
 def read_quote(value: Value) -> str | None:
     """One character, or an empty text."""
-    return "" if isinstance(value.tree, Scalar) and value.tree.value == "" else read_character(value)
+    return (
+        "" if isinstance(value.tree, Scalar) and value.tree.value == "" else read_character(value)
+    )
 
 
 def read_bound(value: Value) -> str | None:
@@ -255,7 +287,10 @@ def read_bound(value: Value) -> str | None:
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
     moment = parse_moment(text)
     if moment is None:
-        value.expected("a date (2013-11-01), a moment (2013-11-01T12:00:00, UTC unless it has a zone) or a number")
+        value.expected(
+            "a date (2013-11-01), a moment (2013-11-01T12:00:00, UTC unless it has a zone) or a "
+            "number"
+        )
         return None
     if isinstance(moment, float) or len(text) == len("2013-11-01"):
         return text
@@ -263,10 +298,18 @@ def read_bound(value: Value) -> str | None:
 
 
 def parse_moment(text: str) -> float | datetime.datetime | None:
-    """Returns a text as a number or as a moment in UTC without a zone; ``None`` if it is neither."""
+    """Returns a text as a number or as a moment in UTC without a zone; ``None`` if it is
+    neither.
+    """
     with contextlib.suppress(ValueError):
         return float(text) if math.isfinite(float(text)) else None
     with contextlib.suppress(ValueError):
-        moment = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
-        return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        moment = datetime.datetime.fromisoformat(
+            text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
+        )
+        return (
+            moment
+            if moment.tzinfo is None
+            else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        )
     return None

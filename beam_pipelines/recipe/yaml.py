@@ -1,8 +1,10 @@
-"""Reads YAML text into values that know their lines, so that every problem of a recipe can say where it is.
+"""Reads YAML text into values that know their lines, so that every problem of a recipe can say
+where it is.
 
-Stricter and simpler than YAML 1.1: only ``true`` and ``false`` are booleans (YAML's ``on``, ``off``, ``yes`` and ``no`` stay
-text, since ``on`` is a key of ours and ``no`` a fine column name), ``1e-3`` is a number, dates stay text, a key that occurs
-twice is a problem, and no tag can build an object.
+Stricter and simpler than YAML 1.1: only ``true`` and ``false`` are booleans (YAML's ``on``,
+``off``, ``yes`` and ``no`` stay text, since ``on`` is a key of ours and ``no`` a fine column name),
+``1e-3`` is a number, dates stay text, a key that occurs twice is a problem, and no tag can build an
+object.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ from beam_pipelines.core.errors import Problem, RecipeError
 
 Path: TypeAlias = tuple[str | int, ...]
 
-# A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so that a few lines
-# of nested aliases cannot grow into gigabytes.
+# A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so
+# that a few lines of nested aliases cannot grow into gigabytes.
 MAX_VALUES = 100_000
 MAX_DEPTH = 32
 MAX_TEXT_BYTES = 4 << 20
 
 
 class Scalar(NamedTuple):
-    """A YAML scalar: its value (``None``, bool, int, float or str) and its text as it was written."""
+    """A YAML scalar: its value (``None``, bool, int, float or str) and its text as it was
+    written.
+    """
 
     value: bool | int | float | str | None
     text: str
@@ -41,14 +45,17 @@ class Lines:
 
     Attributes:
       origin: the recipe's path, as the user gave it.
-      line_for_path: path of keys and indexes -> line, from 1; empty for a recipe that no file was written for.
+      line_for_path: path of keys and indexes -> line, from 1; empty for a recipe that no file was
+        written for.
     """
 
     origin: str
     line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
 
     def line(self, path: Path) -> int | None:
-        """Returns the line of the longest known beginning of ``path``, or ``None`` if there are no lines."""
+        """Returns the line of the longest known beginning of ``path``, or ``None`` if there are no
+        lines.
+        """
         for length in range(len(path), -1, -1):
             if path[:length] in self.line_for_path:
                 return self.line_for_path[path[:length]]
@@ -56,19 +63,25 @@ class Lines:
 
 
 def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
-    """Returns the error that lists all problems, ordered by line: ``recipe.yaml:17: join[0].how: found …``."""
+    """Returns the error that lists all problems, ordered by line:
+    ``recipe.yaml:17: join[0].how: found …``.
+    """
     located = [(lines.line(problem.path), problem) for problem in dict.fromkeys(problems)]
     located.sort(key=lambda item: item[0] or 0)
     texts = []
     for line, problem in located:
         origin = lines.origin if line is None else f"{lines.origin}:{line}"
-        texts.append(": ".join(part for part in (origin, show_path(problem.path), problem.message) if part))
+        texts.append(
+            ": ".join(part for part in (origin, show_path(problem.path), problem.message) if part)
+        )
     return RecipeError("\n".join(texts))
 
 
 def show_path(path: Path) -> str:
     """Returns a path as people write it: ``join[0].how``."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(
+        "."
+    )
 
 
 def plain(tree: Tree) -> Any:
@@ -88,13 +101,17 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
       origin: the path that errors name.
 
     Returns:
-      The values, their lines, and what is wrong with them: keys that occur twice or are no text, tags.
+      The values, their lines, and what is wrong with them: keys that occur twice or are no text,
+        tags.
 
     Raises:
       RecipeError: not YAML, empty, or larger than any recipe.
     """
     if len(text) > MAX_TEXT_BYTES:
-        raise RecipeError(f"{origin}: found {len(text):,} characters, expected a recipe of at most {MAX_TEXT_BYTES:,}.")
+        raise RecipeError(
+            f"{origin}: found {len(text):,} characters, expected a recipe of at most "
+            f"{MAX_TEXT_BYTES:,}."
+        )
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -105,9 +122,13 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
     except yaml.YAMLError as error:
         raise RecipeError(f"{origin}: not valid YAML: {' '.join(str(error).split())}.") from error
     except RecursionError as error:
-        raise RecipeError(f"{origin}: found values nested too deeply, expected at most {MAX_DEPTH} levels.") from error
+        raise RecipeError(
+            f"{origin}: found values nested too deeply, expected at most {MAX_DEPTH} levels."
+        ) from error
     if node is None:
-        raise RecipeError(f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'.")
+        raise RecipeError(
+            f"{origin}: found an empty file, expected a recipe with 'name', 'sources' and 'output'."
+        )
     walk = _Walk(origin)
     tree = walk.tree(node, ())
     return tree, Lines(origin, walk.line_for_path), walk.problems
@@ -120,12 +141,17 @@ class _Loader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Reads one value, and those in it: no deeper than the limit, because PyYAML takes time that grows with the square of it."""
+        """Reads one value, and those in it: no deeper than the limit, because PyYAML takes time
+        that grows with the square of it.
+        """
         self.depth += 1
         if self.depth > MAX_DEPTH + 1:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(
-                None, None, f"found values nested too deeply, expected at most {MAX_DEPTH} levels", mark
+                None,
+                None,
+                f"found values nested too deeply, expected at most {MAX_DEPTH} levels",
+                mark,
             )
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
@@ -164,7 +190,8 @@ class _Walk:
         self.values += 1
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             raise RecipeError(
-                f"{self.origin}:{node.start_mark.line + 1}: found more than {MAX_VALUES:,} values or {MAX_DEPTH} levels, "
+                f"{self.origin}:{node.start_mark.line + 1}: found more than {MAX_VALUES:,} values "
+                f"or {MAX_DEPTH} levels, "
                 "aliases followed. No recipe needs that many."
             )
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
@@ -174,7 +201,9 @@ class _Walk:
         if isinstance(node, yaml.ScalarNode) and node.tag in _VALUE_FOR_TAG:
             return self.scalar(node, path)
         self.problems.append(
-            Problem(path, f"found the YAML tag '{node.tag}', expected a plain value. Leave out the tag.")
+            Problem(
+                path, f"found the YAML tag '{node.tag}', expected a plain value. Leave out the tag."
+            )
         )
         return Scalar(None, "")
 
@@ -183,14 +212,20 @@ class _Walk:
         for key_node, value in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(Problem(path, f"found a key on line {line} that is no text, expected a name."))
+                self.problems.append(
+                    Problem(path, f"found a key on line {line} that is no text, expected a name.")
+                )
                 continue
             key = key_node.value
             place = (*path, key)
             if key in found:
                 first = self.line_for_path[place]
                 self.problems.append(
-                    Problem(place, f"found this key on line {first} and again on line {line}, expected it once.")
+                    Problem(
+                        place,
+                        f"found this key on line {first} and again on line {line}, expected it "
+                        "once.",
+                    )
                 )
                 continue
             self.line_for_path[place] = line
@@ -209,5 +244,7 @@ class _Walk:
         try:
             return Scalar(_VALUE_FOR_TAG[node.tag](node.value), node.value)
         except ValueError:  # only an explicit tag gets here: !!int abc
-            self.problems.append(Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says."))
+            self.problems.append(
+                Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says.")
+            )
             return Scalar(None, "")

@@ -1,4 +1,6 @@
-"""Checks the options of a job on Google Cloud Dataflow before it is submitted: what is wrong would fail there, half an hour later."""
+"""Checks the options of a job on Google Cloud Dataflow before it is submitted: what is wrong would
+fail there, half an hour later.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def check_dataflow(options: PipelineOptions, paths: Mapping[str, str]) -> None:
     runner = options.view_as(StandardOptions).runner or ""
     if runner.lower().removesuffix("runner") != "dataflow":
         return
-    problems = [*_places(options.view_as(GoogleCloudOptions)), *_workers(options), *_local_paths(paths)]
+    problems = [
+        *_places(options.view_as(GoogleCloudOptions)),
+        *_workers(options),
+        *_local_paths(paths),
+    ]
     if problems:
         raise RecipeError("\n".join(problems))
 
@@ -42,15 +48,22 @@ def _places(options: GoogleCloudOptions) -> Iterator[str]:
     """Yields what is wrong with where the job runs."""
     if not options.project:
         yield "--project: found none, expected the Google Cloud project that runs the job."
-    # Beam takes the region of gcloud's settings too, and without one falls back to its own idea of it.
+    # Beam takes the region of gcloud's settings too, and without one falls back to its own idea of
+    # it.
     if not (options.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")):
-        yield "--region: found none, expected one such as us-central1: where the data are, or every byte travels."
+        yield (
+            "--region: found none, expected one such as us-central1: where the data are, or "
+            "every byte travels."
+        )
     if not options.temp_location:
         yield "--temp_location: found none, expected a gs:// URL for temporary files."
     for name in ("temp_location", "staging_location"):
         path = getattr(options, name)
         if path and not path.startswith("gs://"):
-            yield f"--{name}: found {path}, expected a gs:// URL: workers cannot see a path of this machine."
+            yield (
+                f"--{name}: found {path}, expected a gs:// URL: workers cannot see a path of "
+                "this machine."
+            )
 
 
 def _workers(options: PipelineOptions) -> Iterator[str]:
@@ -58,15 +71,24 @@ def _workers(options: PipelineOptions) -> Iterator[str]:
     setup, image = options.view_as(SetupOptions), options.view_as(WorkerOptions).sdk_container_image
     if not (image or setup.extra_packages or setup.requirements_file or setup.setup_file):
         yield (
-            "found nothing that brings beam-pipelines to the workers, expected --sdk_container_image with an image that has it "
+            "found nothing that brings beam-pipelines to the workers, expected "
+            "--sdk_container_image with an image that has it "
             "(Dockerfile), or --extra_package with its wheel. run_dataflow.sh does either."
         )
-    ours, theirs = f"{sys.version_info[0]}.{sys.version_info[1]}", _PYTHON_OF_IMAGE.search(image or "")
+    ours, theirs = (
+        f"{sys.version_info[0]}.{sys.version_info[1]}",
+        _PYTHON_OF_IMAGE.search(image or ""),
+    )
     if theirs is not None and theirs[1] != ours:
-        yield f"--sdk_container_image: found {image}, expected Python {ours}, which submits the job."
+        yield (
+            f"--sdk_container_image: found {image}, expected Python {ours}, which submits the job."
+        )
 
 
 def _local_paths(paths: Mapping[str, str]) -> Iterator[str]:
     for what, path in paths.items():
         if "://" not in path:
-            yield f"{what}: found {path}, expected a URL such as gs://…: workers cannot see a path of this machine. Copy it there."
+            yield (
+                f"{what}: found {path}, expected a URL such as gs://…: workers cannot see a "
+                "path of this machine. Copy it there."
+            )

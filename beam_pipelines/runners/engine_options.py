@@ -1,7 +1,8 @@
-"""Checks the options of a job on Prism, Flink, Spark or another engine with Beam's job interface before it is submitted.
+"""Checks the options of a job on Prism, Flink, Spark or another engine with Beam's job interface
+before it is submitted.
 
-What is wrong would fail there after minutes or hours, if it failed: a worker that does not see this machine's files, that this
-machine cannot be reached from, or that lacks this package.
+What is wrong would fail there after minutes or hours, if it failed: a worker that does not see this
+machine's files, that this machine cannot be reached from, or that lacks this package.
 """
 
 from __future__ import annotations
@@ -30,15 +31,18 @@ _RUNNERS = ("flink", "portable", "prism", "spark")
 _URN = re.compile(r"beam:env:(\w+):v1")
 _PYTHON_OF_IMAGE = re.compile(r"python(\d+\.\d+)")
 _STOCK_IMAGE = re.compile(r"(^|/)apache/beam_python[\d.]+_sdk(:|@|$)|^beam_python[\d.]+_sdk(:|@|$)")
-_WHAT_WORKERS_NEED = "They need beam-pipelines and this Python, and paths that they see: docs/runners.md."
+_WHAT_WORKERS_NEED = (
+    "They need beam-pipelines and this Python, and paths that they see: docs/runners.md."
+)
 
 
 class Workers(NamedTuple):
     """What runs the pipeline's steps.
 
     Attributes:
-      kind: ``LOOPBACK``: threads of this process; ``EXTERNAL``: a worker pool starts them; ``PROCESS``: the engine starts them beside
-        itself; ``DOCKER``: the engine starts a container.
+      kind: ``LOOPBACK``: threads of this process; ``EXTERNAL``: a worker pool starts them;
+        ``PROCESS``: the engine starts them beside itself; ``DOCKER``: the engine starts a
+        container.
       engine: the host that the engine is on, as far as the options tell; empty: this machine.
       host: the host that the workers are on; empty: this machine.
       config: the environment's own: address, command or image.
@@ -108,7 +112,8 @@ def _check_runner(options: PipelineOptions) -> None:
     ):
         return
     raise RecipeError(
-        f"--runner: found {name}, expected one of {', '.join(known)}, or a class with its module.{nearest(name, known)}"
+        f"--runner: found {name}, expected one of {', '.join(known)}, or a class with its "
+        f"module.{nearest(name, known)}"
     )
 
 
@@ -123,7 +128,9 @@ def _default_kind(options: PipelineOptions) -> str:
 
 
 def _engine_host(options: PipelineOptions) -> str:
-    """Returns the host of the engine, or of the job server where that alone knows it; empty: this machine."""
+    """Returns the host of the engine, or of the job server where that alone knows it; empty: this
+    machine.
+    """
     runner, job_endpoint = runner_of(options), options.view_as(PortableOptions).job_endpoint
     address = {
         "flink": options.view_as(FlinkRunnerOptions).flink_master.strip("[]"),
@@ -147,14 +154,19 @@ def _address(config: str) -> str:
 def _host_of(address: str) -> str:
     """Returns the host of ``host:port`` or a URL; empty if it is this machine."""
     host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
-    is_ours = host in ("", "localhost", "0.0.0.0", "::1", socket.gethostname()) or host.startswith("127.")  # noqa: S104 - compared
+    is_ours = host in ("", "localhost", "0.0.0.0", "::1", socket.gethostname()) or host.startswith(  # noqa: S104
+        "127."
+    )
     return "" if is_ours else host
 
 
 def _engine(options: PipelineOptions) -> Iterator[str]:
     """Yields what is wrong with where the job goes."""
     if runner_of(options) == "portable" and not options.view_as(PortableOptions).job_endpoint:
-        yield "--runner: found PortableRunner without --job_endpoint, expected the host:port of a job server."
+        yield (
+            "--runner: found PortableRunner without --job_endpoint, expected the host:port of a "
+            "job server."
+        )
 
 
 def _environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
@@ -164,14 +176,23 @@ def _environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
         yield f"--environment_type: found {kind}, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER."
     elif kind == "LOOPBACK" and workers.engine:
         yield (
-            f"--environment_type: found LOOPBACK with an engine on {workers.engine}, which cannot reach the workers: they are threads "
+            f"--environment_type: found LOOPBACK with an engine on {workers.engine}, which cannot "
+            "reach the workers: they are threads "
             f"of this process. Expected EXTERNAL, PROCESS or DOCKER. {_WHAT_WORKERS_NEED}"
         )
-    elif kind in ("EXTERNAL", "PROCESS") and not config and not options.view_as(PortableOptions).environment_options:
+    elif (
+        kind in ("EXTERNAL", "PROCESS")
+        and not config
+        and not options.view_as(PortableOptions).environment_options
+    ):
         expected = (
-            "the host:port of a worker pool" if kind == "EXTERNAL" else "'{\"command\": …}', which starts a worker"
+            "the host:port of a worker pool"
+            if kind == "EXTERNAL"
+            else "'{\"command\": …}', which starts a worker"
         )
-        yield f"--environment_config: found none with --environment_type {kind}, expected {expected}."
+        yield (
+            f"--environment_config: found none with --environment_type {kind}, expected {expected}."
+        )
     elif kind == "DOCKER":
         yield from _image(config, options.view_as(SetupOptions))
 
@@ -181,12 +202,17 @@ def _image(image: str, setup: SetupOptions) -> Iterator[str]:
     brings = setup.extra_packages or setup.requirements_file or setup.setup_file
     if not brings and (not image or _STOCK_IMAGE.search(image)):
         yield (
-            f"--environment_type: found DOCKER with {image or 'the image of Beam'}, in which there is no beam-pipelines. Expected "
-            "--environment_config with an image that has it (Dockerfile), or --extra_package with its wheel."
+            f"--environment_type: found DOCKER with {image or 'the image of Beam'}, in which there "
+            "is no beam-pipelines. Expected "
+            "--environment_config with an image that has it (Dockerfile), or --extra_package with "
+            "its wheel."
         )
     ours, theirs = f"{sys.version_info[0]}.{sys.version_info[1]}", _PYTHON_OF_IMAGE.search(image)
     if theirs and theirs[1] != ours:
-        yield f"--environment_config: found {image}, expected an image with Python {ours}, which submits the job."
+        yield (
+            f"--environment_config: found {image}, expected an image with Python {ours}, which "
+            "submits the job."
+        )
 
 
 def _local_paths(workers: Workers, paths: Mapping[str, str]) -> Iterator[str]:
@@ -197,6 +223,7 @@ def _local_paths(workers: Workers, paths: Mapping[str, str]) -> Iterator[str]:
     for what, path in paths.items():
         if "://" not in path:
             yield (
-                f"{what}: found {path}, expected a URL such as gs://… or s3://…: workers {where} cannot see a path of this machine. "
+                f"{what}: found {path}, expected a URL such as gs://… or s3://…: workers {where} "
+                "cannot see a path of this machine. "
                 "Copy it there."
             )

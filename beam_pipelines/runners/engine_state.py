@@ -1,4 +1,6 @@
-"""Asks an engine what a job is waiting for: Beam's job server for the state, and Flink for its tasks and slots."""
+"""Asks an engine what a job is waiting for: Beam's job server for the state, and Flink for its
+tasks and slots.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,19 @@ import urllib.request
 from typing import Any
 
 import grpc
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+)
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 _TIMEOUT_SECS = 5
 
 
 def describe_state(options: PipelineOptions) -> str:
-    """Returns a sentence on the newest job of the job server, and on the tasks and slots of a Flink cluster.
+    """Returns a sentence on the newest job of the job server, and on the tasks and slots of a Flink
+    cluster.
 
     Args:
       options: for Beam; ``job_endpoint`` is the address of the job server.
@@ -44,10 +51,14 @@ def _flink_state(master: str) -> str:
     except (OSError, ValueError, KeyError) as error:
         return f"Flink at {master} does not answer ({error})"
     running = [job["tasks"] for job in jobs if job["state"] in ("CREATED", "RUNNING", "RESTARTING")]
-    tasks = {kind: sum(job[kind] for job in running) for kind in ("running", "created", "scheduled", "finished")}
+    tasks = {
+        kind: sum(job[kind] for job in running)
+        for kind in ("running", "created", "scheduled", "finished")
+    }
     waiting = tasks["created"] + tasks["scheduled"]
     text = (
-        f"Flink at {master}: {tasks['finished']} tasks are finished, {tasks['running']} run, {waiting} wait; "
+        f"Flink at {master}: {tasks['finished']} tasks are finished, {tasks['running']} run, "
+        f"{waiting} wait; "
         f"{overview['slots-available']} of {overview['slots-total']} slots are free"
     )
     if tasks["scheduled"] and not overview["slots-available"] and not tasks["running"]:

@@ -1,10 +1,12 @@
-"""Starts worker processes by forking one that has imported everything: in a tenth of a second each, instead of two.
+"""Starts worker processes by forking one that has imported everything: in a tenth of a second each,
+instead of two.
 
-A worker spends two seconds of a core on imports, and holds 200 MB of modules that it never changes. So the command line forks a
-server off itself once it has imported what workers need, and before it has threads or data. A worker's command, as Beam's
-local runner knows it, is then a small client that hands its environment over; the server forks, and the fork is the worker, on the same
-pages of memory. Where that is not possible (other systems than Linux, or our functions called from a program that has threads of its own),
-workers are interpreters of their own.
+A worker spends two seconds of a core on imports, and holds 200 MB of modules that it never changes.
+So the command line forks a server off itself once it has imported what workers need, and before it
+has threads or data. A worker's command, as Beam's local runner knows it, is then a small client
+that hands its environment over; the server forks, and the fork is the worker, on the same pages of
+memory. Where that is not possible (other systems than Linux, or our functions called from a program
+that has threads of its own), workers are interpreters of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from beam_pipelines.core import memory
 from beam_pipelines.core.signals import SIGNALS
 from beam_pipelines.runners.beam_patches import bundles_forgotten
 
-# Runs as a process of its own: sends its environment and where its output goes, waits for the worker's exit status. Without the site module it starts in 30 ms.
+# Runs as a process of its own: sends its environment and where its output goes, waits for the
+# worker's exit status. Without the site module it starts in 30 ms.
 _CLIENT = """\
 import json, os, socket, struct, sys
 connection = socket.socket(socket.AF_UNIX)
@@ -45,14 +48,18 @@ status = connection.recv(1)
 sys.exit(status[0] if status else 1)
 """
 _LENGTH = struct.Struct("<I")
-# The address of a Unix socket has 108 bytes; a temporary folder's own name and the socket's take a good 30 of them.
+# The address of a Unix socket has 108 bytes; a temporary folder's own name and the socket's take a
+# good 30 of them.
 _LONGEST_FOLDER = 70
-# What the names of folders of commands begin with, and how old one is that a command may no longer be about to lock.
+# What the names of folders of commands begin with, and how old one is that a command may no longer
+# be about to lock.
 _FOLDER, _STALE_SECS = "beam-pipelines-run-", 60
 
 
 class _Here:
-    """What is known of this process: whether it is the command line's own, and interrupted, the address of its server, and what ends it."""
+    """What is known of this process: whether it is the command line's own, and interrupted, the
+    address of its server, and what ends it.
+    """
 
     is_ours = False
     is_interrupted = False
@@ -61,7 +68,9 @@ class _Here:
 
 
 def claim_process() -> None:
-    """Says that this process is the command line's own: nobody else has threads in it, so that it may fork."""
+    """Says that this process is the command line's own: nobody else has threads in it, so that it
+    may fork.
+    """
     _Here.is_ours = True
 
 
@@ -71,8 +80,8 @@ def prepared() -> Iterator[None]:
 
     In another process than the command line's, or elsewhere than on Linux, it does nothing.
 
-    To be entered after the imports that workers share, and before anything else: a fork has none of the threads of this process, nor
-    what they were in the middle of.
+    To be entered after the imports that workers share, and before anything else: a fork has none of
+    the threads of this process, nor what they were in the middle of.
     """
     if not _Here.is_ours or sys.platform != "linux" or len(tempfile.gettempdir()) > _LONGEST_FOLDER:
         yield
@@ -95,7 +104,9 @@ def prepared() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked_folder() -> Iterator[str]:
-    """Makes a temporary folder into which nobody else may look, and removes those of commands that were killed with all their processes."""
+    """Makes a temporary folder into which nobody else may look, and removes those of commands that
+    were killed with all their processes.
+    """
     import fcntl
 
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
@@ -126,7 +137,9 @@ def _remove_unlocked(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Puts this process's temporary files, and Beam's, into a folder that the server removes when this process was killed."""
+    """Puts this process's temporary files, and Beam's, into a folder that the server removes when
+    this process was killed.
+    """
     before, tempfile.tempdir = tempfile.tempdir, folder
     try:
         yield
@@ -135,7 +148,9 @@ def _temporary_files_in(folder: str) -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether this process was, while a server was ready: what failed then failed because its workers were gone."""
+    """Whether this process was, while a server was ready: what failed then failed because its
+    workers were gone.
+    """
     return _Here.is_interrupted
 
 
@@ -149,7 +164,10 @@ def command() -> str | None:
     """Returns the shell command of a worker process, or ``None`` where there is no server."""
     if not _Here.address:
         return None
-    return f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(_CLIENT)} {shlex.quote(_Here.address)}"
+    return (
+        f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(_CLIENT)} "
+        f"{shlex.quote(_Here.address)}"
+    )
 
 
 class _Once:
@@ -165,7 +183,9 @@ class _Once:
 
 @contextlib.contextmanager
 def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
-    """Ends the workers at once when this process is interrupted: Beam would wait for those that are about to start, for ever."""
+    """Ends the workers at once when this process is interrupted: Beam would wait for those that are
+    about to start, for ever.
+    """
 
     def handle(number: int, frame: types.FrameType | None) -> None:
         _Here.is_interrupted = True
@@ -183,12 +203,15 @@ def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
 
 
 def _start_server(address: str) -> tuple[int, int]:
-    """Forks the server. Returns its process id, and the end of a pipe by whose closing it sees that we are gone."""
+    """Forks the server. Returns its process id, and the end of a pipe by whose closing it sees that
+    we are gone.
+    """
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
     orphaned, alive = os.pipe()
-    # The fork would take a signal that comes before it has its own handlers for one to the command, and be a second one.
+    # The fork would take a signal that comes before it has its own handlers for one to the command,
+    # and be a second one.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     server = os.fork()
     if server:
@@ -203,13 +226,17 @@ def _start_server(address: str) -> tuple[int, int]:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _serve(listener, orphaned)
-        shutil.rmtree(os.path.dirname(address), ignore_errors=True)  # which a process that was killed has left
+        shutil.rmtree(
+            os.path.dirname(address), ignore_errors=True
+        )  # which a process that was killed has left
     finally:
         os._exit(0)
 
 
 def _serve(listener: socket.socket, orphaned: int) -> None:
-    """Forks a worker for each connection, until the process at the other end of the pipe is gone."""
+    """Forks a worker for each connection, until the process at the other end of the pipe is
+    gone.
+    """
     workers: list[int] = []
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -232,7 +259,9 @@ def _is_running(worker: int) -> bool:
 
 
 def _work(connection: socket.socket) -> None:
-    """Is the worker: takes the client's environment, works until Beam says that it is over, and tells the client."""
+    """Is the worker: takes the client's environment, works until Beam says that it is over, and
+    tells the client.
+    """
     status = 1
     try:
         length = _take_output(connection)

@@ -1,7 +1,8 @@
 """Starts the job server of an engine for one run, and ends it with everything that it started.
 
-Beam starts job servers itself, but ends them in an exit handler, after the temporary folders of the command are gone: the handler then fails, and
-a JVM stays (Beam 2.77). So the command starts the server that Beam's own classes describe, and Beam takes it as one that runs already.
+Beam starts job servers itself, but ends them in an exit handler, after the temporary folders of the
+command are gone: the handler then fails, and a JVM stays (Beam 2.77). So the command starts the
+server that Beam's own classes describe, and Beam takes it as one that runs already.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _MANUAL = "docs/runners.md says what each engine needs."
 
 @contextlib.contextmanager
 def started(options: PipelineOptions) -> Iterator[None]:
-    """Runs the job server that the options ask for while the body runs, and points ``job_endpoint`` at it.
+    """Runs the job server that the options ask for while the body runs, and points ``job_endpoint``
+    at it.
 
     Does nothing for runners without one, or if ``--job_endpoint`` names one that runs already.
 
@@ -53,13 +55,20 @@ def started(options: PipelineOptions) -> Iterator[None]:
         return
     if not waits(options):
         raise RecipeError(
-            "found --no_wait_until_finish without --job_endpoint, expected the job server of a cluster: one that this command starts ends with it."
+            "found --no_wait_until_finish without --job_endpoint, expected the job server of a "
+            "cluster: one that this command starts ends with it."
         )
-    with tempfile.TemporaryDirectory(prefix="beam-pipelines-engine-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="beam-pipelines-engine-", ignore_cleanup_errors=True
+    ) as folder:
         try:
             command, endpoint = command_of(options, folder)
-        except Exception as error:  # of a missing file a ValueError, of a failed download a RuntimeError
-            raise RecipeError(f"--runner: the job server cannot be started: {error} {_MANUAL}") from error
+        except (
+            Exception
+        ) as error:  # of a missing file a ValueError, of a failed download a RuntimeError
+            raise RecipeError(
+                f"--runner: the job server cannot be started: {error} {_MANUAL}"
+            ) from error
         log = Path(folder, "job-server.log")
         process = _start(command, folder, log)
         try:
@@ -124,7 +133,8 @@ def _java(server: object, folder: str) -> tuple[list[str], str]:
 def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as file:
         try:
-            # A session of its own: Ctrl-C in a terminal does not end it before its job is cancelled.
+            # A session of its own: Ctrl-C in a terminal does not end it before its job is
+            # cancelled.
             return subprocess.Popen(  # noqa: S603 - the command that Beam has for the options
                 command,
                 stdin=subprocess.DEVNULL,
@@ -135,7 +145,8 @@ def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[b
             )
         except OSError as error:
             raise RecipeError(
-                f"--runner: found no program {command[0]} ({error.strerror}), which starts the job server. Install it. {_MANUAL}"
+                f"--runner: found no program {command[0]} ({error.strerror}), which starts the job "
+                f"server. Install it. {_MANUAL}"
             ) from error
 
 

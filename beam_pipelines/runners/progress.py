@@ -1,8 +1,10 @@
-"""Progress of a run: workers on this machine note what they have done in files, the launcher adds it up and shows it.
+"""Progress of a run: workers on this machine note what they have done in files, the launcher adds
+it up and shows it.
 
-Workers may be threads or processes, and Beam's runners do not say how far they are. Each process appends records of
-fixed size to a file of its own, which costs one small write per chunk or shard; the launcher reads the files as they grow.
-Nothing depends on it: a record that cannot be written is dropped, and the run goes on.
+Workers may be threads or processes, and Beam's runners do not say how far they are. Each process
+appends records of fixed size to a file of its own, which costs one small write per chunk or shard;
+the launcher reads the files as they grow. Nothing depends on it: a record that cannot be written is
+dropped, and the run goes on.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ _SUFFIX = ".progress"
 
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
-# An engine is asked for its state this often, and what it says is shown when nothing has changed for so long.
+# An engine is asked for its state this often, and what it says is shown when nothing has changed
+# for so long.
 STATE_SECONDS = 10.0
 STALL_SECONDS = 60.0
-# Per process: file descriptor for folder. A forked process has another key, so that no two processes share a file.
+# Per process: file descriptor for folder. A forked process has another key, so that no two
+# processes share a file.
 _descriptors: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
 
@@ -61,7 +65,8 @@ class ProgressLog:
         if not self.folder:
             return
         with contextlib.suppress(OSError):
-            # One write of 17 bytes to a file opened for appending is not interleaved with those of other threads.
+            # One write of 17 bytes to a file opened for appending is not interleaved with those of
+            # other threads.
             os.write(self._descriptor(), _RECORD.pack(_CODE_FOR_KIND[kind], rows, size_bytes))
 
     def _descriptor(self) -> int:
@@ -77,7 +82,9 @@ class ProgressLog:
         """Adds up what all processes have noted so far."""
         rows, sizes, numbers = [0, 0], [0, 0], [0, 0]
         for data in self._files():
-            for kind, row_count, size in _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size]):
+            for kind, row_count, size in _RECORD.iter_unpack(
+                data[: len(data) // _RECORD.size * _RECORD.size]
+            ):
                 rows[kind] += row_count
                 sizes[kind] += size
                 numbers[kind] += 1
@@ -106,14 +113,16 @@ def show_progress(
     stream: IO[str] | None = None,
     state: Callable[[], str] | None = None,
 ) -> Iterator[None]:
-    """Shows progress on a stream while the body runs: a bar on a terminal, else a line every 10 seconds.
+    """Shows progress on a stream while the body runs: a bar on a terminal, else a line every 10
+    seconds.
 
     Args:
       log: where the workers note what they do.
       total_bytes: bytes of all sources, times how often they are read.
       quiet: show nothing.
       stream: default: standard error, so that standard output stays the command's result.
-      state: returns what the engine says of the job, which is shown when there is no progress for a minute; ``None``: there is no engine.
+      state: returns what the engine says of the job, which is shown when there is no progress for a
+        minute; ``None``: there is no engine.
     """
     stream = sys.stderr if stream is None else stream
     if quiet or not (log.folder or state):
@@ -152,7 +161,9 @@ class _Stalls:
         self._since = self._asked = self._told = time.monotonic()
 
     def find(self, totals: Totals) -> str:
-        """Returns what the engine says once a minute while nothing changes, and an empty text otherwise."""
+        """Returns what the engine says once a minute while nothing changes, and an empty text
+        otherwise.
+        """
         now = time.monotonic()
         if self._state is None or now - self._asked < STATE_SECONDS:
             return ""
@@ -180,7 +191,9 @@ class _Display(Protocol):
 
 
 class _Silent:
-    """Shows only lines that stay: of engines whose workers note no progress where the command sees it."""
+    """Shows only lines that stay: of engines whose workers note no progress where the command sees
+    it.
+    """
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         self.stream, self.total_bytes = stream, total_bytes
@@ -219,14 +232,19 @@ class _Bar:
         self.total_bytes = total_bytes
         self.start = time.monotonic()
         self.progress = Progress(
-            BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(file=stream), transient=True
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+            console=Console(file=stream),
+            transient=True,
         )
         self.task = self.progress.add_task("starting", total=max(total_bytes, 1))
         self.progress.start()
 
     def update(self, totals: Totals) -> None:
         text = describe(totals, self.total_bytes, time.monotonic() - self.start)
-        self.progress.update(self.task, completed=min(totals.bytes_read, self.total_bytes), description=text)
+        self.progress.update(
+            self.task, completed=min(totals.bytes_read, self.total_bytes), description=text
+        )
 
     def say(self, line: str) -> None:
         self.progress.console.print(line)
@@ -236,13 +254,18 @@ class _Bar:
 
 
 def describe(totals: Totals, total_bytes: int, seconds: float) -> str:
-    """Returns ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
+    """Returns
+    ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
 
-    The time left follows from the bytes read; it is left out until there are some, and once all are read.
+    The time left follows from the bytes read; it is left out until there are some, and once all are
+    read.
     """
     share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
     parts = [
-        f"read {totals.rows_read:,} rows, {min(totals.bytes_read, total_bytes) / 1e6:,.1f} of {total_bytes / 1e6:,.1f} MB ({share:.0%})",
+        (
+            f"read {totals.rows_read:,} rows, {min(totals.bytes_read, total_bytes) / 1e6:,.1f} of "
+            f"{total_bytes / 1e6:,.1f} MB ({share:.0%})"
+        ),
         f"{totals.rows_read / max(seconds, 1e-3):,.0f} rows/s",
     ]
     if 0 < share < 1:

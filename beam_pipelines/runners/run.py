@@ -1,4 +1,6 @@
-"""Runs a pipeline: picks Beam's runner, mends what its local runner does wrong, and makes its failures readable."""
+"""Runs a pipeline: picks Beam's runner, mends what its local runner does wrong, and makes its
+failures readable.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +43,22 @@ from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import bundles_forgotten, options_parsed_once
 from beam_pipelines.transforms.preprocess import explain_failure
 
-# One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and most of numpy release the
-# interpreter's lock. Worker processes do not share one: worth it beyond the second bound where they are forks, and where they are
-# interpreters of their own, which take 2 to 3 seconds to start, beyond the third. Measured on 2 cores: docs/decisions.md.
+# One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and
+# most of numpy release the interpreter's lock. Worker processes do not share one: worth it beyond
+# the second bound where they are forks, and where they are interpreters of their own, which take 2
+# to 3 seconds to start, beyond the third. Measured on 2 cores: docs/decisions.md.
 ONE_THREAD_BYTES = 16 * MIB
 THREADS_BYTES_BEFORE_FORKS = 32 * MIB
 THREADS_BYTES = 512 * MIB
 
-# How long an engine keeps worker processes that no stage uses. Without it Spark starts new ones for each stage, 3 s each: 300,000 rows took 88 s on
-# a standalone cluster, and take 49 s.
+# How long an engine keeps worker processes that no stage uses. Without it Spark starts new ones for
+# each stage, 3 s each: 300,000 rows took 88 s on a standalone cluster, and take 49 s.
 _WORKER_CACHE_MILLIS = 60_000
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.core\.errors\.(DataError|RecipeError): ")
-_ERROR_END = re.compile(r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)")
+_ERROR_END = re.compile(
+    r"( \[while running |\n\nDuring handling|\n\nThe above exception|\nTraceback \(most recent)"
+)
 
 # Runs with several workers began at 2.75 GB; at 2.6 GB they hung.
 _LEAST_ADDRESS_SPACE = 2_800_000_000
@@ -63,17 +68,20 @@ _GRACE_SECS = 1
 
 # As the text of an error of a worker's own, which ``find_error`` finds.
 _GONE = (
-    "beam_pipelines.core.errors.DataError: a worker process is gone before its work was done; nothing was committed. Systems end processes "
-    "when memory runs out: run again, and if it happens again, with fewer workers (--direct_num_workers)."
+    "beam_pipelines.core.errors.DataError: a worker process is gone before its work was done; "
+    "nothing was committed. Systems end processes "
+    "when memory runs out: run again, and if it happens again, with fewer workers "
+    "(--direct_num_workers)."
 )
 
 
 def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptions:
     """Returns Beam's options for the user's arguments.
 
-    Without a runner, or with ``DirectRunner``, Beam's FnApiRunner is chosen by name: DirectRunner itself would first try to
-    download another runner. It runs in one thread for small inputs, else in a thread for each core, and in a process for each
-    core for large inputs, unless the user says otherwise (``--direct_num_workers``, ``--direct_running_mode``).
+    Without a runner, or with ``DirectRunner``, Beam's FnApiRunner is chosen by name: DirectRunner
+    itself would first try to download another runner. It runs in one thread for small inputs, else
+    in a thread for each core, and in a process for each core for large inputs, unless the user says
+    otherwise (``--direct_num_workers``, ``--direct_running_mode``).
 
     Args:
       arguments: flags for Beam, as on the command line.
@@ -81,13 +89,22 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
     """
     options = PipelineOptions(list(arguments))
     standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
-    if standard.runner is not None and standard.runner.lower().removesuffix("runner") not in ("direct", "fnapi"):
+    if standard.runner is not None and standard.runner.lower().removesuffix("runner") not in (
+        "direct",
+        "fnapi",
+    ):
         portable = options.view_as(PortableOptions)
-        portable.environment_cache_millis = portable.environment_cache_millis or _WORKER_CACHE_MILLIS
+        portable.environment_cache_millis = (
+            portable.environment_cache_millis or _WORKER_CACHE_MILLIS
+        )
         return options
     standard.runner = "FnApiRunner"
     given = {argument.split("=")[0] for argument in arguments}
-    if "--direct_num_workers" not in given and "--direct_running_mode" not in given and size_bytes < ONE_THREAD_BYTES:
+    if (
+        "--direct_num_workers" not in given
+        and "--direct_running_mode" not in given
+        and size_bytes < ONE_THREAD_BYTES
+    ):
         direct.direct_num_workers = 1
     elif "--direct_num_workers" not in given or direct.direct_num_workers == 0:
         direct.direct_num_workers = available_cores()
@@ -95,7 +112,8 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
         bound = THREADS_BYTES_BEFORE_FORKS if fork_server.command() else THREADS_BYTES
         many = "multi_threading" if size_bytes < bound else "multi_processing"
         direct.direct_running_mode = "in_memory" if direct.direct_num_workers == 1 else many
-    # The stages' own annotations are checked by mypy; Beam's inference costs a third of a second a pipeline.
+    # The stages' own annotations are checked by mypy; Beam's inference costs a third of a second a
+    # pipeline.
     options.view_as(TypeOptions).pipeline_type_check = False
     return options
 
@@ -116,18 +134,26 @@ def runs_once(options: PipelineOptions) -> bool:
 
 
 def check_address_space(options: PipelineOptions) -> None:
-    """Checks that a limit on the address space of a process, if there is one, lets several workers of this machine start.
+    """Checks that a limit on the address space of a process, if there is one, lets several workers
+    of this machine start.
 
     Raises:
-      DataError: it does not. gRPC's threads would wait for others that could not be started, for ever and deaf to signals.
+      DataError: it does not. gRPC's threads would wait for others that could not be started, for
+        ever and deaf to signals.
     """
-    if resource is None or not is_local(options) or options.view_as(DirectOptions).direct_num_workers == 1:
+    if (
+        resource is None
+        or not is_local(options)
+        or options.view_as(DirectOptions).direct_num_workers == 1
+    ):
         return
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
         raise DataError(
-            f"found a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v), expected {_LEAST_ADDRESS_SPACE / 1e9:.1f} GB or "
-            "more: libraries reserve more than they use. Raise it, run with --direct_num_workers=1, or limit memory itself (a container)."
+            f"found a limit of {limit / 1e9:.1f} GB on the address space of a process (ulimit -v), "
+            f"expected {_LEAST_ADDRESS_SPACE / 1e9:.1f} GB or "
+            "more: libraries reserve more than they use. Raise it, run with "
+            "--direct_num_workers=1, or limit memory itself (a container)."
         )
 
 
@@ -135,9 +161,10 @@ def check_address_space(options: PipelineOptions) -> None:
 def size_based_flushes() -> Iterator[None]:
     """Switches off the timer with which Beam's local runner flushes its data streams.
 
-    With the timer on, and two workers or more, the runner loses elements silently: a flush waits for a full queue while the
-    sender goes on writing, and then the buffer is cleared (Beam 2.60 to 2.77, docs/decisions.md). Worker processes have
-    no timer unless the user asks for one; this is about the side of the runner.
+    With the timer on, and two workers or more, the runner loses elements silently: a flush waits
+    for a full queue while the sender goes on writing, and then the buffer is cleared (Beam 2.60 to
+    2.77, docs/decisions.md). Worker processes have no timer unless the user asks for one; this is
+    about the side of the runner.
     """
     before = worker_handlers.DATA_BUFFER_TIME_LIMIT_MS
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
@@ -149,10 +176,12 @@ def size_based_flushes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def late_workers_end() -> Iterator[None]:
-    """Ends workers that connect to Beam's local runner after it has closed their connections, and does not wait for them.
+    """Ends workers that connect to Beam's local runner after it has closed their connections, and
+    does not wait for them.
 
-    A run that fails or is interrupted at its start would wait for worker processes for ever, as they would for work (Beam 2.77): a connection that
-    is closed before it is used tells the worker nothing. For those that are threads it would wait 5 seconds, in one of seven early moments.
+    A run that fails or is interrupted at its start would wait for worker processes for ever, as
+    they would for work (Beam 2.77): a connection that is closed before it is used tells the worker
+    nothing. For those that are threads it would wait 5 seconds, in one of seven early moments.
     """
     close = worker_handlers.ControlConnection.close
 
@@ -174,8 +203,13 @@ def late_workers_end() -> Iterator[None]:
 
 @contextlib.contextmanager
 def dead_workers_fail() -> Iterator[None]:
-    """Lets a run fail at once when one of its worker processes is gone: Beam's local runner would wait for its answers for ever (2.77)."""
-    start, push = worker_handlers.SubprocessSdkWorkerHandler.start_worker, worker_handlers.ControlConnection.push
+    """Lets a run fail at once when one of its worker processes is gone: Beam's local runner would
+    wait for its answers for ever (2.77).
+    """
+    start, push = (
+        worker_handlers.SubprocessSdkWorkerHandler.start_worker,
+        worker_handlers.ControlConnection.push,
+    )
     dead: set[int] = set()  # connections, by identity
 
     def start_and_watch(handler: worker_handlers.SubprocessSdkWorkerHandler) -> None:
@@ -204,18 +238,23 @@ def dead_workers_fail() -> Iterator[None]:
 
 
 def _answer_all(connection: worker_handlers.ControlConnection) -> bool:
-    """Answers with an error whatever a worker that is gone was asked. Returns whether there was anything."""
+    """Answers with an error whatever a worker that is gone was asked. Returns whether there was
+    anything.
+    """
     futures = connection._futures_by_id  # noqa: SLF001
     asked = list(futures)
     for request in asked:
-        future = futures.get(request)  # which stays there: its answer may be on the way, and Beam looks it up
+        future = futures.get(
+            request
+        )  # which stays there: its answer may be on the way, and Beam looks it up
         if future is not None:
             future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=_GONE))
     return bool(asked)
 
 
 def waits(options: PipelineOptions) -> bool:
-    """Whether the end of the job is waited for: not with ``--no_wait_until_finish``, nor where a template is made of the pipeline.
+    """Whether the end of the job is waited for: not with ``--no_wait_until_finish``, nor where a
+    template is made of the pipeline.
 
     Raises:
       RecipeError: a job on this machine ends with the process that started it.
@@ -223,7 +262,9 @@ def waits(options: PipelineOptions) -> bool:
     if not options.view_as(StandardOptions).no_wait_until_finish:
         return not makes_template(options)
     if is_local(options):
-        raise RecipeError("found --no_wait_until_finish without a --runner whose jobs go on by themselves.")
+        raise RecipeError(
+            "found --no_wait_until_finish without a --runner whose jobs go on by themselves."
+        )
     return False
 
 
@@ -240,12 +281,16 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
       options: for Beam.
 
     Returns:
-      Where to find the job that goes on without us: its id, or the path of the template; an empty text once it is done.
+      Where to find the job that goes on without us: its id, or the path of the template; an empty
+        text once it is done.
 
     Raises:
       PipelineError: the pipeline failed with one of ours, in whichever process.
     """
-    if is_local(options) and options.view_as(DirectOptions).direct_running_mode != "multi_processing":
+    if (
+        is_local(options)
+        and options.view_as(DirectOptions).direct_running_mode != "multi_processing"
+    ):
         memory.keep_freed_memory()  # workers are threads of this process
     with (
         size_based_flushes(),
@@ -284,7 +329,9 @@ def _quick_run() -> Iterator[None]:
 
 
 def _wait(result: Any) -> None:
-    """Waits for a job's end; one that goes on elsewhere is cancelled when we are interrupted, as its temporary files go then."""
+    """Waits for a job's end; one that goes on elsewhere is cancelled when we are interrupted, as
+    its temporary files go then.
+    """
     try:
         result.wait_until_finish()
     except KeyboardInterrupt:
@@ -294,12 +341,16 @@ def _wait(result: Any) -> None:
 
 
 def _job_id(result: Any) -> str:
-    """Returns the id of a job: a method of Dataflow's results, an attribute of those of other runners."""
+    """Returns the id of a job: a method of Dataflow's results, an attribute of those of other
+    runners.
+    """
     return str(result.job_id() if hasattr(result, "job_id") else result._job_id)  # noqa: SLF001
 
 
 def find_error(text: str) -> PipelineError | None:
-    """Finds the last error of ours in the text of a runner's exception, or that of a recipe's own function, or returns None."""
+    """Finds the last error of ours in the text of a runner's exception, or that of a recipe's own
+    function, or returns None.
+    """
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
         return explain_failure(text) or out_of_memory(text)
@@ -311,9 +362,11 @@ def _message(text: str) -> str:
 
 
 def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
-    """Returns the local runner with our command for its worker processes, or ``None`` where Beam's own choice stands.
+    """Returns the local runner with our command for its worker processes, or ``None`` where Beam's
+    own choice stands.
 
-    Beam's command breaks where Python lies under a path with a space, and its workers print tracebacks.
+    Beam's command breaks where Python lies under a path with a space, and its workers print
+    tracebacks.
     """
     direct = options.view_as(DirectOptions)
     if not is_local(options) or direct.direct_running_mode != "multi_processing":
@@ -321,19 +374,25 @@ def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
     direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
     silent = "" if shows_engine_logs() else " 2>/dev/null"
     command = fork_server.command() or (
-        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m "
+        "apache_beam.runners.worker.sdk_worker_main"
     )
-    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command + silent))
+    return FnApiRunner(
+        default_environment=SubprocessSDKEnvironment.from_command_string(command + silent)
+    )
 
 
 @contextlib.contextmanager
 def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
-    """Lets worker processes of this machine open files as we do: Beam's local runner gives them none of the job's options.
+    """Lets worker processes of this machine open files as we do: Beam's local runner gives them
+    none of the job's options.
 
     They go through a file that only we can read, as keys may be among them.
     """
     given = {
-        name: value for name, value in options.get_all_options(drop_default=True).items() if name.startswith("s3_")
+        name: value
+        for name, value in options.get_all_options(drop_default=True).items()
+        if name.startswith("s3_")
     }
     if not given or not is_local(options):
         yield
@@ -350,9 +409,11 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_workers() -> Iterator[None]:
-    """Keeps workers that are threads of this process from printing the tracebacks of errors that reach the user anyway.
+    """Keeps workers that are threads of this process from printing the tracebacks of errors that
+    reach the user anyway.
 
-    For good if the body fails or is interrupted: threads of it go on for some moments, and fail when temporary files are gone.
+    For good if the body fails or is interrupted: threads of it go on for some moments, and fail
+    when temporary files are gone.
     """
     if shows_engine_logs():
         yield

@@ -43,7 +43,9 @@ FORMATS_OF_FOLDERS = ("images",)
 
 
 def format_of_path(path: str) -> str | None:
-    """Returns the key of the format that a file's suffix names, looking behind a compression's; ``None`` if none does."""
+    """Returns the key of the format that a file's suffix names, looking behind a compression's;
+    ``None`` if none does.
+    """
     path = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
         path = path.removesuffix(suffix)

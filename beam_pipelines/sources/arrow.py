@@ -16,7 +16,14 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, shapes, tables
 from beam_pipelines.sources.bad_rows import as_bytes
 from beam_pipelines.sources.checksums import tail_crc32c
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    Contents,
+    QuoteStates,
+    Rows,
+    empty_batch,
+)
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
@@ -33,11 +40,11 @@ class Arrow:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "Arrow"), *no_compression(source, "Arrow")]
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return False
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -55,15 +62,24 @@ class Arrow:
                         _check_layout(batch)
                         rows += batch.num_rows
                         shapes.note_shapes(
-                            seen, [batch.select(shapes.open_columns(source, schema)).slice(0, SAMPLE_ROWS)]
+                            seen,
+                            [
+                                batch.select(shapes.open_columns(source, schema)).slice(
+                                    0, SAMPLE_ROWS
+                                )
+                            ],
                         )
             if rows:
                 break
         if not rows:
-            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
         return tables.contents_of(source, schemas, seen)
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         row = 1
         with _opened(byte_range.file.path) as (file, schema, batches):
@@ -73,7 +89,9 @@ class Arrow:
                 for part in _parts(batch):
                     yield from tables.rows_of(part, plan, byte_range.file, row, reject)
                     row += part.num_rows
-            yield Rows(empty_batch(plan.schema), crc32c=tail_crc32c(file, byte_range.file.size_bytes))
+            yield Rows(
+                empty_batch(plan.schema), crc32c=tail_crc32c(file, byte_range.file.size_bytes)
+            )
 
 
 @contextlib.contextmanager

@@ -1,4 +1,6 @@
-"""Finds the rows that make Arrow refuse a block, and words what is wrong with them. Costs nothing until one does."""
+"""Finds the rows that make Arrow refuse a block, and words what is wrong with them. Costs nothing
+until one does.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,37 @@ _ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
 
 # The largest of each type; what is beyond would be infinite.
-_FLOAT_RANGES = {"halffloat": " within ±65,504", "float": " within ±3.4e38", "double": " within ±1.8e308"}
+_FLOAT_RANGES = {
+    "halffloat": " within ±65,504",
+    "float": " within ±3.4e38",
+    "double": " within ±1.8e308",
+}
 
 # What a reader says of a value that it cannot take.
 ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be read: its number among the rows tried, and the error for this row alone."""
+    """A row that cannot be read: its number among the rows tried, and the error for this row
+    alone.
+    """
 
     number: int
     error: Exception
 
 
 def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
-    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by cutting up what fails.
+    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by cutting
+    up what fails.
 
-    What fails is cut before the row that the error names, or else in the middle; a row that fails alone is bad. How many rows are tried next
-    depends on how many were good before: a bad row among good ones costs few attempts, and one among bad ones a single one. Should the
-    error name another row than the bad one, that costs time and changes nothing.
+    What fails is cut before the row that the error names, or else in the middle; a row that fails
+    alone is bad. How many rows are tried next depends on how many were good before: a bad row among
+    good ones costs few attempts, and one among bad ones a single one. Should the error name another
+    row than the bad one, that costs time and changes nothing.
 
     Args:
-      attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a row is bad must not depend on
-        its neighbours.
+      attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a
+        row is bad must not depend on its neighbours.
       start, end: the rows to read.
     """
     length, good, failures = end - start, 0, 0
@@ -79,18 +89,24 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def shown_row(row: pa.RecordBatch) -> str:
-    """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python has no equal of one, as of late dates."""
+    """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python
+    has no equal of one, as of late dates.
+    """
     try:
         return clip(str(row.to_pylist()[0]))
     except UnicodeDecodeError:
-        texts = pa.RecordBatch.from_arrays([as_bytes(column) for column in row.columns], row.schema.names)
+        texts = pa.RecordBatch.from_arrays(
+            [as_bytes(column) for column in row.columns], row.schema.names
+        )
         return clip(str(texts.to_pylist()[0]))
     except (ValueError, OverflowError):
         return ""
 
 
 def as_bytes(array: pa.Array) -> pa.Array:
-    """Returns texts, lists of them and whatever else has texts in it as bytes, which need not be UTF-8."""
+    """Returns texts, lists of them and whatever else has texts in it as bytes, which need not be
+    UTF-8.
+    """
     return array.cast(_with_bytes(array.type))
 
 
@@ -108,12 +124,16 @@ def _with_bytes(type_: pa.DataType) -> pa.DataType:
 
 def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
     """Returns ``found 'n/a', expected an integer. <cure>``."""
-    shown = repr(clip(found, _MAX_FOUND)) if isinstance(found, str) else clip(repr(found), _MAX_FOUND)
+    shown = (
+        repr(clip(found, _MAX_FOUND)) if isinstance(found, str) else clip(repr(found), _MAX_FOUND)
+    )
     return f"found {shown}, expected {expected(type_)}. {cure}"
 
 
 def integer_range(type_: pa.DataType) -> tuple[int, int]:
-    """Returns the smallest and the largest integer of a type that a column can hold, which is of int64."""
+    """Returns the smallest and the largest integer of a type that a column can hold, which is of
+    int64.
+    """
     bits = type_.bit_width - pa.types.is_signed_integer(type_)
     low = -(1 << bits) if pa.types.is_signed_integer(type_) else 0
     return low, (1 << min(bits, 63)) - 1
@@ -137,5 +157,9 @@ def expected(type_: pa.DataType) -> str:
     ):
         if matches(type_):
             return words
-    zone = " with an offset from UTC, such as 2013-01-31T05:15:00Z" if getattr(type_, "tz", None) else ""
+    zone = (
+        " with an offset from UTC, such as 2013-01-31T05:15:00Z"
+        if getattr(type_, "tz", None)
+        else ""
+    )
     return f"a timestamp{zone or ' such as 2013-01-31 05:15:00'}"

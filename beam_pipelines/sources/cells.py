@@ -1,4 +1,6 @@
-"""How large the values of a batch are, one by one: looked at only where all of them together are more than one may be."""
+"""How large the values of a batch are, one by one: looked at only where all of them together are
+more than one may be.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class LargeCell(NamedTuple):
 
 
 def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
-    """Returns the first value of a batch, of the first column with one, that has more than ``most`` bytes; ``None`` if there is none."""
+    """Returns the first value of a batch, of the first column with one, that has more than ``most``
+    bytes; ``None`` if there is none.
+    """
     if batch.nbytes <= most:
         return None
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -32,7 +36,9 @@ def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
 
 
 def _sizes(array: pa.Array) -> npt.NDArray[np.int64] | None:
-    """Returns the bytes of each value of a column: text, bytes, or a list of scalars, of text or of bytes; ``None`` of other types."""
+    """Returns the bytes of each value of a column: text, bytes, or a list of scalars, of text or of
+    bytes; ``None`` of other types.
+    """
     sizes: npt.NDArray[np.int64] | None = None
     if _is_bytes(array.type):
         sizes = np.diff(offsets_of(array))

@@ -10,6 +10,12 @@ _TAIL_BYTES = 64 * 1024
 
 
 def tail_crc32c(file: BinaryIO, size_bytes: int) -> int:
-    """Returns the CRC-32C of a file's last 64 KiB, which hold a Parquet or Arrow footer or end it, and of its size."""
+    """Returns the CRC-32C of a file's last 64 KiB, which hold a Parquet or Arrow footer or end it,
+    and of its size.
+    """
     file.seek(max(0, size_bytes - _TAIL_BYTES))
-    return int(google_crc32c.extend(google_crc32c.value(file.read(_TAIL_BYTES)), size_bytes.to_bytes(8, "little")))
+    return int(
+        google_crc32c.extend(
+            google_crc32c.value(file.read(_TAIL_BYTES)), size_bytes.to_bytes(8, "little")
+        )
+    )

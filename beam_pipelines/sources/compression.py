@@ -1,4 +1,6 @@
-"""Files that are compressed as a whole: found by suffix, read as a stream, with a checksum of what lies on disk."""
+"""Files that are compressed as a whole: found by suffix, read as a stream, with a checksum of what
+lies on disk.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,15 @@ CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 
 
 def compression_of(source: Source, path: str) -> str:
-    """Returns ``gzip``, ``bzip2``, ``zstd`` or ``none``: what the recipe says, else what the suffix says."""
+    """Returns ``gzip``, ``bzip2``, ``zstd`` or ``none``: what the recipe says, else what the suffix
+    says.
+    """
     if source.compression is not None:
         return source.compression
-    return next((name for suffix, name in COMPRESSION_FOR_SUFFIX.items() if path.lower().endswith(suffix)), "none")
+    return next(
+        (name for suffix, name in COMPRESSION_FOR_SUFFIX.items() if path.lower().endswith(suffix)),
+        "none",
+    )
 
 
 def no_zlib(source: Source) -> list[Problem]:
@@ -98,7 +105,9 @@ class CountedFile:
 
 
 class _Decompressed:
-    """What is read of a compressed file, as long as it does not become too much for what was read of the file."""
+    """What is read of a compressed file, as long as it does not become too much for what was read
+    of the file.
+    """
 
     def __init__(self, file: Readable, path: str, compression: str, limits: Limits) -> None:
         self._path = path
@@ -118,13 +127,20 @@ class _Decompressed:
         data: bytes = self._stream.read(size)
         self.count += len(data)
         if exceeds_ratio(self._limits, self._compressed.count, self.count):
-            raise DataError(f"{self._path}: {ratio_exceeded(self._limits, self._compressed.count, self.count)}")
+            raise DataError(
+                f"{self._path}: {ratio_exceeded(self._limits, self._compressed.count, self.count)}"
+            )
         return data
 
     @property
     def is_suspect(self) -> bool:
-        """Whether what was read so far, but for what Arrow may have read ahead, grew to half of what it may."""
-        return 2 * self.count > (self._compressed.count - _READ_AHEAD_BYTES) * self._limits.decompression_ratio
+        """Whether what was read so far, but for what Arrow may have read ahead, grew to half of
+        what it may.
+        """
+        return (
+            2 * self.count
+            > (self._compressed.count - _READ_AHEAD_BYTES) * self._limits.decompression_ratio
+        )
 
 
 def decompressed_blocks(
@@ -141,7 +157,9 @@ def decompressed_blocks(
             yield block
     except OSError as error:
         if compression == "none":
-            raise DataError(f"{path}: cannot be read: {error}. Check the storage, and run again.") from error
+            raise DataError(
+                f"{path}: cannot be read: {error}. Check the storage, and run again."
+            ) from error
         raise DataError(
             f"{path}: found damaged {compression} data, expected a whole file: {error}. "
             "Get the file again, or set 'compression' of the source if it is compressed otherwise."
@@ -149,17 +167,23 @@ def decompressed_blocks(
 
 
 def decompressed(file: Readable, path: str, compression: str, limits: Limits) -> Readable:
-    """Returns what is read of an open file, decompressed; reading damaged data raises OSError, and a bomb DataError."""
+    """Returns what is read of an open file, decompressed; reading damaged data raises OSError, and
+    a bomb DataError.
+    """
     return file if compression == "none" else _Decompressed(file, path, compression, limits)
 
 
 def check_beginning(path: str, compression: str, limits: Limits) -> None:
-    """Decompresses the beginning of a file, and farther as long as it looks like a bomb, so that no row of one is worked on.
+    """Decompresses the beginning of a file, and farther as long as it looks like a bomb, so that no
+    row of one is worked on.
 
     Raises:
       DataError: it is one.
     """
-    with files.open_read(path) as file, contextlib.suppress(OSError):  # damaged data is reported when it is read
+    with (
+        files.open_read(path) as file,
+        contextlib.suppress(OSError),
+    ):  # damaged data is reported when it is read
         stream = _Decompressed(file, path, compression, limits)
         while stream.read(MIB) and stream.is_suspect and stream.count < 4 * FREE_BYTES:
             pass

@@ -1,4 +1,6 @@
-"""Casts to declared types that lose nothing, where Arrow's own would: to bool, to date, to floats too small for a value."""
+"""Casts to declared types that lose nothing, where Arrow's own would: to bool, to date, to floats
+too small for a value.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from beam_pipelines.sources.plan import SourcePlan
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts scalars, or lists of them, to a declared type.
 
-    To floats of 16 or 32 bits the nearest is taken, because that is what such a type asks for; likewise of a decimal to any float.
-    Everything else is exact.
+    To floats of 16 or 32 bits the nearest is taken, because that is what such a type asks for;
+    likewise of a decimal to any float. Everything else is exact.
 
     Raises:
-      pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool, a timestamp with a time of day as
-        a date, a finite number beyond the range of a float.
+      pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool,
+        a timestamp with a time of day as a date, a finite number beyond the range of a float.
       pa.ArrowNotImplementedError: there is no such cast.
     """
     if nested.is_list(array.type) and nested.is_list(type_):
@@ -25,7 +27,9 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         values = exact_cast(array.flatten(), type_.value_type)
         ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32()))
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-        return pa.ListArray.from_arrays(offsets, values, mask=array.is_null() if array.null_count else None)
+        return pa.ListArray.from_arrays(
+            offsets, values, mask=array.is_null() if array.null_count else None
+        )
     if pa.types.is_timestamp(array.type) and pa.types.is_time(type_):
         raise pa.ArrowNotImplementedError("a timestamp has a date too")
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
@@ -38,12 +42,17 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
         local = array.cast(pa.timestamp(array.type.unit))
         _need(pc.equal(pc.cast(result, local.type), local), "a timestamp with a time of day")
     elif pa.types.is_floating(type_) and pa.types.is_floating(array.type):
-        _need(pc.equal(_is_infinite(array), _is_infinite(result)), f"a number beyond the range of {type_}")
+        _need(
+            pc.equal(_is_infinite(array), _is_infinite(result)),
+            f"a number beyond the range of {type_}",
+        )
     return result
 
 
 def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
-    """Returns the columns whose files hold decimals with places behind the point, and that are read as float64 undeclared."""
+    """Returns the columns whose files hold decimals with places behind the point, and that are read
+    as float64 undeclared.
+    """
     read = set(plan.read_schema.names)
     return frozenset(
         field.name
@@ -56,7 +65,9 @@ def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
 
 
 def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    )
 
 
 def _is_infinite(array: pa.Array) -> pa.BooleanArray:

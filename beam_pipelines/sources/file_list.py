@@ -1,4 +1,6 @@
-"""Lists of very many files, kept in a file of their own: a job carries its plan in a hundred places, and unpacks it in as many."""
+"""Lists of very many files, kept in a file of their own: a job carries its plan in a hundred
+places, and unpacks it in as many.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class StoredFiles(Sequence[FileInfo]):
 
 
 def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
-    """Returns the plan of a source with its list of files in a file in a folder; of one without small files, as it is."""
+    """Returns the plan of a source with its list of files in a file in a folder; of one without
+    small files, as it is.
+    """
     if not plan.ranges or plan.ranges[0].members == (0, 0):
         return plan
     data = files_to_bytes(plan.files)
@@ -54,7 +58,9 @@ def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
 
 def masked_to_bytes(listed: Sequence[FileInfo]) -> bytes:
     """Returns a list of files as an Arrow file that may leave us."""
-    if mask(listed[0].path) == listed[0].path:  # what is secret stands in the recipe, and so in all paths
+    if (
+        mask(listed[0].path) == listed[0].path
+    ):  # what is secret stands in the recipe, and so in all paths
         return files_to_bytes(listed)
     return files_to_bytes([dataclasses.replace(file, path=mask(file.path)) for file in listed[:]])
 
@@ -65,7 +71,9 @@ def files_to_bytes(listed: Sequence[FileInfo]) -> bytes:
         return files.read_bytes(listed.path)
     table = pa.table({name: [getattr(file, name) for file in listed] for name in _FIELDS})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_file(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 
@@ -79,7 +87,9 @@ def files_from_bytes(data: bytes, path: str) -> tuple[FileInfo, ...]:
     try:
         return _infos(pa.ipc.open_file(pa.BufferReader(data)).read_all())
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{path}: found no list of files ({error}). Convert again with --overwrite.") from error
+        raise DataError(
+            f"{path}: found no list of files ({error}). Convert again with --overwrite."
+        ) from error
 
 
 @functools.lru_cache(maxsize=4)

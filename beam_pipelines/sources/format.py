@@ -31,10 +31,13 @@ class Contents(NamedTuple):
     Attributes:
       names: all column names, in file order, nested fields as ``a.b``.
       file_schema: see ``SourcePlan``.
-      read_schema: the columns that the recipe selects, as the reader will check them; declared types applied.
+      read_schema: the columns that the recipe selects, as the reader will check them; declared
+        types applied.
       null_columns: selected columns in which the sample held nothing but nulls.
-      labels: class names of int64 columns that are ids, where the source knows them: column -> names, by id.
-      files: what is read, where that is not all that was listed: an archive's members, or files without those that go with them.
+      labels: class names of int64 columns that are ids, where the source knows them: column ->
+        names, by id.
+      files: what is read, where that is not all that was listed: an archive's members, or files
+        without those that go with them.
       root: folder as seen from which rows name their files; empty where they do not.
       sparse: columns that are sparse tensors together, whether they are selected or not.
     """
@@ -77,7 +80,9 @@ class Format(Protocol):
         """Whether a file can be cut into ranges."""
 
     def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes, so that a cut needs the quote states of its ranges."""
+        """Returns the dialect if line ends may lie inside quotes, so that a cut needs the quote
+        states of its ranges.
+        """
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types.
@@ -87,8 +92,11 @@ class Format(Protocol):
           RecipeProblems: a declared type that the format cannot read.
         """
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
-        """Reads one range. Bad rows are left out and listed if ``reject``, else the first one raises.
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range. Bad rows are left out and listed if ``reject``, else the first one
+        raises.
 
         Raises:
           DataError: a bad row, or a file that is damaged or unlike the others.
@@ -120,7 +128,9 @@ def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def cut_rows(batch: pa.RecordBatch, rejected: tuple[Rejected, ...]) -> Iterator[Rows]:
-    """Cuts a batch into ``Rows`` of at most ``MAX_CHUNK_ROWS``, without copying; the first one carries the rejected."""
+    """Cuts a batch into ``Rows`` of at most ``MAX_CHUNK_ROWS``, without copying; the first one
+    carries the rejected.
+    """
     yield Rows(batch.slice(0, MAX_CHUNK_ROWS), rejected)
     for start in range(MAX_CHUNK_ROWS, batch.num_rows, MAX_CHUNK_ROWS):
         yield Rows(batch.slice(start, MAX_CHUNK_ROWS))

@@ -1,4 +1,6 @@
-"""How column types are inferred: from which bytes, and what two findings for one column add up to."""
+"""How column types are inferred: from which bytes, and what two findings for one column add up
+to.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,20 @@ SAMPLE_FILES = 8
 
 
 def sample_files(files: tuple[FileInfo, ...]) -> tuple[FileInfo, ...]:
-    """Returns at most ``SAMPLE_FILES`` files, spread evenly over the list, the first and the last one among them."""
+    """Returns at most ``SAMPLE_FILES`` files, spread evenly over the list, the first and the last
+    one among them.
+    """
     if len(files) <= SAMPLE_FILES:
         return files
-    return tuple(files[index * (len(files) - 1) // (SAMPLE_FILES - 1)] for index in range(SAMPLE_FILES))
+    return tuple(
+        files[index * (len(files) - 1) // (SAMPLE_FILES - 1)] for index in range(SAMPLE_FILES)
+    )
 
 
 def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple[FileInfo, ...]]:
-    """Yields the files to look at and then, in case there were no rows in them, the others, some at a time."""
+    """Yields the files to look at and then, in case there were no rows in them, the others, some at
+    a time.
+    """
     if source.infer == "full":
         yield files
         return
@@ -35,10 +43,12 @@ def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple
 
 
 def merge_types(left: pa.DataType, right: pa.DataType, is_left_right: bool = False) -> pa.DataType:
-    """Returns the type that holds what was found to be ``left`` in one place and ``right`` in another.
+    """Returns the type that holds what was found to be ``left`` in one place and ``right`` in
+    another.
 
-    Null gives way to anything, int64 to float64, dates to timestamps, whole seconds to fractions; structs merge field by
-    field and lists item by item. Anything else that differs is text, or with ``is_left_right`` it is ``left``.
+    Null gives way to anything, int64 to float64, dates to timestamps, whole seconds to fractions;
+    structs merge field by field and lists item by item. Anything else that differs is text, or with
+    ``is_left_right`` it is ``left``.
     """
     types = pa.types
     if left == right or types.is_null(right):
@@ -46,7 +56,9 @@ def merge_types(left: pa.DataType, right: pa.DataType, is_left_right: bool = Fal
     if types.is_null(left):
         return right
     if types.is_struct(left) and types.is_struct(right):
-        return pa.struct(list(merge_schemas(pa.schema(list(left)), pa.schema(list(right)), is_left_right)))
+        return pa.struct(
+            list(merge_schemas(pa.schema(list(left)), pa.schema(list(right)), is_left_right))
+        )
     if types.is_list(left) and types.is_list(right):
         return pa.list_(merge_types(left.value_type, right.value_type, is_left_right))
     return _merge_scalars(left, right) or (left if is_left_right else pa.string())
@@ -67,7 +79,9 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def merge_schemas(left: pa.Schema, right: pa.Schema, is_left_right: bool = False) -> pa.Schema:
-    """Merges the types of equal names as ``merge_types`` does; new names come after the old ones."""
+    """Merges the types of equal names as ``merge_types`` does; new names come after the old
+    ones.
+    """
     fields = {field.name: field.type for field in left}
     for field in right:
         known = fields.get(field.name, pa.null())

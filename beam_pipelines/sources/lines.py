@@ -35,7 +35,7 @@ class Lines:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -44,9 +44,13 @@ class Lines:
         for sampled in inference.sample_rounds(source, files):
             if any(body.data for _, body in blocks.sample_bodies(source, sampled, blocks.LINES)):
                 return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "text")))
-        raise DataError(f"{files[0].path}: found no lines, expected data. Check 'path' of the source.")
+        raise DataError(
+            f"{files[0].path}: found no lines, expected data. Check 'path' of the source."
+        )
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
             *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
@@ -58,8 +62,8 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
     """Cuts text into lines.
 
     Returns:
-      The lines without their ends, empty ones among them, and where each begins. What follows the last line end is a line if it
-      is not empty.
+      The lines without their ends, empty ones among them, and where each begins. What follows the
+      last line end is a line if it is not empty.
     """
     characters = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(characters == NEWLINE)
@@ -71,7 +75,9 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
     begins = np.append(starts, len(data))
     offsets = (begins - np.searchsorted(np.sort(dropped), begins)).astype(np.int32)
     lines = pa.Array.from_buffers(
-        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))]
+        pa.binary(),
+        len(starts),
+        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))],
     )
     return lines, starts
 
@@ -84,11 +90,16 @@ def _read_body(
     numbers = blocks.LineNumbers(plan.source, file, body)
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
-    for found in bad_rows.sift(lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)):
+    for found in bad_rows.sift(
+        lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)
+    ):
         if isinstance(found, BadRow):
             where = f"line {numbers.line(int(starts[found.number]))}"
             shown = bad_rows.clip(lines[found.number].as_py().decode(errors="backslashreplace"))
-            reason = f"found bytes that are not UTF-8, expected text. Mend the line, or declare 'types: {{{COLUMN}: bytes}}'."
+            reason = (
+                "found bytes that are not UTF-8, expected text. Mend the line, or declare "
+                f"'types: {{{COLUMN}: bytes}}'."
+            )
             bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
             if not reject:
                 raise DataError(bad.describe())

@@ -1,7 +1,8 @@
 """Nested columns made flat.
 
-A struct's fields become columns of their own: field ``b`` of ``a`` is column ``a.b``, null where ``a`` is null. A list of structs
-becomes parallel lists: ``[{"b": 1}, {"b": 2}]`` in ``a`` is ``[1, 2]`` in ``a.b``.
+A struct's fields become columns of their own: field ``b`` of ``a`` is column ``a.b``, null where
+``a`` is null. A list of structs becomes parallel lists: ``[{"b": 1}, {"b": 2}]`` in ``a`` is
+``[1, 2]`` in ``a.b``.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import pyarrow as pa
 def is_list(type_: pa.DataType) -> bool:
     """Whether a type is a list of any kind."""
     types = pa.types
-    return bool(types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_))
+    return bool(
+        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
+    )
 
 
 def levels(fields: Iterable[pa.Field]) -> int:
-    """Returns how deep nested fields are: 1 of scalars. Does not call itself, however deep that is."""
+    """Returns how deep nested fields are: 1 of scalars. Does not call itself, however deep that
+    is.
+    """
     depth, types = 0, [field.type for field in fields]
     while types:
         depth += 1
@@ -46,7 +51,9 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
             yield from flatten_array(f"{name}.{field.name}", child)
     elif is_list(array.type) and pa.types.is_struct(array.type.value_type):
         # A cast that is not needed may forget the fields of null structs, if they are all null.
-        lists = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
+        lists = (
+            array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
+        )
         # `values` and `offsets` disregard the slice alike: offsets point into the whole of values.
         for child_name, child in flatten_array(name, lists.values):
             yield child_name, pa.ListArray.from_arrays(lists.offsets, child, mask=_nulls(lists))
@@ -59,13 +66,17 @@ def _nulls(array: pa.Array) -> pa.Array | None:
 
 
 def map_leaves(
-    fields: Iterable[pa.Field], change: Callable[[str, pa.DataType], pa.DataType | None], prefix: str = ""
+    fields: Iterable[pa.Field],
+    change: Callable[[str, pa.DataType], pa.DataType | None],
+    prefix: str = "",
 ) -> list[pa.Field]:
-    """Returns nested fields with each flat column's type changed, and left out where ``change`` returns ``None``.
+    """Returns nested fields with each flat column's type changed, and left out where ``change``
+    returns ``None``.
 
     Args:
       fields: nested fields.
-      change: takes a flat column's name and type (a list, within a list of structs) and returns the new one.
+      change: takes a flat column's name and type (a list, within a list of structs) and returns the
+        new one.
       prefix: of the names that ``change`` gets.
     """
     changed = []
@@ -74,7 +85,11 @@ def map_leaves(
         if pa.types.is_struct(field.type):
             type_: pa.DataType | None = pa.struct(map_leaves(field.type, change, f"{name}."))
         elif is_list(field.type) and pa.types.is_struct(field.type.value_type):
-            items = map_leaves(field.type.value_type, lambda leaf, item: _item_change(change, leaf, item), f"{name}.")
+            items = map_leaves(
+                field.type.value_type,
+                lambda leaf, item: _item_change(change, leaf, item),
+                f"{name}.",
+            )
             type_ = pa.list_(pa.struct(items))
         else:
             type_ = change(name, field.type)

@@ -1,4 +1,6 @@
-"""What formats share whose rows are one value each, which nobody looks into: lines, and the payloads of TFRecord files."""
+"""What formats share whose rows are one value each, which nobody looks into: lines, and the
+payloads of TFRecord files.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def check(source: Source, name: str, files: str) -> list[Problem]:
     """
     problems = tables.check_text_options(source, name)
     if source.nulls != Source.nulls:
-        problems.append(problem(source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."))
+        problems.append(
+            problem(
+                source, "nulls", f"a {files} has no nulls. Use NULLIF in 'derive', or leave it out."
+            )
+        )
     problems += [
         problem(source, "types", f"column '{column}': found {type_}, expected text or bytes.")
         for column, type_ in source.types.items()

@@ -13,14 +13,22 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import FAMILY_FOR_OPTION, FORMATS, FORMATS_OF_FOLDERS, format_of_path
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan, are_small, cut_ranges, gather_ranges
+from beam_pipelines.sources.plan import (
+    ByteRange,
+    FileInfo,
+    SourcePlan,
+    are_small,
+    cut_ranges,
+    gather_ranges,
+)
 
 # Formats whose values may be arrays.
 _ARRAY_FORMATS = ("parquet", "arrow", "json_lines", "tfrecord")
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
-    """Finds a source's files, columns, types and ranges. Reads a sample of the data, or all of it with ``infer: full``.
+    """Finds a source's files, columns, types and ranges. Reads a sample of the data, or all of it
+    with ``infer: full``.
 
     Args:
       source: the recipe's source.
@@ -33,10 +41,18 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     found, problems = _list_files(source, directory)
     name = source.format or (format_of_path(found[0].path) if found else None)
     if source.format is not None and source.format not in FORMATS:
-        problems.append(problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}"))
+        problems.append(
+            problem(source, "format", f"unknown format '{name}'.{nearest(str(name), FORMATS)}")
+        )
     elif name is None and found:
         known = ", ".join(FORMATS)
-        problems.append(problem(source, "format", f"cannot tell the format of {found[0].path}. Set 'format': {known}."))
+        problems.append(
+            problem(
+                source,
+                "format",
+                f"cannot tell the format of {found[0].path}. Set 'format': {known}.",
+            )
+        )
     elif name is not None:
         problems.extend(FORMATS[name].check(source))
         problems.extend(_check_tensors(source, name))
@@ -45,13 +61,18 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
     if problems or name is None:
         raise RecipeProblems(problems)
     path = tuple(files.resolve(pattern, directory) for pattern in source.path)
-    source = dataclasses.replace(source, path=path, schema=source.schema and files.resolve(source.schema, directory))
+    source = dataclasses.replace(
+        source, path=path, schema=source.schema and files.resolve(source.schema, directory)
+    )
     if source.idx.labels:
         labels = tuple(files.resolve(path, directory) for path in source.idx.labels)
         source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     for file in found:
         if file.size_bytes == 0 and name not in FORMATS_OF_FOLDERS:
-            raise DataError(f"{file.path}: found an empty file, expected data. Leave it out, or check what wrote it.")
+            raise DataError(
+                f"{file.path}: found an empty file, expected data. Leave it out, or check what "
+                "wrote it."
+            )
     contents = FORMATS[name].infer(source, found)
     check_columns(source, found[0].path, len(contents.names))
     _check_names(source, contents)
@@ -79,7 +100,10 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
         resolved = files.resolve(pattern, directory)
         is_folder = files.is_local(resolved) and os.path.isdir(resolved)
         if is_folder and source.format not in FORMATS_OF_FOLDERS:
-            message = f"{pattern} is a folder. Name the files in it, '{pattern}/*.csv', or set 'format: images' if it is one of images."
+            message = (
+                f"{pattern} is a folder. Name the files in it, '{pattern}/*.csv', or set "
+                "'format: images' if it is one of images."
+            )
             problems.append(problem(source, "path", message))
             continue
         matches = [] if is_folder else files.list_files(resolved)
@@ -98,7 +122,11 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
 def _check_family(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option that only formats of another family have."""
     return [
-        problem(source, option, f"found it with format '{name}', expected it with {', '.join(family)} only.")
+        problem(
+            source,
+            option,
+            f"found it with format '{name}', expected it with {', '.join(family)} only.",
+        )
         for option, family in FAMILY_FOR_OPTION.items()
         if name not in family and getattr(source, option) != getattr(Source, option)
     ]
@@ -109,14 +137,21 @@ def _check_options(source: Source) -> list[Problem]:
     known = [*CODEC_FOR_COMPRESSION, "zlib", "none"]
     if source.compression is not None and source.compression not in known:
         hint = nearest(source.compression, known)
-        problems.append(problem(source, "compression", f"unknown compression '{source.compression}'.{hint}"))
+        problems.append(
+            problem(source, "compression", f"unknown compression '{source.compression}'.{hint}")
+        )
     for name, type_ in source.types.items():
         try:
             columns.parse_type(type_)
         except ValueError as error:
             problems.append(problem(source, "types", f"column '{name}': {error}"))
-    twice = sorted(name for name, number in collections.Counter(source.columns).items() if number > 1)
-    return [*problems, *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice)]
+    twice = sorted(
+        name for name, number in collections.Counter(source.columns).items() if number > 1
+    )
+    return [
+        *problems,
+        *(problem(source, "columns", f"column '{name}' is named twice.") for name in twice),
+    ]
 
 
 def _check_tensors(source: Source, format_name: str) -> list[Problem]:
@@ -134,17 +169,26 @@ def _check_names(source: Source, contents: Contents) -> None:
     """Raises ``RecipeProblems`` if the recipe names columns that are not there, or not read."""
     problems = []
     known, read = set(contents.names), set(contents.read_schema.names)
-    for key, names in (("columns", source.columns), ("types", tuple(source.types)), ("key", source.key)):
+    for key, names in (
+        ("columns", source.columns),
+        ("types", tuple(source.types)),
+        ("key", source.key),
+    ):
         for name in names:
             if name not in known:
                 hint = nearest(name, contents.names)
-                problems.append(problem(source, key, f"there is no column '{name}' in the source.{hint}"))
+                problems.append(
+                    problem(source, key, f"there is no column '{name}' in the source.{hint}")
+                )
             elif name not in read:
-                problems.append(problem(source, key, f"column '{name}' is not read. Add it to 'columns'."))
+                problems.append(
+                    problem(source, key, f"column '{name}' is not read. Add it to 'columns'.")
+                )
     for number, name in enumerate(contents.names, start=1):
         if name == "" and name in read:
             message = (
-                f"column {number} has no name. Name it in the file, or leave it out: list the others in 'columns'."
+                f"column {number} has no name. Name it in the file, or leave it out: list "
+                "the others in 'columns'."
             )
             problems.append(problem(source, "columns", message))
     if problems:
@@ -152,7 +196,8 @@ def _check_names(source: Source, contents: Contents) -> None:
 
 
 def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = False) -> SourcePlan:
-    """Returns the plan of a source of which only some files are read, at least one of them, in their order.
+    """Returns the plan of a source of which only some files are read, at least one of them, in
+    their order.
 
     Args:
       plan: of the source.
@@ -162,7 +207,11 @@ def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = Fa
     source = plan.source
     if source.idx.labels:
         own = set(chosen)
-        labels = tuple(labels for labels, file in zip(source.idx.labels, plan.files, strict=True) if file in own)
+        labels = tuple(
+            labels
+            for labels, file in zip(source.idx.labels, plan.files, strict=True)
+            if file in own
+        )
         source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     files_ = tuple(chosen)
     ranges = gather_ranges(files_) if together else _ranges(source, plan.format, files_)
@@ -180,6 +229,7 @@ def _cut(source: Source, format_: Format, found: tuple[FileInfo, ...]) -> tuple[
     for file in found:
         of_file = cut_ranges((file,), format_.splittable(source, file.path))
         ranges += [
-            dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file) for byte_range in of_file
+            dataclasses.replace(byte_range, number=len(ranges) + byte_range.number_in_file)
+            for byte_range in of_file
         ]
     return tuple(ranges)

@@ -1,4 +1,6 @@
-"""Where rows of a range lie in their file, for people: asked for only when something is wrong with them, so nobody pays before."""
+"""Where rows of a range lie in their file, for people: asked for only when something is wrong with
+them, so nobody pays before.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,21 @@ from beam_pipelines.sources.lines import Lines, split_lines
 from beam_pipelines.sources.parquet.format import Parquet, first_byte
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks as text
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Positions, record_spans, toggling_quotes
+from beam_pipelines.sources.text.quotes import (
+    NEWLINE,
+    OUTSIDE,
+    Positions,
+    record_spans,
+    toggling_quotes,
+)
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
 
 class Position(NamedTuple):
-    """Where a row is: its file; ``line 48112``, ``row 17`` where there are no lines, empty where the file is the row; its text, if it has one."""
+    """Where a row is: its file; ``line 48112``, ``row 17`` where there are no lines, empty where
+    the file is the row; its text, if it has one.
+    """
 
     file: str
     place: str
@@ -37,7 +47,11 @@ class Position(NamedTuple):
 
 
 def positions_of(
-    plan: SourcePlan, byte_range: ByteRange, states: QuoteStates, rejected: Sequence[Rejected], rows: Sequence[int]
+    plan: SourcePlan,
+    byte_range: ByteRange,
+    states: QuoteStates,
+    rejected: Sequence[Rejected],
+    rows: Sequence[int],
 ) -> list[Position]:
     """Finds rows that were read from a range.
 
@@ -51,10 +65,16 @@ def positions_of(
     format_ = FORMATS[plan.format]
     path = byte_range.file.path
     if isinstance(format_, Csv | JsonLines | Libsvm | Lines):
-        return list(_in_text(plan, byte_range, states, _numbers(rejected), np.asarray(rows, np.int64)))
+        return list(
+            _in_text(plan, byte_range, states, _numbers(rejected), np.asarray(rows, np.int64))
+        )
     if plan.format in FORMATS_OF_FOLDERS:
         bad_files = {bad.file for bad in rejected}
-        good = [file.path for file in plan.files[slice(*byte_range.members)] if file.path not in bad_files]
+        good = [
+            file.path
+            for file in plan.files[slice(*byte_range.members)]
+            if file.path not in bad_files
+        ]
         return [Position(good[row], "", "") for row in rows]
     word, first = _numbering(plan, byte_range)
     numbers = _skipping(first + np.asarray(rows, np.int64), np.sort(_numbers(rejected)))
@@ -79,7 +99,9 @@ def _numbering(plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
 
 
 def _skipping(numbers: Positions, left_out: Positions) -> Positions:
-    """Returns the numbers of rows in the file, given their numbers among those that were not left out; both ascend."""
+    """Returns the numbers of rows in the file, given their numbers among those that were not left
+    out; both ascend.
+    """
     kept_before = left_out - np.arange(len(left_out))
     skipped: Positions = numbers + np.searchsorted(kept_before, numbers, "right")
     return skipped
@@ -93,7 +115,11 @@ def _rows_before(byte_range: ByteRange) -> int:
 
 
 def _in_text(
-    plan: SourcePlan, byte_range: ByteRange, states: QuoteStates, left_out: Positions, rows: Positions
+    plan: SourcePlan,
+    byte_range: ByteRange,
+    states: QuoteStates,
+    left_out: Positions,
+    rows: Positions,
 ) -> Iterator[Position]:
     """Yields the positions of rows of a text file: counts its records, without parsing them."""
     before = 0
@@ -127,7 +153,8 @@ def _records(
         for body in text.read_bodies(plan.source, byte_range, states, text.LINES):
             starts, ends = record_spans(body.data, np.empty(0, np.int64))
             filled = [
-                bool(body.data[start:end].strip()) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+                bool(body.data[start:end].strip())
+                for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
             ]
             yield body, starts[filled], ends[filled]
         return

@@ -1,4 +1,5 @@
-"""Arrays of several dimensions: lists of lists, and Arrow's tensors, as flat lists beside the shape that all rows have.
+"""Arrays of several dimensions: lists of lists, and Arrow's tensors, as flat lists beside the shape
+that all rows have.
 
 Values lie in row-major order, as ``tf.reshape`` and numpy take them.
 """
@@ -19,7 +20,9 @@ from beam_pipelines.sources import nested
 
 
 def stored(type_: pa.DataType) -> pa.DataType:
-    """Returns the type as which values lie there: lists of any kind as lists, extension types as what they are stored as."""
+    """Returns the type as which values lie there: lists of any kind as lists, extension types as
+    what they are stored as.
+    """
     if isinstance(type_, pa.BaseExtensionType):
         return stored(type_.storage_type)
     if nested.is_list(type_):
@@ -66,7 +69,9 @@ def has_shape(type_: pa.DataType) -> bool:
 
 
 def shape_of_type(type_: pa.DataType) -> Shape | None:
-    """Returns the shape that a type fixes; ``None`` if it leaves a dimension open, or values are scalars."""
+    """Returns the shape that a type fixes; ``None`` if it leaves a dimension open, or values are
+    scalars.
+    """
     if isinstance(type_, pa.BaseExtensionType):
         return tuple(type_.shape) if hasattr(type_, "shape") else shape_of_type(type_.storage_type)
     if not pa.types.is_fixed_size_list(type_):
@@ -76,7 +81,9 @@ def shape_of_type(type_: pa.DataType) -> Shape | None:
 
 
 def open_columns(source: Source, schema: pa.Schema) -> list[str]:
-    """Returns a file's own columns that hold arrays of which only values can tell the shape, among those that are read."""
+    """Returns a file's own columns that hold arrays of which only values can tell the shape, among
+    those that are read.
+    """
     return [
         field.name
         for field in schema
@@ -91,7 +98,9 @@ def open_columns(source: Source, schema: pa.Schema) -> list[str]:
 
 
 def note_shapes(found: dict[str, Shape | None], batches: Iterable[pa.RecordBatch]) -> None:
-    """Adds to ``found`` the shapes of the arrays in some batches: flat column -> shape, ``None`` if rows differ."""
+    """Adds to ``found`` the shapes of the arrays in some batches: flat column -> shape, ``None`` if
+    rows differ.
+    """
     for batch in batches:
         for field, column in zip(batch.schema, batch.columns, strict=True):
             for name, array in nested.flatten_array(field.name, column):
@@ -129,9 +138,16 @@ def flatten(array: pa.Array, shape: Shape | None) -> pa.Array:
       pa.ArrowInvalid: another shape, or a null where a list should be.
     """
     for dimension, lengths in enumerate(_lengths(array)):
-        if shape is not None and depth(array.type) == len(shape) and (lengths != shape[dimension]).any():
+        if (
+            shape is not None
+            and depth(array.type) == len(shape)
+            and (lengths != shape[dimension]).any()
+        ):
             raise pa.ArrowInvalid(f"an array of another shape than {list(shape)}")
-    if shape is not None and pc.any(pc.not_equal(pc.list_value_length(_flat(array)), math.prod(shape))).as_py():
+    if (
+        shape is not None
+        and pc.any(pc.not_equal(pc.list_value_length(_flat(array)), math.prod(shape))).as_py()
+    ):
         raise pa.ArrowInvalid(f"an array of another shape than {list(shape)}")
     return _flat(array)
 
@@ -139,7 +155,8 @@ def flatten(array: pa.Array, shape: Shape | None) -> pa.Array:
 def _flat(array: pa.Array) -> pa.Array:
     while pa.types.is_list(array.type.value_type):
         inner = array.values
-        # Both sets of offsets disregard no slice: the outer ones point into the whole of the inner ones.
+        # Both sets of offsets disregard no slice: the outer ones point into the whole of the inner
+        # ones.
         offsets = offsets_of(inner)[offsets_of(array)].astype(np.int32)
         mask = array.is_null() if array.null_count else None
         array = pa.ListArray.from_arrays(pa.array(offsets), inner.values, mask=mask)

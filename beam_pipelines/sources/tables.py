@@ -1,4 +1,6 @@
-"""What the formats that know their own types share: flat columns, checks of every file and row, conversion."""
+"""What the formats that know their own types share: flat columns, checks of every file and row,
+conversion.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.exact_cast import exact_cast
-from beam_pipelines.sources.format import Contents, Rows, check_columns, cut_rows, empty_batch, problem
+from beam_pipelines.sources.format import (
+    Contents,
+    Rows,
+    check_columns,
+    cut_rows,
+    empty_batch,
+    problem,
+)
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
@@ -50,10 +59,14 @@ def check_text_options(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option of the source that only text formats know."""
     problems = []
     if not source.header:
-        problems.append(problem(source, "header", f"a {name} file has no header. Leave the option out."))
+        problems.append(
+            problem(source, "header", f"a {name} file has no header. Leave the option out.")
+        )
     for key, value in (("delimiter", source.delimiter), ("quote", source.quote)):
         if value is not None:
-            problems.append(problem(source, key, f"a {name} file has no {key}. Leave the option out."))
+            problems.append(
+                problem(source, key, f"a {name} file has no {key}. Leave the option out.")
+            )
     return problems
 
 
@@ -89,7 +102,10 @@ def contents_of(
             continue
         declared = columns.parse_type(source.types[name])
         if not _can_become(found, source.types[name], declared):
-            message = f"column '{name}': found {found}, which cannot become {source.types[name]}. Declare another type."
+            message = (
+                f"column '{name}': found {found}, which cannot become {source.types[name]}. "
+                "Declare another type."
+            )
             problems.append(problem(source, "types", message))
         fields.append(pa.field(name, declared))
     if problems:
@@ -97,12 +113,17 @@ def contents_of(
     undeclared = pa.schema([field for field in fields if field.name not in source.types])
     normalised = {field.name: field for field in columns.normalise_schema(undeclared, first.path)}
     read_schema = pa.schema([normalised.get(field.name, field) for field in fields])
-    nulls = tuple(name for name in wanted if _without_null(flat.field(name).type) != flat.field(name).type)
+    nulls = tuple(
+        name for name in wanted if _without_null(flat.field(name).type) != flat.field(name).type
+    )
     return Contents(tuple(flat.names), file_schema, read_schema, nulls)
 
 
-def _undeclared(file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None) -> pa.Field:
-    """Returns the field of a column without a declared type: of arrays a flat list with their shape.
+def _undeclared(
+    file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None
+) -> pa.Field:
+    """Returns the field of a column without a declared type: of arrays a flat list with their
+    shape.
 
     Raises:
       DataError: arrays of several shapes, or of which the sample has none.
@@ -113,8 +134,10 @@ def _undeclared(file: FileInfo, name: str, found: pa.DataType, seen: columns.Sha
     shape = shapes.shape_of_type(found) or seen
     if shape is None:
         raise DataError(
-            f"{file.path}, column '{name}': found {found} without one shape that all rows of the sample have. Declare "
-            f"'types: {{{name}: tensor}}' to keep each row's own shape, 'types: {{{name}: list<…>}}' for the values alone, or leave "
+            f"{file.path}, column '{name}': found {found} without one shape that all rows of the "
+            "sample have. Declare "
+            f"'types: {{{name}: tensor}}' to keep each row's own shape, 'types: {{{name}: "
+            f"list<…>}}' for the values alone, or leave "
             "the column out with 'columns'."
         )
     return columns.with_shape(pa.field(name, flat), shape)
@@ -133,7 +156,11 @@ def _can_become(found: pa.DataType, name: str, declared: pa.DataType) -> bool:
 def _without_null(type_: pa.DataType) -> pa.DataType:
     """Returns text for a type in which there is nothing but nulls, or empty lists."""
     if nested.is_list(type_):
-        return pa.list_(_without_null(type_.value_type)) if pa.types.is_null(type_.value_type) else type_
+        return (
+            pa.list_(_without_null(type_.value_type))
+            if pa.types.is_null(type_.value_type)
+            else type_
+        )
     return pa.string() if pa.types.is_null(type_) else type_
 
 
@@ -147,12 +174,19 @@ def flat_schema(schema: pa.Schema, path: str) -> pa.Schema:
     names = [field.name for field in fields]
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one of them.")
+        raise DataError(
+            f"{path}: found two columns named '{name}' (nested fields count as 'a.b'). Rename one "
+            "of them."
+        )
     return pa.schema(fields)
 
 
-def _agreed(source: Source, first: FileInfo, flat: pa.Schema, file: FileInfo, other: pa.Schema) -> pa.Schema:
-    """Returns the schema of two files that agree; a column that one has only nulls in takes the other's type."""
+def _agreed(
+    source: Source, first: FileInfo, flat: pa.Schema, file: FileInfo, other: pa.Schema
+) -> pa.Schema:
+    """Returns the schema of two files that agree; a column that one has only nulls in takes the
+    other's type.
+    """
     _check_names(first.path, flat.names, file.path, other.names)
     types = {}
     for field in flat:
@@ -174,14 +208,18 @@ def _check_names(first: str, names: Sequence[str], path: str, others: Sequence[s
     ):
         if missing:
             raise DataError(
-                f"{one}: found no column '{missing[0]}', which {other} has. Files of one source must agree: make them "
+                f"{one}: found no column '{missing[0]}', which {other} has. Files of one source "
+                "must agree: make them "
                 "two sources, or mend one."
             )
 
 
-def _type_differs(path: str, name: str, found: pa.DataType, known: pa.DataType, first: str) -> DataError:
+def _type_differs(
+    path: str, name: str, found: pa.DataType, known: pa.DataType, first: str
+) -> DataError:
     return DataError(
-        f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of one source must "
+        f"{path}, column '{name}': found type {found}, expected {known} as in {first}. Files of "
+        "one source must "
         f"agree: mend one, or declare the type with 'types: {{{name}: …}}'."
     )
 
@@ -195,7 +233,12 @@ def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
     check_schema(plan.source, file.path, schema)
     flat = flat_schema(schema, file.path)
     first = plan.files[0].path
-    _check_names(first, [field.name for field in nested.flatten_fields(plan.file_schema)], file.path, flat.names)
+    _check_names(
+        first,
+        [field.name for field in nested.flatten_fields(plan.file_schema)],
+        file.path,
+        flat.names,
+    )
     for field in plan.read_schema:
         found = flat.field(field.name).type
         if field.name in plan.source.types or _without_null(found) != found:
@@ -205,7 +248,12 @@ def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
 
 
 def rows_of(
-    batch: pa.RecordBatch, plan: SourcePlan, file: FileInfo, first_row: int, reject: bool, word: str = "row"
+    batch: pa.RecordBatch,
+    plan: SourcePlan,
+    file: FileInfo,
+    first_row: int,
+    reject: bool,
+    word: str = "row",
 ) -> Iterator[Rows]:
     """Converts rows as they lie in a file to the plan's columns.
 
@@ -221,7 +269,9 @@ def rows_of(
       DataError: a bad row.
     """
     try:
-        yield from cut_rows(convert(batch, plan) if batch.num_rows else empty_batch(plan.schema), ())
+        yield from cut_rows(
+            convert(batch, plan) if batch.num_rows else empty_batch(plan.schema), ()
+        )
         return
     except ColumnError:
         pass
@@ -230,18 +280,30 @@ def rows_of(
     for number, error in errors.items():
         row = batch.slice(number, 1)
         position = f"{word} {first_row + number}"
-        bad = Rejected(plan.source.name, file.path, position, *explain(row, plan, error), bad_rows.shown_row(row))
+        bad = Rejected(
+            plan.source.name,
+            file.path,
+            position,
+            *explain(row, plan, error),
+            bad_rows.shown_row(row),
+        )
         if not reject:
             raise DataError(bad.describe())
         rejected.append(bad)
     is_good = np.ones(batch.num_rows, np.bool_)
     is_good[list(errors)] = False
-    good = convert(batch.filter(pa.array(is_good)), plan) if is_good.any() else empty_batch(plan.schema)
+    good = (
+        convert(batch.filter(pa.array(is_good)), plan)
+        if is_good.any()
+        else empty_batch(plan.schema)
+    )
     yield from cut_rows(good, tuple(rejected))
 
 
 def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
-    """Returns what is wrong with the rows that cannot be converted, ascending: that of the first such column. Most columns are good."""
+    """Returns what is wrong with the rows that cannot be converted, ascending: that of the first
+    such column. Most columns are good.
+    """
     errors: dict[int, ColumnError] = {}
     flat = _flat_arrays(batch)
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
@@ -254,7 +316,12 @@ def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
 
 
 def _convert_some(
-    array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType, start: int, end: int
+    array: pa.Array,
+    declared: str | None,
+    column: pa.Field,
+    type_: pa.DataType,
+    start: int,
+    end: int,
 ) -> pa.Array:
     return _convert(array.slice(start, end - start), declared, column, type_)
 
@@ -269,7 +336,9 @@ def convert(batch: pa.RecordBatch, plan: SourcePlan) -> pa.RecordBatch:
     arrays = []
     for field, column in zip(plan.read_schema, plan.schema, strict=True):
         try:
-            array = _convert(flat[field.name], plan.source.types.get(field.name), column, field.type)
+            array = _convert(
+                flat[field.name], plan.source.types.get(field.name), column, field.type
+            )
         except bad_rows.ERRORS as error:
             raise ColumnError(field.name, str(error)) from error
         arrays.append(array)
@@ -284,7 +353,9 @@ def _flat_arrays(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     }
 
 
-def _convert(array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType) -> pa.Array:
+def _convert(
+    array: pa.Array, declared: str | None, column: pa.Field, type_: pa.DataType
+) -> pa.Array:
     """Converts the values of one column.
 
     Args:
@@ -309,7 +380,8 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts an array to a declared or a column type, exactly, and then to its column type.
 
     Raises:
-      pa.ArrowInvalid: a value that has no exact equal, a null inside a list, or a text that is not UTF-8.
+      pa.ArrowInvalid: a value that has no exact equal, a null inside a list, or a text that is not
+        UTF-8.
       pa.ArrowNotImplementedError: there is no such cast.
       TypeError: the type has no column type.
     """
@@ -336,18 +408,35 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
         return "", str(error)
     found = _flat_arrays(row)[error.column]
     if nested.is_list(found.type) and pc.list_flatten(found).null_count:
-        return error.column, "found a null inside a list, expected values only. Leave the column out with 'columns'."
+        return (
+            error.column,
+            (
+                "found a null inside a list, expected values only. Leave the column out with "
+                "'columns'."
+            ),
+        )
     field = plan.read_schema.field(error.column)
     type_, shape = field.type, columns.shape_of(field)
     if shape is not None:
         return error.column, (
-            f"found {bad_rows.clip(repr(_value(found)), 100)} ({error.message}), expected {_dimensions(shape)} values as in the "
-            f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's own shape."
+            f"found {bad_rows.clip(repr(_value(found)), 100)} ({error.message}), expected "
+            f"{_dimensions(shape)} values as in the "
+            f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
+            "own shape."
         )
     if plan.source.types.get(error.column) == columns.TENSOR:
         shown = bad_rows.clip(repr(_value(found)), 100)
-        return error.column, f"found {shown} ({error.message}), expected an array. Mend it, or leave the column out."
-    cure = f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with 'columns'."
+        return (
+            error.column,
+            (
+                f"found {shown} ({error.message}), expected an array. Mend it, or leave the "
+                "column out."
+            ),
+        )
+    cure = (
+        f"Declare another type: 'types: {{{error.column}: …}}', or leave the column out with "
+        "'columns'."
+    )
     if pa.types.is_floating(type_):
         cure = f"{cure} ({error.message})"
     return error.column, bad_rows.wrong_value(_value(found), type_, cure)

@@ -1,7 +1,8 @@
 """Arrays as serialized tensors, as ``tf.io.parse_tensor`` reads them, written without TensorFlow.
 
-Each keeps its own shape and the type that it has in the file, which no feature of an example does. The bytes are those of
-``tf.io.serialize_tensor``. Format: tensorflow/core/framework/{tensor,tensor_shape,types}.proto.
+Each keeps its own shape and the type that it has in the file, which no feature of an example does.
+The bytes are those of ``tf.io.serialize_tensor``. Format:
+tensorflow/core/framework/{tensor,tensor_shape,types}.proto.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _NUMBER_FOR_TYPE = {
     pa.uint64(): 23,
 }
 _BYTES = 7
-# Field numbers of TensorProto with their wire types: dtype, tensor_shape, tensor_content, string_val; and of its dimensions.
+# Field numbers of TensorProto with their wire types: dtype, tensor_shape, tensor_content,
+# string_val; and of its dimensions.
 _DTYPE, _SHAPE, _CONTENT, _STRING = b"\x08", b"\x12", b"\x22", b"\x42"
 _DIMENSION, _SIZE = b"\x12", b"\x08"
 
@@ -44,20 +46,23 @@ def can_be_tensor(type_: pa.DataType) -> bool:
 
 
 def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
-    """Serializes each value as a tensor of its own shape: of a scalar (), of a list [n], of a list of lists [m, n].
+    """Serializes each value as a tensor of its own shape: of a scalar (), of a list [n], of a list
+    of lists [m, n].
 
     Args:
       array: numbers, bools, text or bytes, or lists of any depth. Null stays null.
 
     Raises:
-      pa.ArrowInvalid: a null inside a list, or lists of several lengths where an array has them in one dimension.
+      pa.ArrowInvalid: a null inside a list, or lists of several lengths where an array has them in
+        one dimension.
     """
     fixed = shapes.shape_of_type(array.type)
     array = shapes.stored_array(array)
     present = is_valid(array)
     dimensions, values = _dimensions(array.drop_null())
     if fixed is not None:
-        # Arrow's tensors are stored as lists of one level; and of empty dimensions the type alone knows the others.
+        # Arrow's tensors are stored as lists of one level; and of empty dimensions the type alone
+        # knows the others.
         dimensions = np.tile(np.array(fixed, np.int64), (len(dimensions), 1))
     if values.null_count:
         raise pa.ArrowInvalid("a null inside a list")
@@ -107,7 +112,11 @@ def _numbers(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.BinaryArray:
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     width = values.type.bit_width // 8
-    data = b"" if not len(values) else values.buffers()[1].slice(values.offset * width, len(values) * width)
+    data = (
+        b""
+        if not len(values)
+        else values.buffers()[1].slice(values.offset * width, len(values) * width)
+    )
     return _cut(data, _ends(counts) * width)
 
 

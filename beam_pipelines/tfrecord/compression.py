@@ -1,8 +1,10 @@
-"""One compressed stream made of parts that are compressed apart, so that several threads share the work.
+"""One compressed stream made of parts that are compressed apart, so that several threads share the
+work.
 
-Each part is a raw deflate stream that ends in a flush, at a whole byte and without the mark of the last block; one after the other, behind one
-header and before one last block and one checksum, they are one stream of one member, as pigz writes it. A part refers to nothing before
-it, which costs a part of some MiB nothing.
+Each part is a raw deflate stream that ends in a flush, at a whole byte and without the mark of the
+last block; one after the other, behind one header and before one last block and one checksum, they
+are one stream of one member, as pigz writes it. A part refers to nothing before it, which costs a
+part of some MiB nothing.
 
 Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 """
@@ -19,10 +21,12 @@ from zlib_ng import zlib_ng
 Compression = Literal["gzip", "zlib", "none"]
 
 
-# isal's levels end at 3; above, zlib-ng, which takes two thirds of the time that zlib takes for the same size (docs/decisions.md).
+# isal's levels end at 3; above, zlib-ng, which takes two thirds of the time that zlib takes for the
+# same size (docs/decisions.md).
 MAX_ISAL_LEVEL = 3
 _RAW_BITS = -15
-# gzip: magic, deflate, no flags, no time, nothing about the compressor, no system. zlib: deflate with a window of 32 KiB, and a check.
+# gzip: magic, deflate, no flags, no time, nothing about the compressor, no system. zlib: deflate
+# with a window of 32 KiB, and a check.
 _HEADER = {"gzip": b"\x1f\x8b\x08\x00" + bytes(5) + b"\xff", "zlib": b"\x78\x01", "none": b""}
 # The checksum of nothing.
 _START = {"gzip": 0, "zlib": 1, "none": 0}
@@ -37,7 +41,8 @@ class Part(NamedTuple):
     Attributes:
       data: compressed.
       size: bytes of what was compressed.
-      checksum: of what was compressed, as the format has it: CRC-32 for gzip, Adler-32 for zlib, else 0.
+      checksum: of what was compressed, as the format has it: CRC-32 for gzip, Adler-32 for zlib,
+        else 0.
     """
 
     data: bytes | pa.Buffer
@@ -69,22 +74,29 @@ class Stream:
         """Returns what stands behind the last part."""
         if self._compression == "gzip":
             return _LAST_BLOCK + struct.pack("<II", self._checksum, self.size & 0xFFFFFFFF)
-        return _LAST_BLOCK + struct.pack(">I", self._checksum) if self._compression == "zlib" else b""
+        return (
+            _LAST_BLOCK + struct.pack(">I", self._checksum) if self._compression == "zlib" else b""
+        )
 
 
 def combine_adler32(first: int, second: int, second_size: int) -> int:
-    """Returns the Adler-32 of two byte strings, one after the other, from their own: RFC 1950, section 8.2, whose sums start at 1 and 0."""
+    """Returns the Adler-32 of two byte strings, one after the other, from their own: RFC 1950,
+    section 8.2, whose sums start at 1 and 0.
+    """
     ones, sums = first & 0xFFFF, first >> 16
     more_ones, more_sums = second & 0xFFFF, second >> 16
-    # Each byte of the second string was counted with a sum of bytes before it that lacks those of the first.
+    # Each byte of the second string was counted with a sum of bytes before it that lacks those of
+    # the first.
     sums = (sums + more_sums + second_size * (ones - 1)) % _ADLER_MODULUS
     return sums << 16 | (ones + more_ones - 1) % _ADLER_MODULUS
 
 
 def compress_part(compression: Compression, level: int, data: pa.Buffer) -> Part:
-    """Compresses one part of a stream; where nothing is compressed, or there is nothing, its data are the given ones.
+    """Compresses one part of a stream; where nothing is compressed, or there is nothing, its data
+    are the given ones.
 
-    Levels 0 to 3 are isal's, 4 to 9 those of zlib-ng. The same data give the same bytes, on processors of one kind.
+    Levels 0 to 3 are isal's, 4 to 9 those of zlib-ng. The same data give the same bytes, on
+    processors of one kind.
     """
     if compression == "none" or not data.size:
         return Part(data, data.size, _START[compression])

@@ -1,7 +1,9 @@
-"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, tf.SequenceExamples by ``sequence_wire``.
+"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, tf.SequenceExamples by
+``sequence_wire``.
 
-Feature lists stand beside the other features. ``sequence_wire`` also decodes tf.Examples of which no schema is known: tfx-bsl would cut a name off at a NUL, which is a
-character like others in a tf.Example.
+Feature lists stand beside the other features. ``sequence_wire`` also decodes tf.Examples of which
+no schema is known: tfx-bsl would cut a name off at a NUL, which is a character like others in a
+tf.Example.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ from beam_pipelines.tfrecord.record_block import RecordBlock
 from beam_pipelines.tfrecord.sequence_decoder import Layout, decode_sequences, find_layout
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
-_TYPES = {schema_pb2.BYTES: pa.large_binary(), schema_pb2.FLOAT: pa.float32(), schema_pb2.INT: pa.int64()}
+_TYPES = {
+    schema_pb2.BYTES: pa.large_binary(),
+    schema_pb2.FLOAT: pa.float32(),
+    schema_pb2.INT: pa.int64(),
+}
 
 
 class ExampleDecoder:
-    """Decodes serialized tf.Examples by a schema: by the C++ kernel where nothing is odd in the records, else by tfx-bsl."""
+    """Decodes serialized tf.Examples by a schema: by the C++ kernel where nothing is odd in the
+    records, else by tfx-bsl.
+    """
 
     def __init__(self, schema: schema_pb2.Schema) -> None:
         self._schema = schema.SerializeToString()
@@ -37,7 +45,11 @@ class ExampleDecoder:
         """
         if self._types is not None and _native.KERNELS_AVAILABLE:
             is_block = isinstance(records, RecordBlock)
-            array = records.frames() if isinstance(records, RecordBlock) else pa.array(records, pa.large_binary())
+            array = (
+                records.frames()
+                if isinstance(records, RecordBlock)
+                else pa.array(records, pa.large_binary())
+            )
             batch = _native.parse_examples(array, self._types, framed=is_block)
             if batch is not None:
                 return batch
@@ -50,8 +62,12 @@ class ExampleDecoder:
 
 
 def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
-    """Returns what the kernel is to read, or ``None``: of two features of one name tfx-bsl makes one column, and types that no example has it refuses."""
-    types = {feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES}
+    """Returns what the kernel is to read, or ``None``: of two features of one name tfx-bsl makes
+    one column, and types that no example has it refuses.
+    """
+    types = {
+        feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES
+    }
     return types if len(types) == len(schema.feature) else None
 
 
@@ -69,7 +85,8 @@ class RecordDecoder:
         self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Returns columns of lists, null where a feature is missing; of a feature list, lists of steps, which are lists or null.
+        """Returns columns of lists, null where a feature is missing; of a feature list, lists of
+        steps, which are lists or null.
 
         Raises:
           ValueError: the records are none, or not by the schema.
@@ -81,7 +98,9 @@ class RecordDecoder:
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
-    """Returns which features, and feature lists, a schema has; of those with one of ``names``, if they are given."""
+    """Returns which features, and feature lists, a schema has; of those with one of ``names``, if
+    they are given.
+    """
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
     chosen = None if names is None else set(names)
@@ -97,7 +116,8 @@ def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> 
 
 
 def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
-    """Returns tf.SequenceExamples as columns, feature lists behind the context; where both have a name, with ``##SEQUENCE##.`` before it.
+    """Returns tf.SequenceExamples as columns, feature lists behind the context; where both have a
+    name, with ``##SEQUENCE##.`` before it.
 
     Raises:
       WireError: a record is damaged, or not as the layout says.
@@ -108,7 +128,9 @@ def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
 
 
 def is_sequence_example(record: bytes) -> bool:
-    """Whether a record has a second field beside its features, as a tf.SequenceExample has and no tf.Example."""
+    """Whether a record has a second field beside its features, as a tf.SequenceExample has and no
+    tf.Example.
+    """
     if record[:1] == bytes([_FIELD_2]):
         return True
     if record[:1] != bytes([_FIELD_1]):

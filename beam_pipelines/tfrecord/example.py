@@ -1,14 +1,17 @@
 """Turns a RecordBatch into serialized tf.Examples, column by column, with Arrow and numpy kernels.
 
-A serialized Example is the concatenation of one entry for each feature, behind one length. An entry is a prefix, which
-depends on nothing but the feature's name and the length of its values, and the values' own bytes. So each column gives two
-arrays (prefixes, looked up by length, and payloads, often the column's own buffer), and one kernel joins them all.
+A serialized Example is the concatenation of one entry for each feature, behind one length. An entry
+is a prefix, which depends on nothing but the feature's name and the length of its values, and the
+values' own bytes. So each column gives two arrays (prefixes, looked up by length, and payloads,
+often the column's own buffer), and one kernel joins them all.
 
-Features are in order of their names' bytes. So they are in ``tf.train.Example.SerializeToString(deterministic=True)``, but for names of which one
-begins with the other: there protobuf's Python runtime puts the longer one first. tfx-bsl's
-encoder, the obvious alternative, orders them by a hash that changes from process to process (docs/decisions.md).
+Features are in order of their names' bytes. So they are in
+``tf.train.Example.SerializeToString(deterministic=True)``, but for names of which one begins with
+the other: there protobuf's Python runtime puts the longer one first. tfx-bsl's encoder, the obvious
+alternative, orders them by a hash that changes from process to process (docs/decisions.md).
 
-Format: https://protobuf.dev/programming-guides/encoding/ and tensorflow/core/example/{example,feature}.proto.
+Format: https://protobuf.dev/programming-guides/encoding/ and
+tensorflow/core/example/{example,feature}.proto.
 """
 
 from __future__ import annotations
@@ -49,11 +52,12 @@ def serialize_batch(batch: pa.RecordBatch) -> pa.BinaryArray | pa.LargeBinaryArr
     """Serializes each row as a tf.Example.
 
     Args:
-      batch: columns of type int64, float (32 bits), string, binary, or lists of them. A null is a feature that is absent, an
-        empty list a feature without values, so that both survive.
+      batch: columns of type int64, float (32 bits), string, binary, or lists of them. A null is a
+        feature that is absent, an empty list a feature without values, so that both survive.
 
     Returns:
-      A binary array (large_binary above 512 MiB) with as many values as the batch has rows, and no nulls.
+      A binary array (large_binary above 512 MiB) with as many values as the batch has rows, and no
+      nulls.
 
     Raises:
       TypeError: a column of another type.
@@ -72,7 +76,9 @@ def serialize_batch(batch: pa.RecordBatch) -> pa.BinaryArray | pa.LargeBinaryArr
     for part in parts:
         lengths += byte_lengths(part)
     features = by_length(lengths, lambda length: FIELD_1 + varint(length))
-    return pc.binary_join_element_wise(features, *parts, b"", null_handling="replace", null_replacement=b"")
+    return pc.binary_join_element_wise(
+        features, *parts, b"", null_handling="replace", null_replacement=b""
+    )
 
 
 def varints(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -114,7 +120,9 @@ def feature_entries(name: str, column: pa.Array) -> list[pa.Array]:
 
 
 def payloads_of(name: str, column: pa.Array) -> tuple[int, Header, pa.BinaryArray]:
-    """Returns the tag of a column's list messages, what their header is, and what follows it; null where the column is."""
+    """Returns the tag of a column's list messages, what their header is, and what follows it; null
+    where the column is.
+    """
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     value_type = column.type.value_type if is_list else column.type
     if pa.types.is_string(value_type) or pa.types.is_binary(value_type):
@@ -125,11 +133,15 @@ def payloads_of(name: str, column: pa.Array) -> tuple[int, Header, pa.BinaryArra
         return _INT64_LIST, Header.PACKED, _int64_lists(column) if is_list else _int64s(column)
     if pa.types.is_float32(value_type):
         return _FLOAT_LIST, Header.PACKED, _float_lists(column) if is_list else _floats(column)
-    raise TypeError(f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists of them")
+    raise TypeError(
+        f"feature '{name}': found {column.type}, expected int64, float, string, binary, or lists "
+        "of them"
+    )
 
 
 def _table_entries(name: str, column: pa.Array) -> pa.BinaryArray | None:
-    """Looks up whole entries where int64 values are small, as ids and labels are: from -1, at most two a row different.
+    """Looks up whole entries where int64 values are small, as ids and labels are: from -1, at most
+    two a row different.
 
     Returns:
       The entries, null where the feature is absent; ``None`` if the values are not small.
@@ -151,7 +163,9 @@ def _entry_table(name: str, size: int) -> pa.BinaryArray:
     payloads = pa.Array.from_buffers(
         pa.binary(), size, [None, pa.py_buffer(_ends(lengths).astype(np.int32)), pa.py_buffer(data)]
     )
-    prefixes = by_length(lengths, lambda length: _prefix(name.encode(), _INT64_LIST, Header.PACKED, length))
+    prefixes = by_length(
+        lengths, lambda length: _prefix(name.encode(), _INT64_LIST, Header.PACKED, length)
+    )
     return pc.binary_join_element_wise(prefixes, payloads, b"")
 
 
@@ -169,14 +183,16 @@ def _fixed_width(payloads: pa.BinaryArray) -> int:
 
 
 def _fixed_entries(prefix: bytes, payloads: pa.BinaryArray, width: int) -> pa.BinaryArray:
-    """Returns whole entries of payloads of one length, and nothing where they are null: one array instead of two."""
+    """Returns whole entries of payloads of one length, and nothing where they are null: one array
+    instead of two.
+    """
     first = int(offsets_of(payloads.slice(0, 1))[0])
     present = len(payloads) - payloads.null_count
     entries = np.empty((present, len(prefix) + width), np.uint8)
     entries[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
-    entries[:, len(prefix) :] = np.frombuffer(payloads.buffers()[2], np.uint8, present * width, first).reshape(
-        -1, width
-    )
+    entries[:, len(prefix) :] = np.frombuffer(
+        payloads.buffers()[2], np.uint8, present * width, first
+    ).reshape(-1, width)
     lengths = np.full(len(payloads), entries.shape[1], np.int64)
     if payloads.null_count:
         lengths[~is_valid(payloads)] = 0
@@ -185,7 +201,9 @@ def _fixed_entries(prefix: bytes, payloads: pa.BinaryArray, width: int) -> pa.Bi
 
 
 def _prefix(key: bytes, kind: int, header: Header, length: int) -> bytes:
-    """Returns all bytes of a map entry before the payload: entry, key, Feature, its list, and the list's header."""
+    """Returns all bytes of a map entry before the payload: entry, key, Feature, its list, and the
+    list's header.
+    """
     prefix = feature_prefix(kind, header, length)
     prefix = FIELD_1 + varint(len(key)) + key + FIELD_2 + varint(len(prefix) + length) + prefix
     return FIELD_1 + varint(len(prefix) + length) + prefix
@@ -236,7 +254,9 @@ def _list_values(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 def _numbers(column: pa.Array, dtype: type[Number]) -> npt.NDArray[Number]:
-    """Returns the values of a number array as they lie in its buffer; whatever is there where it is null."""
+    """Returns the values of a number array as they lie in its buffer; whatever is there where it is
+    null.
+    """
     if not len(column):
         return np.zeros(0, dtype)
     return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
@@ -248,10 +268,16 @@ def _ends(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ends
 
 
-def binary_like(data: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64], like: pa.Array) -> pa.BinaryArray:
+def binary_like(
+    data: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64], like: pa.Array
+) -> pa.BinaryArray:
     """Wraps bytes and n + 1 offsets into them as a binary array that is null where ``like`` is."""
     validity = None
     if like.null_count:
         validity = pa.array(is_valid(like)).buffers()[1]
-    buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
+    buffers = [
+        validity,
+        pa.py_buffer(offsets.astype(np.int32)),
+        pa.py_buffer(np.ascontiguousarray(data)),
+    ]
     return pa.Array.from_buffers(pa.binary(), len(like), buffers)

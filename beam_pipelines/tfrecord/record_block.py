@@ -1,6 +1,8 @@
-"""Records as they lie in a TFRecord file: the bytes of many frames and where each begins, instead of a Python object for each record.
+"""Records as they lie in a TFRecord file: the bytes of many frames and where each begins, instead
+of a Python object for each record.
 
-A frame is ``length (uint64) · its CRC (uint32) · data · its CRC (uint32)``; ``tfrecord/framing.py`` finds frames and checks them.
+A frame is ``length (uint64) · its CRC (uint32) · data · its CRC (uint32)``; ``tfrecord/framing.py``
+finds frames and checks them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class RecordBlock(Sequence[bytes]):
 
     Attributes:
       data: bytes of a TFRecord file.
-      starts: int64[n + 1], where in ``data`` the frame of each of the n records begins, and where the last one ends.
+      starts: int64[n + 1], where in ``data`` the frame of each of the n records begins, and where
+        the last one ends.
     """
 
     def __init__(self, data: bytes, starts: npt.NDArray[np.int64]) -> None:
@@ -52,12 +55,18 @@ class RecordBlock(Sequence[bytes]):
                 raise ValueError(f"found a step of {step}, expected neighbouring records")
             return RecordBlock(self.data, self.starts[start : max(start, stop) + 1])
         number = range(len(self))[place]
-        return self.data[self.starts[number] + HEADER_BYTES : self.starts[number + 1] - FOOTER_BYTES]
+        return self.data[
+            self.starts[number] + HEADER_BYTES : self.starts[number + 1] - FOOTER_BYTES
+        ]
 
     def __iter__(self) -> Iterator[bytes]:
         """Yields each record. The loop runs in C (``map`` of C functions)."""
         heads, tails = self.starts[:-1] + HEADER_BYTES, self.starts[1:] - FOOTER_BYTES
-        return map(bytes.__getitem__, itertools.repeat(self.data), map(slice, heads.tolist(), tails.tolist()))
+        return map(
+            bytes.__getitem__,
+            itertools.repeat(self.data),
+            map(slice, heads.tolist(), tails.tolist()),
+        )
 
     @property
     def framed_bytes(self) -> int:

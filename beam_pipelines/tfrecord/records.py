@@ -1,4 +1,6 @@
-"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself; and its frame."""
+"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself; and its
+frame.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from beam_pipelines.tfrecord.sequence_example import serialize_sequences
 
 
 def framed_records(
-    batch: pa.RecordBatch, rows: npt.NDArray[np.int64] | None, record: str | None, lists: Collection[str] = ()
+    batch: pa.RecordBatch,
+    rows: npt.NDArray[np.int64] | None,
+    record: str | None,
+    lists: Collection[str] = (),
 ) -> pa.LargeBinaryArray:
     """Returns one TFRecord record for each row.
 
@@ -38,7 +43,8 @@ def records_of(
     Args:
       batch: features as columns.
       record: the column whose values are the records, or ``None``.
-      lists: names of the features that are feature lists; if there are any, records are tf.SequenceExamples, else tf.Examples.
+      lists: names of the features that are feature lists; if there are any, records are
+        tf.SequenceExamples, else tf.Examples.
 
     Raises:
       DataError: a null where the value is to be the record.
@@ -54,6 +60,7 @@ def records_of(
 def missing_records(record: str, nulls: int) -> str:
     """Returns the message for rows without the value that is to be their record."""
     return (
-        f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing was written. Leave them out "
+        f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing "
+        "was written. Leave them out "
         f"with 'filter: {record} IS NOT NULL'."
     )

@@ -1,11 +1,13 @@
-"""Turns a RecordBatch into serialized tf.SequenceExamples, column by column, as ``tfrecord/example.py`` does for tf.Examples.
+"""Turns a RecordBatch into serialized tf.SequenceExamples, column by column, as
+``tfrecord/example.py`` does for tf.Examples.
 
-A SequenceExample has two maps: the context, which is a tf.Example's features, and feature lists. A feature list is a list of
-Features, one for each step; each of ours has one value, or none where the step is null. So the steps of all rows are serialized as
-one flat array, which the column's own offsets cut into rows.
+A SequenceExample has two maps: the context, which is a tf.Example's features, and feature lists. A
+feature list is a list of Features, one for each step; each of ours has one value, or none where the
+step is null. So the steps of all rows are serialized as one flat array, which the column's own
+offsets cut into rows.
 
-The bytes are those of ``tf.train.SequenceExample.SerializeToString(deterministic=True)`` with both maps set, features and lists in order of their
-names as in ``tfrecord/example.py``.
+The bytes are those of ``tf.train.SequenceExample.SerializeToString(deterministic=True)`` with both
+maps set, features and lists in order of their names as in ``tfrecord/example.py``.
 Format: tensorflow/core/example/example.proto.
 """
 
@@ -22,21 +24,26 @@ from beam_pipelines.core.binary_arrays import by_length, byte_lengths, offsets_o
 from beam_pipelines.tfrecord import example
 from beam_pipelines.tfrecord.example import FIELD_1, FIELD_2
 
-# A step takes up to 10 bytes more than its value: less than for tf.Examples goes into one of Arrow's arrays.
+# A step takes up to 10 bytes more than its value: less than for tf.Examples goes into one of
+# Arrow's arrays.
 _MAX_JOIN_BYTES = 1 << 28
 _NULL_STEP = FIELD_1 + varint(0)  # a Feature without a kind
 
 
-def serialize_sequences(batch: pa.RecordBatch, lists: Collection[str]) -> pa.BinaryArray | pa.LargeBinaryArray:
+def serialize_sequences(
+    batch: pa.RecordBatch, lists: Collection[str]
+) -> pa.BinaryArray | pa.LargeBinaryArray:
     """Serializes each row as a tf.SequenceExample.
 
     Args:
       batch: columns of type int64, float (32 bits), string, binary, or lists of them.
-      lists: the list columns that become feature lists; the others are the context. A null list is a feature list that is absent, an
-        empty list one without steps; a null in a list is a Feature without values.
+      lists: the list columns that become feature lists; the others are the context. A null list is
+        a feature list that is absent, an empty list one without steps; a null in a list is a
+        Feature without values.
 
     Returns:
-      A binary array (large_binary above 256 MiB) with as many values as the batch has rows, and no nulls.
+      A binary array (large_binary above 256 MiB) with as many values as the batch has rows, and no
+      nulls.
 
     Raises:
       TypeError: a column of another type, or a feature list that is no list.
@@ -44,7 +51,9 @@ def serialize_sequences(batch: pa.RecordBatch, lists: Collection[str]) -> pa.Bin
     """
     if batch.nbytes > _MAX_JOIN_BYTES and batch.num_rows > 1:
         half = batch.num_rows // 2
-        halves = [serialize_sequences(part, lists) for part in (batch.slice(0, half), batch.slice(half))]
+        halves = [
+            serialize_sequences(part, lists) for part in (batch.slice(0, half), batch.slice(half))
+        ]
         return pa.concat_arrays([array.cast(pa.large_binary()) for array in halves])
     context: list[pa.Array] = []
     sequences: list[pa.Array] = []
@@ -53,7 +62,10 @@ def serialize_sequences(batch: pa.RecordBatch, lists: Collection[str]) -> pa.Bin
             sequences += _list_entries(name, batch.column(name))
         else:
             context += example.feature_entries(name, batch.column(name))
-    parts = [*_message(FIELD_1, context, batch.num_rows), *_message(FIELD_2, sequences, batch.num_rows)]
+    parts = [
+        *_message(FIELD_1, context, batch.num_rows),
+        *_message(FIELD_2, sequences, batch.num_rows),
+    ]
     return pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
 
 
@@ -85,7 +97,9 @@ def _steps(name: str, values: pa.Array) -> pa.BinaryArray:
     prefixes = by_length(byte_lengths(payloads), lambda length: _step_prefix(kind, header, length))
     if values.null_count:
         prefixes = pc.if_else(values.is_valid(), prefixes, pa.scalar(_NULL_STEP, pa.binary()))
-    return pc.binary_join_element_wise(prefixes, payloads, b"", null_handling="replace", null_replacement=b"")
+    return pc.binary_join_element_wise(
+        prefixes, payloads, b"", null_handling="replace", null_replacement=b""
+    )
 
 
 def _step_prefix(kind: int, header: example.Header, length: int) -> bytes:

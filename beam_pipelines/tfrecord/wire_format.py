@@ -1,8 +1,10 @@
-"""Reading protobuf's wire format with numpy: the fields of many messages at once, and the numbers that are packed in them.
+"""Reading protobuf's wire format with numpy: the fields of many messages at once, and the numbers
+that are packed in them.
 
-All messages are walked in step: the first field of each, then the second of each. The few that have many more fields than the others
-are walked alone, in as many steps as the logarithm of their fields: at every byte it is found where a field that began there would
-end, and such jumps are doubled.
+All messages are walked in step: the first field of each, then the second of each. The few that have
+many more fields than the others are walked alone, in as many steps as the logarithm of their
+fields: at every byte it is found where a field that began there would end, and such jumps are
+doubled.
 
 Format: https://protobuf.dev/programming-guides/encoding/.
 """
@@ -30,7 +32,8 @@ _MOST_VARINT_BYTES = 10
 _MOST_LENGTH_BYTES = 5
 # Walking in step costs some 30 µs for each field, however few messages there are.
 _FEW_MESSAGES = 32
-# The jumps of a message are found in windows; in fields of more bytes than these few of them would be used.
+# The jumps of a message are found in windows; in fields of more bytes than these few of them would
+# be used.
 _WINDOW_BYTES, _SMALL_FIELD = 1 << 20, 512
 # Shorter runs of bytes are gathered by an index for each byte, longer ones by a slice for each run.
 _SHORT_RUN = 64
@@ -54,12 +57,18 @@ class Fields(NamedTuple):
 
 
 def padded(records: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
-    """Returns the bytes of all records, in order, with ``PADDING``; and where each begins and ends."""
+    """Returns the bytes of all records, in order, with ``PADDING``; and where each begins and
+    ends.
+    """
     if isinstance(records, RecordBlock):
         first = records.starts[0]
         framed = records.data[first : records.starts[-1]] + bytes(PADDING)
         bounds = records.starts - first
-        return np.frombuffer(framed, np.uint8), bounds[:-1] + HEADER_BYTES, bounds[1:] - FOOTER_BYTES
+        return (
+            np.frombuffer(framed, np.uint8),
+            bounds[:-1] + HEADER_BYTES,
+            bounds[1:] - FOOTER_BYTES,
+        )
     ends = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
     data = np.frombuffer(b"".join((*records, bytes(PADDING))), np.uint8)
     return data, np.concatenate([np.zeros(min(len(records), 1), np.int64), ends[:-1]]), ends
@@ -68,7 +77,8 @@ def padded(records: Sequence[bytes]) -> tuple[Bytes, Places, Places]:
 def fields_of(data: Bytes, starts: Places, ends: Places) -> Fields:
     """Returns the fields of messages that lie in ``data`` from ``starts`` to ``ends``.
 
-    A field whose tag is longer than a byte, that is not length-delimited, or that ends behind its message, makes the message wrong.
+    A field whose tag is longer than a byte, that is not length-delimited, or that ends behind its
+    message, makes the message wrong.
     """
     wrong = np.zeros(len(starts), bool)
     message = np.flatnonzero(starts < ends)
@@ -82,7 +92,10 @@ def fields_of(data: Bytes, starts: Places, ends: Places) -> Fields:
         good = ~bad
         message, cursor, stop = message[good], cursor[good], end[good]
         if is_small:
-            found += [_alone(data, int(m), int(c), int(ends[m]), wrong) for m, c in zip(message, cursor, strict=True)]
+            found += [
+                _alone(data, int(m), int(c), int(ends[m]), wrong)
+                for m, c in zip(message, cursor, strict=True)
+            ]
             break
         found.append((message, tag[good], start[good], stop))
         rest = stop < ends[message]
@@ -91,13 +104,17 @@ def fields_of(data: Bytes, starts: Places, ends: Places) -> Fields:
 
 
 def _field_at(data: Bytes, cursor: Places) -> tuple[Bytes, Places, Places]:
-    """Returns tag, start and end of the fields that begin at ``cursor``; a length that is none ends behind everything."""
+    """Returns tag, start and end of the fields that begin at ``cursor``; a length that is none ends
+    behind everything.
+    """
     start, length = lengths_at(data, cursor + 1)
     return data[cursor], start, start + length
 
 
 def lengths_at(data: Bytes, cursor: Places) -> tuple[Places, Places]:
-    """Returns where the lengths at ``cursor`` end, and what they are; where there is none, one beyond everything."""
+    """Returns where the lengths at ``cursor`` end, and what they are; where there is none, one
+    beyond everything.
+    """
     length = data[cursor].astype(np.int64)
     start = cursor + 1
     more = np.flatnonzero(length > 127)
@@ -114,7 +131,9 @@ def lengths_at(data: Bytes, cursor: Places) -> tuple[Places, Places]:
     return start, length
 
 
-def _alone(data: Bytes, message: int, start: int, end: int, wrong: Flags) -> tuple[Places, Bytes, Places, Places]:
+def _alone(
+    data: Bytes, message: int, start: int, end: int, wrong: Flags
+) -> tuple[Places, Bytes, Places, Places]:
     """Returns the fields of one message from ``start``, window by window."""
     places: list[Places] = []
     while start < end:
@@ -148,13 +167,19 @@ def _in_order(found: list[tuple[Places, Bytes, Places, Places]], wrong: Flags) -
 
 
 def gather(data: Bytes, starts: Places, ends: Places) -> tuple[Bytes, Places]:
-    """Returns the bytes from each start to its end, one after the other, and n + 1 offsets into them."""
+    """Returns the bytes from each start to its end, one after the other, and n + 1 offsets into
+    them.
+    """
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(ends - starts, out=offsets[1:])
     total = int(offsets[-1])
     if total > _SHORT_RUN * len(starts):
         view = data.data
-        runs = map(memoryview.__getitem__, itertools.repeat(view), map(slice, starts.tolist(), ends.tolist()))
+        runs = map(
+            memoryview.__getitem__,
+            itertools.repeat(view),
+            map(slice, starts.tolist(), ends.tolist()),
+        )
         return np.frombuffer(b"".join(runs), np.uint8), offsets
     return data[np.repeat(starts - offsets[:-1], ends - starts) + np.arange(total)], offsets
 
@@ -167,7 +192,8 @@ def packed_integers(data: Bytes, offsets: Places) -> tuple[npt.NDArray[np.int64]
       offsets: n + 1, of the runs.
 
     Returns:
-      The numbers of all runs, how many there are in each, and whether a run ends within a number or has one that is too long.
+      The numbers of all runs, how many there are in each, and whether a run ends within a number or
+      has one that is too long.
     """
     last = np.flatnonzero(data < 128)
     ends = np.searchsorted(last, offsets)
@@ -176,7 +202,11 @@ def packed_integers(data: Bytes, offsets: Places) -> tuple[npt.NDArray[np.int64]
     numbers = np.zeros(len(last), np.uint64)
     longest = int(lengths.max(initial=0))
     # Whatever a run that ends early leaves behind would be taken for the beginning of the next one.
-    wrong = (np.diff(offsets) > 0) & (data[np.maximum(offsets[1:] - 1, 0)] > 127) if len(data) else np.diff(offsets) > 0
+    wrong = (
+        (np.diff(offsets) > 0) & (data[np.maximum(offsets[1:] - 1, 0)] > 127)
+        if len(data)
+        else np.diff(offsets) > 0
+    )
     wrong[np.searchsorted(offsets[1:], firsts[lengths > _MOST_VARINT_BYTES], side="right")] = True
     for place in range(min(longest, _MOST_VARINT_BYTES)):
         has = slice(None) if place == 0 else np.flatnonzero(lengths > place)

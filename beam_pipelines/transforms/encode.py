@@ -29,16 +29,18 @@ Address = tuple[int, int]
 def encode_batch(
     plan: EncodePlan, batch: pa.RecordBatch, where: str, fitted_on: Address | None = None
 ) -> pa.RecordBatch:
-    """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or lists of them.
+    """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or
+    lists of them.
 
-    Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature list without one may hold nulls.
+    Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature
+    list without one may hold nulls.
 
     Args:
       plan: of encodings that are all fitted.
       batch: the selected columns.
       where: begins an error's message: the file that the batch came from.
-      fitted_on: (range number, part) of the chunk, if its rows are among those that encodings were fitted on; they are then
-        encoded out of fold.
+      fitted_on: (range number, part) of the chunk, if its rows are among those that encodings were
+        fitted on; they are then encoded out of fold.
 
     Returns:
       A batch of ``plan.written``, in that order.
@@ -77,7 +79,9 @@ class UnencodableError(ValueError):
     """
 
     def __init__(self, feature: str, arrays: Sequence[pa.Array], error: Exception) -> None:
-        found = ", ".join(f"{_shown(array[0].as_py())} of type {type_name(array.type)}" for array in arrays)
+        found = ", ".join(
+            f"{_shown(array[0].as_py())} of type {type_name(array.type)}" for array in arrays
+        )
         super().__init__(f"found {found}, which cannot be encoded: {error}")
         self.feature = feature
 
@@ -88,7 +92,10 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
     Raises:
       UnencodableError: a value that cannot be encoded; of a batch of one row, the message shows it.
     """
-    features = {name: _tried(name, convert, (batch.column(name),)) for name, convert in _conversions(plan).items()}
+    features = {
+        name: _tried(name, convert, (batch.column(name),))
+        for name, convert in _conversions(plan).items()
+    }
     for chain in plan.chains:
         arrays: tuple[pa.Array, ...] | None = None
         if features.keys() >= set(chain.inputs):
@@ -103,30 +110,42 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
                 features[chain.name] = arrays[0]
 
 
-def _tried(feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]) -> pa.Array:
+def _tried(
+    feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]
+) -> pa.Array:
     try:
         return convert(*arrays)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnencodableError(feature, arrays, error) from error
 
 
-def run_chain(chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
-    """Applies the steps of a chain, all of them fitted. Arguments and errors are those of ``encode_batch``."""
+def run_chain(
+    chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None
+) -> pa.Array:
+    """Applies the steps of a chain, all of them fitted. Arguments and errors are those of
+    ``encode_batch``.
+    """
     for step in chain.steps:
         arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", fitted_on),)
     return arrays[0]
 
 
-def apply_step(step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None) -> pa.Array:
+def apply_step(
+    step: Step, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None
+) -> pa.Array:
     """Applies one fitted step to the arrays of n rows."""
     encoding = step.fitted
     if encoding.folds and fitted_on is not None:
-        return encoding.apply_out_of_fold(arrays[0], row_folds(fitted_on, len(arrays[0]), encoding.folds))
+        return encoding.apply_out_of_fold(
+            arrays[0], row_folds(fitted_on, len(arrays[0]), encoding.folds)
+        )
     return apply_to(encoding.apply, arrays, where)
 
 
 def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
-    """Returns the fold of each row of a chunk, from 0: a hash of the row's identity, the same in every read."""
+    """Returns the fold of each row of a chunk, from 0: a hash of the row's identity, the same in
+    every read.
+    """
     seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
     hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
     numbers: npt.NDArray[np.int64] = (hashes % np.uint64(folds)).astype(np.int64)
@@ -145,7 +164,12 @@ def to_feature(array: pa.Array) -> pa.Array:
             raise pa.ArrowInvalid("a list that holds a null, which tf.Example cannot")
         values = to_feature(array.values)
         return pa.ListArray.from_buffers(
-            pa.list_(values.type), len(array), array.buffers()[:2], array.null_count, array.offset, [values]
+            pa.list_(values.type),
+            len(array),
+            array.buffers()[:2],
+            array.null_count,
+            array.offset,
+            [values],
         )
     if types.is_boolean(array.type):
         return array.cast(pa.int64())
@@ -163,13 +187,17 @@ def to_feature(array: pa.Array) -> pa.Array:
 
 
 def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Array:
-    """Converts a column of lists, which may hold nulls, to a feature list: each value by ``convert``."""
+    """Converts a column of lists, which may hold nulls, to a feature list: each value by
+    ``convert``.
+    """
     steps = array.flatten()
     if not steps.null_count:
         return convert(array)
     ends = np.cumsum(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, convert(steps), mask=array.is_null() if array.null_count else None)
+    return pa.ListArray.from_arrays(
+        offsets, convert(steps), mask=array.is_null() if array.null_count else None
+    )
 
 
 def to_exact_feature(array: pa.Array) -> pa.Array:
@@ -188,8 +216,11 @@ def to_exact_feature(array: pa.Array) -> pa.Array:
     return feature
 
 
-def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str) -> pa.Array:
-    """Converts arrays of n rows; on failure names the values of the first row that cannot be converted.
+def apply_to(
+    convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str
+) -> pa.Array:
+    """Converts arrays of n rows; on failure names the values of the first row that cannot be
+    converted.
 
     Raises:
       DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError.
@@ -199,7 +230,8 @@ def apply_to(convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], whe
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         values = _first_failure(convert, arrays)
         found = ", ".join(
-            f"{_shown(value)} of type {type_name(array.type)}" for value, array in zip(values, arrays, strict=True)
+            f"{_shown(value)} of type {type_name(array.type)}"
+            for value, array in zip(values, arrays, strict=True)
         )
         raise DataError(
             f"{where}: found {found}, which cannot be encoded: {error}. "
@@ -234,7 +266,8 @@ class EncodeFeatures(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk comes; empty where nothing is fitted.
+      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk comes;
+        empty where nothing is fitted.
     """
 
     plan: EncodePlan
@@ -254,5 +287,7 @@ class _Encode(beam.DoFn):
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         if self._loaded is None:
             self._loaded = load_fitted(self._plan, self._folder)
-        fitted_on = (chunk.range_number, chunk.part) if chunk.split in self._loaded.fit.splits else None
+        fitted_on = (
+            (chunk.range_number, chunk.part) if chunk.split in self._loaded.fit.splits else None
+        )
         yield chunk._replace(batch=encode_batch(self._loaded, chunk.batch, chunk.path, fitted_on))

@@ -1,8 +1,9 @@
 """Moves payloads from the chunks that make them to the partitions that need them, in a fixed order.
 
-Two ways with one interface. Where all workers share a filesystem, payloads go through files and only their addresses through the
-runner. Where the output is on an object store, whose reads take tens of milliseconds each, payloads go through the engine's GroupByKey,
-in slices of at most 1 MiB (``core/slices.py``).
+Two ways with one interface. Where all workers share a filesystem, payloads go through files and
+only their addresses through the runner. Where the output is on an object store, whose reads take
+tens of milliseconds each, payloads go through the engine's GroupByKey, in slices of at most 1 MiB
+(``core/slices.py``).
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Received(NamedTuple):
 def store_message(folder: str, message: Message) -> dict[Any, Address]:
     """Writes the payloads of a message, one after the other, to a file of its own.
 
-    The name is new each time: an engine may run a bundle twice, with other elements in it, while consumers still read what the first
-    attempt wrote.
+    The name is new each time: an engine may run a bundle twice, with other elements in it, while
+    consumers still read what the first attempt wrote.
     """
     path = _path_of(folder, message.order, new_attempt())
     addresses: dict[Any, Address] = {}
@@ -103,7 +104,9 @@ def payload_size(content: bytes | Address) -> int:
 
 
 def load_payload(content: bytes | Address, start: int = 0, end: int | None = None) -> bytes:
-    """Returns a payload, or its bytes from ``start`` until before ``end``, from its file where it has only an address."""
+    """Returns a payload, or its bytes from ``start`` until before ``end``, from its file where it
+    has only an address.
+    """
     end = payload_size(content) if end is None else end
     if isinstance(content, bytes):
         return content[start:end]
@@ -112,7 +115,8 @@ def load_payload(content: bytes | Address, start: int = 0, end: int | None = Non
         payload = file.read(end - start)
     if len(payload) != end - start:
         raise DataError(
-            f"{content.path}: found {len(payload)} bytes at {content.offset + start}, expected {end - start}. "
+            f"{content.path}: found {len(payload)} bytes at {content.offset + start}, expected "
+            f"{end - start}. "
             "A temporary file was changed or removed during the run: run again."
         )
     return payload
@@ -122,25 +126,31 @@ def load_payload(content: bytes | Address, start: int = 0, end: int | None = Non
 class SendMessages(beam.PTransform):
     """Sends payloads on their way to their partitions.
 
-    Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Received`` of all elements of a partition. None is larger
-    than ``slices.MAX_ELEMENT_BYTES``.
+    Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Received``
+    of all elements of a partition. None is larger than ``slices.MAX_ELEMENT_BYTES``.
 
     Attributes:
-      folder: where payloads are stored, on storage that all workers share; ``None`` sends them through the engine.
+      folder: where payloads are stored, on storage that all workers share; ``None`` sends them
+        through the engine.
     """
 
     folder: str | None
 
-    def expand(self, messages: beam.PCollection[Message]) -> beam.PCollection[tuple[Any, list[Sent]]]:
-        return messages | "Store" >> beam.ParDo(_SendSlices() if self.folder is None else _Store(self.folder))
+    def expand(
+        self, messages: beam.PCollection[Message]
+    ) -> beam.PCollection[tuple[Any, list[Sent]]]:
+        return messages | "Store" >> beam.ParDo(
+            _SendSlices() if self.folder is None else _Store(self.folder)
+        )
 
 
 @dataclasses.dataclass
 class Exchange(beam.PTransform):
     """Groups payloads by partition.
 
-    Input: ``Message`` elements, in one PCollection or several. Output: one ``Received`` for each partition that was sent
-    anything, in no order; its payloads are ordered by their messages' ``order``, whatever the runner.
+    Input: ``Message`` elements, in one PCollection or several. Output: one ``Received`` for each
+    partition that was sent anything, in no order; its payloads are ordered by their messages'
+    ``order``, whatever the runner.
 
     Attributes:
       folder: see ``SendMessages``.
@@ -151,10 +161,19 @@ class Exchange(beam.PTransform):
     def expand(
         self, messages: beam.PCollection[Message] | Sequence[beam.PCollection[Message]]
     ) -> beam.PCollection[Received]:
-        # Flattened only after they are sent: engines materialize what they flatten, and a message has no bound.
+        # Flattened only after they are sent: engines materialize what they flatten, and a message
+        # has no bound.
         branches = [messages] if isinstance(messages, beam.PCollection) else messages
-        sent = [branch | f"Send{number}" >> SendMessages(self.folder) for number, branch in enumerate(branches)]
-        return sent | beam.Flatten() | "Group" >> beam.GroupByKey() | "Deliver" >> beam.Map(_receive_group, self.folder)
+        sent = [
+            branch | f"Send{number}" >> SendMessages(self.folder)
+            for number, branch in enumerate(branches)
+        ]
+        return (
+            sent
+            | beam.Flatten()
+            | "Group" >> beam.GroupByKey()
+            | "Deliver" >> beam.Map(_receive_group, self.folder)
+        )
 
 
 class Sent(NamedTuple):
@@ -184,7 +203,8 @@ class _SendSlices(beam.DoFn):
 class _Store(beam.DoFn):
     """Stores the payloads of messages and sends their addresses. Output: ``(partition, [Sent])``.
 
-    Addresses of many messages are one element: each element costs Beam's local runner 200 bytes, several times over.
+    Addresses of many messages are one element: each element costs Beam's local runner 200 bytes,
+    several times over.
     """
 
     def __init__(self, folder: str) -> None:
@@ -234,14 +254,20 @@ def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) 
         if folder is None:
             contents.append(slices.concatenate(slices.Slice(*content) for _, _, content in own))
         else:
-            contents.extend(Address(_path_of(folder, order, attempt), *content) for _, _, content in own)
+            contents.extend(
+                Address(_path_of(folder, order, attempt), *content) for _, _, content in own
+            )
         orders.append(order)
     return Received(partition, tuple(contents), tuple(orders))
 
 
 def receive_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Received]:
-    """Returns a delivery for each partition, in the order of the partitions, of all that ``SendMessages`` gave."""
+    """Returns a delivery for each partition, in the order of the partitions, of all that
+    ``SendMessages`` gave.
+    """
     by_partition: dict[Any, list[Sequence[Sent]]] = {}
     for partition, some in sent:
         by_partition.setdefault(partition, []).append(some)
-    return [receive(partition, by_partition[partition], folder) for partition in sorted(by_partition)]
+    return [
+        receive(partition, by_partition[partition], folder) for partition in sorted(by_partition)
+    ]

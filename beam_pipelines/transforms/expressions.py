@@ -1,7 +1,9 @@
-"""SQL expressions over batches, by DuckDB: what they may be, which columns they need, their values, and who is to blame.
+"""SQL expressions over batches, by DuckDB: what they may be, which columns they need, their values,
+and who is to blame.
 
-An expression says something about one row. What would depend on other rows (and so on how the input is cut into
-batches), on the clock, on chance, or on files, is refused when the recipe is planned, by walking DuckDB's own parse tree.
+An expression says something about one row. What would depend on other rows (and so on how the input
+is cut into batches), on the clock, on chance, or on files, is refused when the recipe is planned,
+by walking DuckDB's own parse tree.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ _LOCAL = threading.local()
 _ROW_MAKERS = frozenset({"unnest", "unlist", "generate_subscripts", "regexp_split_to_table"})
 # Scalar functions that parse, plan or run whole statements, which may name files.
 _STATEMENTS = frozenset(
-    {"json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "json_execute_serialized_sql"}
+    {
+        "json_serialize_plan",
+        "json_serialize_sql",
+        "json_deserialize_sql",
+        "json_execute_serialized_sql",
+    }
 )
 # Keywords that the catalogue does not list.
 _CLOCKS = frozenset({"current_timestamp", "current_time", "localtime", "localtimestamp"})
@@ -48,7 +55,8 @@ _REFUSED_CLASSES = {
 }
 
 
-# Of these types Arrow gets other values: a time without its zone, the bytes that DuckDB keeps bits in.
+# Of these types Arrow gets other values: a time without its zone, the bytes that DuckDB keeps bits
+# in.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
 # Days, and microseconds, that DuckDB takes for infinite dates and timestamps.
 _INFINITE = {pa.date32(): (1 << 31) - 1, pa.timestamp("us"): (1 << 63) - 1}
@@ -81,12 +89,15 @@ def parse_expression(name: str, sql: str, known: Sequence[str]) -> Expression:
       known: the columns it may use.
 
     Raises:
-      ExpressionError: it cannot be parsed, is not one expression of one row, or names a column that is not there.
+      ExpressionError: it cannot be parsed, is not one expression of one row, or names a column that
+        is not there.
     """
     nodes = list(_walk(_parse(sql)))
     for node in nodes:
         if refused := _refused(node):
-            raise ExpressionError(f"found {refused}; expected an expression over the columns of one row")
+            raise ExpressionError(
+                f"found {refused}; expected an expression over the columns of one row"
+            )
     parameters = {
         reference["column_names"][0]
         for node in nodes
@@ -94,11 +105,17 @@ def parse_expression(name: str, sql: str, known: Sequence[str]) -> Expression:
         for reference in _walk(node["lhs"])
         if reference.get("class") == "COLUMN_REF"
     }
-    found = {_resolve(node["column_names"], known, parameters) for node in nodes if node.get("class") == "COLUMN_REF"}
+    found = {
+        _resolve(node["column_names"], known, parameters)
+        for node in nodes
+        if node.get("class") == "COLUMN_REF"
+    }
     needed = tuple(sorted(column for column in found if column is not None))
     for first, second in itertools.combinations(needed, 2):
         if first.lower() == second.lower():
-            raise ExpressionError(f"found '{first}' and '{second}', which SQL cannot tell apart; rename one of them")
+            raise ExpressionError(
+                f"found '{first}' and '{second}', which SQL cannot tell apart; rename one of them"
+            )
     return Expression(name, sql, needed)
 
 
@@ -112,10 +129,14 @@ def evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
       ExpressionError: with DuckDB's message.
     """
     # Without a column to be evaluated over, a constant would have one value for all rows.
-    inputs = {name: batch.column(name) for name in expression.columns} or {"": np.zeros(batch.num_rows, np.int8)}
+    inputs = {name: batch.column(name) for name in expression.columns} or {
+        "": np.zeros(batch.num_rows, np.int8)
+    }
     result = _run(f"SELECT (\n{expression.sql}\n) FROM {_TABLE}", pa.table(inputs))  # noqa: S608 - SQL is what it is for
     if len(result) != batch.num_rows:
-        raise ExpressionError(f"found {len(result)} values for {batch.num_rows} rows, expected one for each row")
+        raise ExpressionError(
+            f"found {len(result)} values for {batch.num_rows} rows, expected one for each row"
+        )
     return _normalise(result.column(0).combine_chunks())
 
 
@@ -131,18 +152,24 @@ def failing_rows(batch: pa.RecordBatch, expression: Expression) -> npt.NDArray[n
 
 
 def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
-    """Evaluates an expression on each row alone, for a fraction of what ``evaluate`` costs, since it is prepared once.
+    """Evaluates an expression on each row alone, for a fraction of what ``evaluate`` costs, since
+    it is prepared once.
 
     Returns:
-      What ``evaluate`` says of each row on which it fails; ``None`` of others, and of those whose value no column type holds.
+      What ``evaluate`` says of each row on which it fails; ``None`` of others, and of those whose
+      value no column type holds.
 
     Raises:
       ExpressionError: the expression cannot be prepared.
     """
     place = _other_name(expression.columns)
-    inputs = {name: batch.column(name) for name in expression.columns} | {place: np.arange(batch.num_rows)}
+    inputs = {name: batch.column(name) for name in expression.columns} | {
+        place: np.arange(batch.num_rows)
+    }
     with _registered(pa.table(inputs)) as connection:
-        connection.execute(f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {_TABLE} WHERE {place} = $1")  # noqa: S608
+        connection.execute(
+            f"PREPARE one AS SELECT (\n{expression.sql}\n) FROM {_TABLE} WHERE {place} = $1"  # noqa: S608
+        )
         found = [_failure(connection, row) for row in range(batch.num_rows)]
         connection.execute("DEALLOCATE one")
     return found
@@ -161,19 +188,29 @@ def _failure(connection: duckdb.DuckDBPyConnection, row: int) -> str | None:
 def _other_name(names: Sequence[str]) -> str:
     """Returns a name that none of the columns has."""
     known = {name.lower() for name in names}
-    return next(name for name in (f"place{number}" for number in itertools.count()) if name not in known)
+    return next(
+        name for name in (f"place{number}" for number in itertools.count()) if name not in known
+    )
 
 
 def _normalise(array: pa.Array) -> pa.Array:
-    """Casts to the column type; a list's values are called ``item`` in it, whatever DuckDB calls them."""
+    """Casts to the column type; a list's values are called ``item`` in it, whatever DuckDB calls
+    them.
+    """
     try:
         array = columns.normalise(array)
         _check_finite(array)
-        return array.cast(pa.list_(array.type.value_type)) if pa.types.is_list(array.type) else array
+        return (
+            array.cast(pa.list_(array.type.value_type)) if pa.types.is_list(array.type) else array
+        )
     except TypeError as error:
-        raise ExpressionError(f"found a value of type {array.type}, expected a scalar or a list of scalars") from error
+        raise ExpressionError(
+            f"found a value of type {array.type}, expected a scalar or a list of scalars"
+        ) from error
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"{error}, expected values of type {columns.column_type(array.type)}") from error
+        raise ExpressionError(
+            f"{error}, expected values of type {columns.column_type(array.type)}"
+        ) from error
 
 
 def _check_finite(array: pa.Array) -> None:
@@ -187,11 +224,17 @@ def _check_finite(array: pa.Array) -> None:
 
 
 def find_row(batch: pa.RecordBatch, expression: Expression) -> int | None:
-    """Returns a row on which the expression fails by itself, or ``None`` if there is none. Slow: for errors only."""
+    """Returns a row on which the expression fails by itself, or ``None`` if there is none. Slow:
+    for errors only.
+    """
     start, end = 0, batch.num_rows
     while end - start > 1:
         middle = (start + end) // 2
-        start, end = (start, middle) if _fails(batch.slice(start, middle - start), expression) else (middle, end)
+        start, end = (
+            (start, middle)
+            if _fails(batch.slice(start, middle - start), expression)
+            else (middle, end)
+        )
     return start if _fails(batch.slice(start, end - start), expression) else None
 
 
@@ -209,11 +252,15 @@ def quote(name: str) -> str:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Returns this thread's own database: in memory, one thread, no files, no extensions, UTC, settings locked."""
+    """Returns this thread's own database: in memory, one thread, no files, no extensions, UTC,
+    settings locked.
+    """
     import duckdb  # where there are no expressions, nobody waits for it
 
     if not hasattr(_LOCAL, "connection"):
-        made = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""})
+        made = duckdb.connect(
+            ":memory:", config={"threads": 1, "enable_external_access": False, "temp_directory": ""}
+        )
         for setting in (
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
@@ -236,14 +283,17 @@ def _run(query: str, table: pa.Table) -> pa.Table:
             kind = kind.children[0][1]
         if kind.id in _REFUSED_TYPES:
             raise ExpressionError(
-                f"found a value of type {found.types[0]}, expected one that a column can hold. Cast it, for example to VARCHAR"
+                f"found a value of type {found.types[0]}, expected one that a column can hold. "
+                "Cast it, for example to VARCHAR"
             )
         return found.to_arrow_table()
 
 
 @contextlib.contextmanager
 def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Gives the connection while it knows a table; what DuckDB says against the body is raised as ``ExpressionError``."""
+    """Gives the connection while it knows a table; what DuckDB says against the body is raised as
+    ``ExpressionError``.
+    """
     import duckdb
 
     connection = _connection()
@@ -266,18 +316,22 @@ def _parse(sql: str) -> dict[str, Any]:
     tree = _parsed(f"SELECT (\n{sql}\n)")
     statements = tree["statements"]
     select = statements[0]["node"] if len(statements) == 1 else {}
-    # A text such as "1) FROM t WHERE (true" closes our bracket: then there is more than one selected value.
+    # A text such as "1) FROM t WHERE (true" closes our bracket: then there is more than one
+    # selected value.
     simple = (
         select.get("type") == "SELECT_NODE"
         and len(select["select_list"]) == 1
         and select["from_table"]["type"] == "EMPTY"
         and not any(
-            select.get(part) for part in ("modifiers", "where_clause", "group_expressions", "having", "qualify")
+            select.get(part)
+            for part in ("modifiers", "where_clause", "group_expressions", "having", "qualify")
         )
     )
     if not simple:
         raise ExpressionError("found a whole statement or several values, expected one expression")
-    _parsed(f"SELECT {sql}")  # a text such as "true) OR (true" is an expression only within our brackets
+    _parsed(
+        f"SELECT {sql}"
+    )  # a text such as "true) OR (true" is an expression only within our brackets
     expression: dict[str, Any] = select["select_list"][0]
     return expression
 
@@ -312,22 +366,34 @@ def _refused(node: Mapping[str, Any]) -> str | None:
 
 
 def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -> str | None:
-    """Returns the column that a reference means (exactly, else ignoring case), or ``None`` for a lambda's parameter."""
+    """Returns the column that a reference means (exactly, else ignoring case), or ``None`` for a
+    lambda's parameter.
+    """
     name = names[0]
-    matches = [name] if name in known else [column for column in known if column.lower() == name.lower()]
+    matches = (
+        [name] if name in known else [column for column in known if column.lower() == name.lower()]
+    )
     if len(names) == 1 and len(matches) == 1:
         return matches[0]
     dotted = ".".join(names)
     if dotted in known:
-        raise ExpressionError(f"found {dotted}, expected a column name with a dot in quotes: {quote(dotted)}")
+        raise ExpressionError(
+            f"found {dotted}, expected a column name with a dot in quotes: {quote(dotted)}"
+        )
     if name in parameters:
         return None
     if len(matches) > 1:
-        raise ExpressionError(f"found '{name}', which may be any of {matches}; write it exactly, in quotes")
+        raise ExpressionError(
+            f"found '{name}', which may be any of {matches}; write it exactly, in quotes"
+        )
     if kind := _function_kinds().get(name.lower()):
-        raise ExpressionError(f"found '{name}', {kind}; expected an expression over the columns of one row")
+        raise ExpressionError(
+            f"found '{name}', {kind}; expected an expression over the columns of one row"
+        )
     hint = nearest(dotted, known)
-    raise ExpressionError(f"found column '{dotted}', which is not there.{hint} (Texts stand in 'single quotes'.)")
+    raise ExpressionError(
+        f"found column '{dotted}', which is not there.{hint} (Texts stand in 'single quotes'.)"
+    )
 
 
 @functools.cache
@@ -336,7 +402,8 @@ def _function_kinds() -> dict[str, str]:
     rows = (
         _connection()
         .execute(
-            "SELECT DISTINCT lower(function_name), function_type, stability, macro_definition FROM duckdb_functions()"
+            "SELECT DISTINCT lower(function_name), function_type, stability, macro_definition FROM "
+            "duckdb_functions()"
         )
         .fetchall()
     )
@@ -357,7 +424,9 @@ def _function_kinds() -> dict[str, str]:
     for name in tables - scalars:  # some names are both, such as range
         kinds.setdefault(name, "which makes a table")
     called = {
-        name: _called(definition or "") for name, function_type, _, definition in rows if function_type == "macro"
+        name: _called(definition or "")
+        for name, function_type, _, definition in rows
+        if function_type == "macro"
     }
     for _ in range(2):  # macros may call macros
         for macro, names in called.items():
@@ -368,7 +437,9 @@ def _function_kinds() -> dict[str, str]:
 
 
 def _called(definition: str) -> list[str]:
-    """Returns the functions in the definition of a macro, and what may be one without brackets (``current_date``)."""
+    """Returns the functions in the definition of a macro, and what may be one without brackets
+    (``current_date``).
+    """
     try:
         nodes = list(_walk(_parse(definition)))
     except ExpressionError:  # a macro that is a whole query

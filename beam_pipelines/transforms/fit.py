@@ -1,8 +1,9 @@
 """Fitting: what the encodings of a recipe learn from one read of the splits to fit on.
 
-Numbers are small: each chunk gives its moments and distributions, which are merged along a fixed tree. Tallies are as large as
-there are distinct values: counted per batch, added up per bundle, cut by a hash of the key into partitions, and merged partition by
-partition; of each, only what its encoding selects goes on. Everything that a recipe learns shares the read.
+Numbers are small: each chunk gives its moments and distributions, which are merged along a fixed
+tree. Tallies are as large as there are distinct values: counted per batch, added up per bundle, cut
+by a hash of the key into partitions, and merged partition by partition; of each, only what its
+encoding selects goes on. Everything that a recipe learns shares the read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,14 @@ from beam_pipelines.encodings.learning import (
 from beam_pipelines.encodings.plan import EncodePlan, is_learning, load_fitted, with_fitted
 from beam_pipelines.encodings.store import FittedSteps, load_encodings, save_encodings
 from beam_pipelines.transforms.encode import Address, apply_step, apply_to, row_folds, to_feature
-from beam_pipelines.transforms.exchange import Exchange, Message, Received, SendMessages, Sent, receive_all
+from beam_pipelines.transforms.exchange import (
+    Exchange,
+    Message,
+    Received,
+    SendMessages,
+    Sent,
+    receive_all,
+)
 from beam_pipelines.transforms.merge_tree import MergeTree, Node, merge_in_order
 
 # Another seed than that of joins, indexes and splits.
@@ -97,7 +105,11 @@ def learn_batch(
 
 
 def _learn(
-    learns: Learns | None, array: pa.Array, target: pa.Array | None, weights: Weights | None, address: Address
+    learns: Learns | None,
+    array: pa.Array,
+    target: pa.Array | None,
+    weights: Weights | None,
+    address: Address,
 ) -> Learned:
     if learns in (Moments, Distribution):
         return learns.of(array, weights)
@@ -107,17 +119,25 @@ def _learn(
 
 
 def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
-    """Returns the numbers of the chains to evaluate in a read, those that learn and those that they need, and of the columns the names."""
+    """Returns the numbers of the chains to evaluate in a read, those that learn and those that they
+    need, and of the columns the names.
+    """
     numbers: list[int] = []
     names: set[str] = set()
     for number, chain in reversed(list(enumerate(plan.chains))):
-        learning = [step.encoding for step in chain.steps if is_learning(step) and step.read == read]
+        learning = [
+            step.encoding for step in chain.steps if is_learning(step) and step.read == read
+        ]
         if not learning and chain.name not in names:
             continue
         numbers.insert(0, number)
         names.discard(chain.name)
         names.update(chain.inputs)
-        names.update(encoding.target for encoding in learning if isinstance(encoding, Encoding) and encoding.target)
+        names.update(
+            encoding.target
+            for encoding in learning
+            if isinstance(encoding, Encoding) and encoding.target
+        )
     return numbers, names
 
 
@@ -129,22 +149,28 @@ def _weights(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> Weights | N
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
         raise DataError(
-            f"{where}, column '{plan.fit.weight}': found {column[int(wrong[0])].as_py()}, expected a weight of at least 0. Mend it with "
+            f"{where}, column '{plan.fit.weight}': found {column[int(wrong[0])].as_py()}, expected "
+            "a weight of at least 0. Mend it with "
             "'derive', leave its row out with 'filter', or change 'fit: {weight: …}'."
         )
     return weights
 
 
 def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
-    """Returns what an encoding that fills leaves of all values but those it will fill: null and NaN are null."""
+    """Returns what an encoding that fills leaves of all values but those it will fill: null and NaN
+    are null.
+    """
     array = pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
-    return array.cast(encoding.output(Feature(array.type)).type, safe=False)  # integers that are filled with a mean
+    return array.cast(
+        encoding.output(Feature(array.type)).type, safe=False
+    )  # integers that are filled with a mean
 
 
 def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tuple[str, Fitted]]:
     """Fits the encodings of a read to what was learned from all of it.
 
-    Where nulls were to be filled by an encoding of the same read, the next ones now learn what they are filled with.
+    Where nulls were to be filled by an encoding of the same read, the next ones now learn what they
+    are filled with.
 
     Raises:
       DataError: nothing can be fitted to what was learned.
@@ -157,14 +183,22 @@ def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tu
             encoding = step.encoding
             if is_learning(step) and step.read == read and isinstance(encoding, Encoding):
                 own = learned[number, index]
-                if filled is not None and isinstance(own, Moments | Distribution) and filled[0].is_valid:
+                if (
+                    filled is not None
+                    and isinstance(own, Moments | Distribution)
+                    and filled[0].is_valid
+                ):
                     own = own.with_nulls_as(float(filled[0].as_py()))
                 try:
                     fitted = encoding.fit(own)
                 except ValueError as error:
                     raise DataError(f"feature '{chain.name}', {step.kind}: {error}") from error
                 result[number, index] = step.kind, fitted
-                filled = fitted.apply(pa.nulls(1, inputs[number, index][0].type)) if encoding.fills else None
+                filled = (
+                    fitted.apply(pa.nulls(1, inputs[number, index][0].type))
+                    if encoding.fills
+                    else None
+                )
             elif is_learning(step):
                 break
             elif filled is not None and isinstance(encoding, Fitted):
@@ -173,7 +207,9 @@ def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tu
 
 
 def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the sums of all batches by key, each key once; float sums are added in the order of the batches."""
+    """Returns the sums of all batches by key, each key once; float sums are added in the order of
+    the batches.
+    """
     table = pa.Table.from_batches(sums)
     names = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in names])
@@ -186,13 +222,15 @@ def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class FitEncodings(beam.PTransform):
     """Fits the encodings of one read.
 
-    Input: ``Chunk`` elements of all splits. Output: the folder of the fitted encodings, those of earlier reads among
-    them, as one element. The same bytes whatever the order of the chunks and the number of workers.
+    Input: ``Chunk`` elements of all splits. Output: the folder of the fitted encodings, those of
+    earlier reads among them, as one element. The same bytes whatever the order of the chunks and
+    the number of workers.
 
     Attributes:
       plan: of the encodings.
       read: number of the read, from 0.
-      earlier: the folder of the read before, complete when the first chunk comes; an empty text in the first.
+      earlier: the folder of the read before, complete when the first chunk comes; an empty text in
+        the first.
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
@@ -211,16 +249,21 @@ class FitEncodings(beam.PTransform):
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[str]:
         partitions = 1 + self.size_bytes // PARTITION_BYTES
-        folders = _Scratch(files.join(self.scratch, "numbers"), files.join(self.scratch, "selected"))
+        folders = _Scratch(
+            files.join(self.scratch, "numbers"), files.join(self.scratch, "selected")
+        )
         learned = (
             chunks
-            | "ToFitOn" >> beam.Filter(lambda chunk, splits: chunk.split in splits, self.plan.fit.splits)
+            | "ToFitOn"
+            >> beam.Filter(lambda chunk, splits: chunk.split in splits, self.plan.fit.splits)
             | "Learn"
             >> beam.ParDo(_Learn(self.plan, self.read, self.earlier, partitions)).with_outputs(
                 "value_counts", main="numbers"
             )
         )
-        numbers = learned.numbers | "MergeNumbers" >> MergeTree(self.num_ranges, _merge_received, folders.numbers)
+        numbers = learned.numbers | "MergeNumbers" >> MergeTree(
+            self.num_ranges, _merge_received, folders.numbers
+        )
         selected = (
             learned.value_counts
             | "Meet" >> Exchange(self.exchange)
@@ -267,24 +310,35 @@ class _Learn(beam.DoFn):
             self._loaded = load_fitted(self._plan, self._earlier)
         address = (chunk.range_number, chunk.part)
         learned = learn_batch(self._loaded, self._read, chunk.batch, chunk.path, address)
-        numbers = {key: value for key, value in learned.items() if not isinstance(value, pa.RecordBatch)}
+        numbers = {
+            key: value for key, value in learned.items() if not isinstance(value, pa.RecordBatch)
+        }
         if numbers:
             yield Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
-        value_counts = {key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)}
+        value_counts = {
+            key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)
+        }
         # Float sums depend on the order, so they are added where the order is known.
         ordered = {key: [sums] for key, sums in value_counts.items() if _has_floats(sums)}
         if ordered:
-            yield beam.pvalue.TaggedOutput("value_counts", pack_sums((*address, 0), ordered, self._partitions))
+            yield beam.pvalue.TaggedOutput(
+                "value_counts", pack_sums((*address, 0), ordered, self._partitions)
+            )
         self._first = self._first or address
         for key, sums in value_counts.items():
             if key not in ordered:
                 self._waiting.setdefault(key, []).append(sums)
-        if sum(sums.nbytes for waiting in self._waiting.values() for sums in waiting) > _BUFFER_BYTES:
+        if (
+            sum(sums.nbytes for waiting in self._waiting.values() for sums in waiting)
+            > _BUFFER_BYTES
+        ):
             yield from self._flush()
 
     def finish_bundle(self) -> Iterator[Any]:
         for output in self._flush():
-            yield beam.pvalue.TaggedOutput("value_counts", GlobalWindows.windowed_value(output.value))
+            yield beam.pvalue.TaggedOutput(
+                "value_counts", GlobalWindows.windowed_value(output.value)
+            )
 
     def _flush(self) -> Iterator[beam.pvalue.TaggedOutput]:
         if self._waiting and self._first is not None:
@@ -298,7 +352,9 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
     return any(pa.types.is_floating(field.type) for field in sums.schema if field.name != "key")
 
 
-def pack_sums(order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int) -> Message:
+def pack_sums(
+    order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
+) -> Message:
     """Adds up sums by key and sends them to the partitions of their keys."""
     cut: dict[int, list[tuple[StepKey, pa.RecordBatch]]] = {}
     for key, batches in sums.items():
@@ -321,7 +377,9 @@ def select_partition(received: Received, plan: EncodePlan) -> Message:
 
 
 def _merge_received(received: Received) -> bytes:
-    return numbers_to_bytes(merge_numbers([numbers_from_bytes(payload) for payload in received.payloads()]))
+    return numbers_to_bytes(
+        merge_numbers([numbers_from_bytes(payload) for payload in received.payloads()])
+    )
 
 
 def merge_numbers(parts: Sequence[Numbers]) -> Numbers:
@@ -345,7 +403,9 @@ def _finish(
     before: FittedSteps = load_encodings(earlier) if earlier else {}
     plan = with_fitted(plan, before)
     # Of no rows, so that steps are there of which no chunk had anything to say.
-    nothing = learn_batch(plan, read, pa.RecordBatch.from_pylist([], plan.columns), "no rows", (0, 0))
+    nothing = learn_batch(
+        plan, read, pa.RecordBatch.from_pylist([], plan.columns), "no rows", (0, 0)
+    )
     learned: dict[StepKey, Learned] = dict(nothing)
     nodes = [
         Node(order, numbers_from_bytes(payload))
@@ -370,11 +430,15 @@ def _by_step(payloads: Iterable[bytes]) -> dict[StepKey, list[pa.RecordBatch]]:
 
 
 def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
-    """Returns a line of JSON, [chain, step, length] of each part, and then the parts as Arrow streams."""
+    """Returns a line of JSON, [chain, step, length] of each part, and then the parts as Arrow
+    streams.
+    """
     streams = []
     for _, batch in parts:
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        with pa.ipc.new_stream(
+            sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
+        ) as writer:
             writer.write_batch(batch)
         streams.append(sink.getvalue().to_pybytes())
     head = [[*key, len(stream)] for (key, _), stream in zip(parts, streams, strict=True)]

@@ -1,8 +1,10 @@
-"""Grouping: the rows that share a key become one row, in which the other columns are lists in the order of the rows.
+"""Grouping: the rows that share a key become one row, in which the other columns are lists in the
+order of the rows.
 
-Rows travel once, through an exchange, to the partition of their key's hash; a partition is grouped in memory. Its rows come from
-everywhere, so that they get addresses of their own: ranges after the base source's, one for each partition. The accounts of the
-chunks that were sent stay at their chunks' addresses, without rows.
+Rows travel once, through an exchange, to the partition of their key's hash; a partition is grouped
+in memory. Its rows come from everywhere, so that they get addresses of their own: ranges after the
+base source's, one for each partition. The accounts of the chunks that were sent stay at their
+chunks' addresses, without rows.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ Rows = npt.NDArray[np.int64]
 
 
 def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
-    """Sends the rows of a chunk to the partitions of their keys, numbered from ``first``; they keep their order.
+    """Sends the rows of a chunk to the partitions of their keys, numbered from ``first``; they keep
+    their order.
 
     Raises:
       DataError: a null in a column to group or to order by.
@@ -57,8 +60,10 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         shown = str(chunk.batch.slice(row, 1).to_pylist()[0])[:_SHOWN_CHARACTERS]
         raise DataError(
-            f"{chunk.path}, column '{name}': found null in {column.null_count:,} rows of a chunk, the first one {shown}, expected a "
-            f"value in every row, because the sequence's '{key}' names it. Leave such rows out with 'filter: {name} IS NOT NULL'."
+            f"{chunk.path}, column '{name}': found null in {column.null_count:,} rows of a chunk, "
+            f"the first one {shown}, expected a "
+            f"value in every row, because the sequence's '{key}' names it. Leave such rows out "
+            f"with 'filter: {name} IS NOT NULL'."
         )
 
 
@@ -69,7 +74,9 @@ def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Message:
 
 
 def receive(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
-    """Yields the chunks of one range: without rows those of the base source's, with groups those of a partition."""
+    """Yields the chunks of one range: without rows those of the base source's, with groups those of
+    a partition.
+    """
     packed = (item for payload in received.payloads() for item in unpack(payload))
     if received.partition < first:
         for _, about in packed:
@@ -88,14 +95,23 @@ def receive(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
 def _row_counts(range_number: int, about: Any, plan: GroupPlan) -> Chunk:
     empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
     rejected = tuple(Rejected(*row) for row in about["rejected"])
-    return Chunk(range_number, about["part"], empty, about["counts"], rejected, about["crc32c"], about["path"])
+    return Chunk(
+        range_number,
+        about["part"],
+        empty,
+        about["counts"],
+        rejected,
+        about["crc32c"],
+        about["path"],
+    )
 
 
 def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
     """Groups rows by key.
 
     Args:
-      rows: without a null in a key; their order is the order of groups (by their first rows), and of rows that tie.
+      rows: without a null in a key; their order is the order of groups (by their first rows), and
+        of rows that tie.
       plan: of the grouping.
 
     Returns:
@@ -135,11 +151,15 @@ def _group_numbers(rows: pa.RecordBatch, by: tuple[str, ...]) -> Rows:
 
 
 def _order(rows: pa.RecordBatch, numbers: Rows, order_by: tuple[str, ...]) -> Rows:
-    """Returns the row numbers by group, then by the columns to order by, then as they came. NaN comes last."""
+    """Returns the row numbers by group, then by the columns to order by, then as they came. NaN
+    comes last.
+    """
     columns = [pa.array(numbers), *(rows.column(name) for name in order_by)]
     names = [str(number) for number in range(len(columns))]
     table = pa.Table.from_arrays(columns, names)
-    order: Rows = pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
+    order: Rows = (
+        pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
+    )
     return order
 
 
@@ -149,7 +169,9 @@ def _starts(numbers: Rows) -> Rows:
 
 
 def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:
-    """Returns the first row of each sequence: of a group, and of what goes beyond ``max_length`` of it."""
+    """Returns the first row of each sequence: of a group, and of what goes beyond ``max_length`` of
+    it.
+    """
     if max_length is None or not len(starts):
         return starts
     places = np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
@@ -157,7 +179,9 @@ def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:
 
 
 def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: GroupPlan) -> None:
-    """Raises ``DataError`` if a group has several values of a column; null is a value of its own."""
+    """Raises ``DataError`` if a group has several values of a column; null is a value of its
+    own.
+    """
     column = ordered.column(name)
     firsts = np.repeat(starts, np.diff(starts, append=len(column)))
     hashes = hashing.hash_column(column)
@@ -167,8 +191,10 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
         key = ", ".join(f"{by}={ordered.column(by)[row].as_py()!r}" for by in plan.by)
         values = f"{column[int(firsts[row])].as_py()!r} and {column[row].as_py()!r}"
         raise DataError(
-            f"source '{plan.source}', column '{name}': found {values} in the rows of {key}, expected one value, because the "
-            "sequence's 'context' names it. Leave it out there, and it becomes a feature list; or add it to 'group_by'."
+            f"source '{plan.source}', column '{name}': found {values} in the rows of {key}, "
+            "expected one value, because the "
+            "sequence's 'context' names it. Leave it out there, and it becomes a feature list; or "
+            "add it to 'group_by'."
         )
 
 
@@ -176,9 +202,10 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
 class GroupRows(beam.PTransform):
     """Groups the rows of chunks into sequences.
 
-    Input: ``Chunk`` elements. Output: for each, a ``Chunk`` with the same address and account, without rows; and for each
-    partition of keys, chunks with its groups, whose range numbers begin where those of the input end, and whose account has
-    ``merged``: how many rows are no longer rows. The same whatever the order of the input.
+    Input: ``Chunk`` elements. Output: for each, a ``Chunk`` with the same address and account,
+    without rows; and for each partition of keys, chunks with its groups, whose range numbers begin
+    where those of the input end, and whose account has ``merged``: how many rows are no longer
+    rows. The same whatever the order of the input.
 
     Attributes:
       plan: what ``plan_groups`` returned.
@@ -199,7 +226,8 @@ class GroupRows(beam.PTransform):
         opened = (
             chunks.pipeline
             | "Once" >> beam.Create([None])
-            | "OpenPartitions" >> beam.Map(lambda _: open_partitions(self.schema, first, plan.partitions))
+            | "OpenPartitions"
+            >> beam.Map(lambda _: open_partitions(self.schema, first, plan.partitions))
         )
         return (
             (rows, source_counts, opened)

@@ -1,4 +1,6 @@
-"""Which rows become one sequence, and which features are feature lists: decided before anything is read."""
+"""Which rows become one sequence, and which features are feature lists: decided before anything is
+read.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class GroupPlan(PickledOnce):
 
 
 def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPlan | None:
-    """Plans the grouping of rows with the columns of ``schema``; ``None`` if the recipe groups nothing.
+    """Plans the grouping of rows with the columns of ``schema``; ``None`` if the recipe groups
+    nothing.
 
     Raises:
       RecipeProblems: columns that are not there, or of a type that cannot be grouped.
@@ -60,10 +63,16 @@ def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPla
     problems = list(_group_problems(recipe, sequence, schema))
     if problems:
         raise RecipeProblems(problems)
-    context = (*sequence.group_by, *(name for name in sequence.context if name not in sequence.group_by))
+    context = (
+        *sequence.group_by,
+        *(name for name in sequence.context if name not in sequence.group_by),
+    )
     whole = set(context)
     lists = tuple(name for name in schema.names if name not in whole)
-    fields = [field if field.name in whole else pa.field(field.name, pa.list_(field.type)) for field in schema]
+    fields = [
+        field if field.name in whole else pa.field(field.name, pa.list_(field.type))
+        for field in schema
+    ]
     partitions = max(1, math.ceil(plain_bytes(base) / PARTITION_BYTES))
     return GroupPlan(
         base.source.name,
@@ -82,54 +91,83 @@ def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> I
     for key in ("group_by", "order_by", "context"):
         for name in getattr(sequence, key):
             if name not in known:
-                yield Problem(("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}")
+                yield Problem(
+                    ("sequence", key), f"unknown column '{name}'.{nearest(name, schema.names)}"
+                )
     for field in schema:
         if pa.types.is_list(field.type):
             yield Problem(
                 ("sequence", "group_by"),
-                f"column '{field.name}' is {type_name(field.type)}, and a list of lists is no column. Leave it out with 'drop'.",
+                f"column '{field.name}' is {type_name(field.type)}, and a list of lists is no "
+                "column. Leave it out with 'drop'.",
             )
     if recipe.split.files:
-        yield Problem(("sequence", "group_by"), "found a split by files, but a group may have rows of several files.")
+        yield Problem(
+            ("sequence", "group_by"),
+            "found a split by files, but a group may have rows of several files.",
+        )
 
 
 def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodePlan) -> EncodePlan:
-    """Returns the plan of the encodings with the names of the features that are feature lists; without any for tf.Examples.
+    """Returns the plan of the encodings with the names of the features that are feature lists;
+    without any for tf.Examples.
 
     Raises:
-      RecipeProblems: features that are not written or no lists, or a recipe that writes something else than features.
+      RecipeProblems: features that are not written or no lists, or a recipe that writes something
+        else than features.
     """
     sequence = recipe.sequence
     if sequence is None:
         return encode
     problems = [
         Problem(("sequence",), f"found it with '{key}', which goes with tf.Examples only.")
-        for key, given in (("preprocessing_fn", recipe.preprocessing_fn), ("output.record", recipe.output.record))
+        for key, given in (
+            ("preprocessing_fn", recipe.preprocessing_fn),
+            ("output.record", recipe.output.record),
+        )
         if given
     ]
     written = encode.features()
     for name in sequence.features:
         if name not in written:
-            problems.append(Problem(("sequence", "features"), f"unknown feature '{name}'.{nearest(name, written)}"))
+            problems.append(
+                Problem(
+                    ("sequence", "features"), f"unknown feature '{name}'.{nearest(name, written)}"
+                )
+            )
         elif not written[name].is_list:
             kind = type_name(written[name].type)
-            message = f"feature '{name}' is {kind}, expected a list. Make one in 'encode', or of several rows with 'group_by'."
+            message = (
+                f"feature '{name}' is {kind}, expected a list. Make one in 'encode', or of "
+                "several rows with 'group_by'."
+            )
             problems.append(Problem(("sequence", "features"), message))
     context = () if groups is None else groups.context
     lists = sequence.features or tuple(
         name for name, feature in written.items() if feature.is_list and name not in context
     )
     if not lists and not problems:
-        problems.append(Problem(("sequence",), "found no list among the features, expected at least one feature list."))
+        problems.append(
+            Problem(
+                ("sequence",),
+                "found no list among the features, expected at least one feature list.",
+            )
+        )
     if problems:
         raise RecipeProblems(problems)
     return dataclasses.replace(encode, lists=lists)
 
 
 def list_columns(groups: GroupPlan | None, encode: EncodePlan) -> tuple[str, ...]:
-    """Returns the columns before encoding whose values are steps: those that grouping made, and those that stay feature lists."""
+    """Returns the columns before encoding whose values are steps: those that grouping made, and
+    those that stay feature lists.
+    """
     steps = {*(() if groups is None else groups.lists), *encode.lists}
-    return tuple(field.name for field in encode.columns if pa.types.is_list(field.type) and field.name in steps)
+    return tuple(
+        field.name
+        for field in encode.columns
+        if pa.types.is_list(field.type) and field.name in steps
+    )
 
 
 def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str, ...]) -> None:
@@ -147,10 +185,16 @@ def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str,
     problems = []
     for name in found:
         if name in lists and name not in nested:
-            message = f"feature '{name}' stands at the top, expected it in the struct_domain of '{SEQUENCE}': it is a feature list."
+            message = (
+                f"feature '{name}' stands at the top, expected it in the struct_domain of "
+                f"'{SEQUENCE}': it is a feature list."
+            )
             problems.append(Problem(("schema",), message))
         if name in nested and name not in lists:
-            message = f"feature '{name}' stands in '{SEQUENCE}', expected it at the top: the recipe makes no feature list of it."
+            message = (
+                f"feature '{name}' stands in '{SEQUENCE}', expected it at the top: the "
+                "recipe makes no feature list of it."
+            )
             problems.append(Problem(("schema",), message))
     if problems:
         raise RecipeProblems(problems)

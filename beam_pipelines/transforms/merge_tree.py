@@ -1,4 +1,6 @@
-"""Merges values along a fixed tree, so that the result depends on neither arrival order nor the number of workers."""
+"""Merges values along a fixed tree, so that the result depends on neither arrival order nor the
+number of workers.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ class Node(NamedTuple):
 class MergeTree(beam.PTransform):
     """Merges each 16 neighbours until a few are left.
 
-    Input: ``Message`` elements whose partitions are ``(group, leaf number)`` and whose payloads are values as bytes; several may have one leaf. Output:
-    that of ``SendMessages``, with at most 16 numbers for each group; ``receive_all`` returns the values in order.
+    Input: ``Message`` elements whose partitions are ``(group, leaf number)`` and whose payloads are
+    values as bytes; several may have one leaf. Output: that of ``SendMessages``, with at most 16
+    numbers for each group; ``receive_all`` returns the values in order.
 
     Attributes:
       leaves: number of leaves; their numbers are below it.
@@ -38,7 +41,9 @@ class MergeTree(beam.PTransform):
     merge: Callable[[Received], bytes]
     folder: str | None
 
-    def expand(self, messages: beam.PCollection[Message]) -> beam.PCollection[tuple[Any, list[Sent]]]:
+    def expand(
+        self, messages: beam.PCollection[Message]
+    ) -> beam.PCollection[tuple[Any, list[Sent]]]:
         width, level = self.leaves, 0
         while width > FAN_IN:
             folder = None if self.folder is None else files.join(self.folder, f"level{level}")
@@ -47,7 +52,10 @@ class MergeTree(beam.PTransform):
                 | f"ToParent{level}" >> beam.Map(_to_parents)
                 | f"Gather{level}" >> Exchange(folder)
                 | f"Merge{level}"
-                >> beam.Map(lambda own, merge: Message(own.orders[0], {own.partition: merge(own)}), self.merge)
+                >> beam.Map(
+                    lambda own, merge: Message(own.orders[0], {own.partition: merge(own)}),
+                    self.merge,
+                )
             )
             width, level = -(-width // FAN_IN), level + 1
         return messages | "Send" >> SendMessages(self.folder)
@@ -55,7 +63,10 @@ class MergeTree(beam.PTransform):
 
 def _to_parents(message: Message) -> Message:
     return message._replace(
-        payloads={(group, number // FAN_IN): payload for (group, number), payload in message.payloads.items()}
+        payloads={
+            (group, number // FAN_IN): payload
+            for (group, number), payload in message.payloads.items()
+        }
     )
 
 

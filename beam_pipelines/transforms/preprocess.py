@@ -1,18 +1,22 @@
-"""A recipe's own ``preprocessing_fn``: TensorFlow code of its author's, run by tensorflow-transform on encoded batches.
+"""A recipe's own ``preprocessing_fn``: TensorFlow code of its author's, run by tensorflow-transform
+on encoded batches.
 
 The function gets the features as the recipe's encodings give them, and what it returns is written::
 
     columns ──encodings──► features ──preprocessing_fn──► features that are written
 
-tensorflow-transform analyses it on the splits to fit on (``AnalyzePreprocessing``) and applies it to every row (``TransformPreprocessing``);
-the serving graph is encodings and function together (``transform_graph``). This is the only code that a recipe can bring along, and the
-only case in which workers load TensorFlow: the functions below import it, the module does not.
+tensorflow-transform analyses it on the splits to fit on (``AnalyzePreprocessing``) and applies it
+to every row (``TransformPreprocessing``); the serving graph is encodings and function together
+(``transform_graph``). This is the only code that a recipe can bring along, and the only case in
+which workers load TensorFlow: the functions below import it, the module does not.
 
-*Dense or sparse.* A function is traced before any data is read, so the kind of its inputs cannot depend on the data: a feature is a dense
-tensor [batch, k] where the recipe's ``schema`` or an encoding promises k values in every row, and else sparse.
+*Dense or sparse.* A function is traced before any data is read, so the kind of its inputs cannot
+depend on the data: a feature is a dense tensor [batch, k] where the recipe's ``schema`` or an
+encoding promises k values in every row, and else sparse.
 
-*Order.* tensorflow-transform adds floats in the order in which batches come. So that the same input gives the same bytes,
-analysis sees all batches in their order, in one bundle: it is not spread over workers. What it analyses waits in files.
+*Order.* tensorflow-transform adds floats in the order in which batches come. So that the same input
+gives the same bytes, analysis sees all batches in their order, in one bundle: it is not spread over
+workers. What it analyses waits in files.
 """
 
 from __future__ import annotations
@@ -43,14 +47,19 @@ if TYPE_CHECKING:
 
 # Beside the fitted encodings: what tensorflow-transform wrote of the analysis.
 ANALYZED = "preprocessing"
-# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger than ``messages.MAX_ELEMENT_BYTES``.
+# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger
+# than ``messages.MAX_ELEMENT_BYTES``.
 BATCH_BYTES = 1 << 18
 # Of tensorflow-transform's: (the SavedModel's folder as one element, metadata).
 TransformFn: TypeAlias = tuple[Any, Any]
-# Column that carries a chunk's address past the graph; no column of a table has such a name by accident.
+# Column that carries a chunk's address past the graph; no column of a table has such a name by
+# accident.
 _ADDRESS = "beam_pipelines:address"
-# How tensorflow-transform words a failure of the graph (beam/impl.py), and those of TensorFlow's lines in it that say nothing to a user.
-_FAILURE = re.compile(r'An error occurred while trying to apply the transformation: "(.*?)"\.\n', re.DOTALL)
+# How tensorflow-transform words a failure of the graph (beam/impl.py), and those of TensorFlow's
+# lines in it that say nothing to a user.
+_FAILURE = re.compile(
+    r'An error occurred while trying to apply the transformation: "(.*?)"\.\n', re.DOTALL
+)
 _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailable>", "[[")
 
 
@@ -58,9 +67,10 @@ _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailabl
 class AnalyzePreprocessing(beam.PTransform):
     """Analyses the recipe's own function on the splits to fit on.
 
-    Input: encoded ``Chunk`` elements of all splits. Output: what ``TransformPreprocessing`` takes; and, as one element, the
-    folder of what tensorflow-transform has written of it: ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the
-    written features. The same whatever the order of the chunks and the number of workers.
+    Input: encoded ``Chunk`` elements of all splits. Output: what ``TransformPreprocessing`` takes;
+    and, as one element, the folder of what tensorflow-transform has written of it:
+    ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the written features.
+    The same whatever the order of the chunks and the number of workers.
 
     Attributes:
       function: to analyse.
@@ -82,17 +92,24 @@ class AnalyzePreprocessing(beam.PTransform):
         batches = (
             chunks
             | "ToAnalyze"
-            >> beam.Filter(lambda chunk, splits: chunk.split in splits and chunk.batch.num_rows, self.splits)
+            >> beam.Filter(
+                lambda chunk, splits: chunk.split in splits and chunk.batch.num_rows, self.splits
+            )
             | "Pack" >> beam.Map(_pack, self.function, self.splits)
             | "InOrder" >> Exchange(files.join(self.folder, "batches"))
             | "Unpack" >> beam.FlatMap(_unpack)
         )
-        # A second phase of the analysis reads the files again, instead of keeping all batches in the runner.
+        # A second phase of the analysis reads the files again, instead of keeping all batches in
+        # the runner.
         with tft_beam.Context(
-            files.join(self.folder, "analysis"), passthrough_keys={_ADDRESS}, use_deep_copy_optimization=True
+            files.join(self.folder, "analysis"),
+            passthrough_keys={_ADDRESS},
+            use_deep_copy_optimization=True,
         ):
             with _explained(self.function):
-                transform_fn = (batches, config) | "Analyze" >> tft_beam.AnalyzeDataset(self.function)
+                transform_fn = (batches, config) | "Analyze" >> tft_beam.AnalyzeDataset(
+                    self.function
+                )
             _check_outputs(self.function, transform_fn[1])
         done = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(self.analyzed)
         return transform_fn, done | "Analyzed" >> beam.Map(lambda _, folder: folder, self.analyzed)
@@ -114,7 +131,9 @@ class ReadPreprocessing(beam.PTransform):
         _start_tensorflow()
         import tensorflow_transform.beam as tft_beam
 
-        transform_fn: TransformFn = begin.pipeline | "Read" >> tft_beam.ReadTransformFn(self.analyzed)
+        transform_fn: TransformFn = begin.pipeline | "Read" >> tft_beam.ReadTransformFn(
+            self.analyzed
+        )
         return transform_fn
 
 
@@ -122,8 +141,8 @@ class ReadPreprocessing(beam.PTransform):
 class TransformPreprocessing(beam.PTransform):
     """Applies the recipe's own function.
 
-    Input: encoded ``Chunk`` elements. Output: the chunks that had rows, cut into chunks of about ``BATCH_BYTES``, with the batches that are written:
-    lists of int64, float32 or binary values.
+    Input: encoded ``Chunk`` elements. Output: the chunks that had rows, cut into chunks of about
+    ``BATCH_BYTES``, with the batches that are written: lists of int64, float32 or binary values.
 
     Attributes:
       function: to apply.
@@ -153,37 +172,54 @@ class TransformPreprocessing(beam.PTransform):
 
 
 def _start_tensorflow() -> None:
-    """Loads TensorFlow without its greetings, and lets it add up floats in one order, whatever the number of cores."""
+    """Loads TensorFlow without its greetings, and lets it add up floats in one order, whatever the
+    number of cores.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     # Batches run beside each other, and so use the cores.
-    with contextlib.suppress(RuntimeError):  # it runs already, on as many threads as its owner chose
+    with contextlib.suppress(
+        RuntimeError
+    ):  # it runs already, on as many threads as its owner chose
         tf.config.threading.set_intra_op_parallelism_threads(1)
     logging.getLogger("absl").setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager
 def _explained(function: Preprocessing) -> Iterator[None]:
-    """Turns whatever the recipe's function raises while it is traced into a message with its line."""
+    """Turns whatever the recipe's function raises while it is traced into a message with its
+    line.
+    """
     try:
         yield
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == function.path]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == function.path
+        ]
         where = f"{function.path}, line {lines[-1]}" if lines else function.path
         said = str(error).strip().splitlines() or [""]
-        raise RecipeError(f"{where}: {FUNCTION} raised {type(error).__name__}: {said[0]}") from error
+        raise RecipeError(
+            f"{where}: {FUNCTION} raised {type(error).__name__}: {said[0]}"
+        ) from error
 
 
 def explain_failure(text: str) -> DataError | None:
-    """Finds in the text of a runner's exception that the function failed on a batch; returns what it said, or ``None``."""
+    """Finds in the text of a runner's exception that the function failed on a batch; returns what
+    it said, or ``None``.
+    """
     found = _FAILURE.search(text)
     if found is None:
         return None
     lines = [line.strip() for line in found[1].splitlines()]
-    said = [line for line in lines if line and not line.startswith(_NOISE)] or ["TensorFlow does not say why"]
+    said = [line for line in lines if line and not line.startswith(_NOISE)] or [
+        "TensorFlow does not say why"
+    ]
     return DataError(
-        f"{FUNCTION} failed on a batch: {said[0]}. Mend the function, or leave the rows that it cannot take out with 'filter'."
+        f"{FUNCTION} failed on a batch: {said[0]}. Mend the function, or leave the rows that it "
+        "cannot take out with 'filter'."
     )
 
 
@@ -191,13 +227,16 @@ def _check_outputs(function: Preprocessing, metadata: Any) -> None:
     names = [feature.name for feature in metadata.dataset_metadata.schema.feature]
     if function.label is not None and function.label not in names:
         raise RecipeError(
-            f"{FUNCTION}: {function.path}: found features {', '.join(names)}, expected the label '{function.label}' among them. Return it "
+            f"{FUNCTION}: {function.path}: found features {', '.join(names)}, expected the label "
+            f"'{function.label}' among them. Return it "
             "as it came, or change 'label'."
         )
 
 
 def tensor_config(function: Preprocessing) -> TensorAdapterConfig:
-    """Returns how batches become the function's tensors, as tensorflow-transform wants to know it."""
+    """Returns how batches become the function's tensors, as tensorflow-transform wants to know
+    it.
+    """
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
 
     representations = {}
@@ -223,14 +262,19 @@ def _large(value_type: pa.DataType) -> pa.DataType:
 
 
 def _to_inputs(chunk: Chunk, function: Preprocessing) -> Iterator[pa.RecordBatch]:
-    """Yields a chunk in batches as tensorflow-transform takes them: columns of lists, and an address in the first row.
+    """Yields a chunk in batches as tensorflow-transform takes them: columns of lists, and an
+    address in the first row.
 
-    tensorflow-transform hands batches to steps with side inputs, so that engines send them from process to process.
+    tensorflow-transform hands batches to steps with side inputs, so that engines send them from
+    process to process.
     """
     rows = chunk.batch.num_rows
     size = max(1, min(rows, rows * BATCH_BYTES // max(1, chunk.batch.nbytes)))
     for start in range(0, rows, size):
-        yield _to_input(chunk._replace(batch=chunk.batch.slice(start, size), start=chunk.start + start), function)
+        yield _to_input(
+            chunk._replace(batch=chunk.batch.slice(start, size), start=chunk.start + start),
+            function,
+        )
 
 
 def _to_input(chunk: Chunk, function: Preprocessing) -> pa.RecordBatch:
@@ -238,12 +282,21 @@ def _to_input(chunk: Chunk, function: Preprocessing) -> pa.RecordBatch:
     address = json.dumps(
         [chunk.range_number, chunk.part, chunk.split, chunk.path, chunk.start, batch.num_rows]
     ).encode()
-    columns = [_to_lists(batch.column(field.name), field.type) for field in schema if field.name != _ADDRESS]
+    columns = [
+        _to_lists(batch.column(field.name), field.type)
+        for field in schema
+        if field.name != _ADDRESS
+    ]
     addresses = pa.concat_arrays(
-        [pa.array([[address]], schema.field(_ADDRESS).type), pa.nulls(batch.num_rows - 1, schema.field(_ADDRESS).type)]
+        [
+            pa.array([[address]], schema.field(_ADDRESS).type),
+            pa.nulls(batch.num_rows - 1, schema.field(_ADDRESS).type),
+        ]
     )
     made = pa.RecordBatch.from_arrays([*columns, addresses], schema=schema)
-    return _from_stream(_to_stream([made]))[0]  # a copy: a slice is pickled with all that it was cut from
+    return _from_stream(_to_stream([made]))[
+        0
+    ]  # a copy: a slice is pickled with all that it was cut from
 
 
 def _to_stream(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
@@ -265,10 +318,15 @@ def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return array.cast(type_)
     ends = pc.cumulative_sum(pc.cast(array.is_valid(), pa.int64()))
     offsets = pa.concat_arrays(
-        [pa.array([0], pa.int64()), ends.combine_chunks() if isinstance(ends, pa.ChunkedArray) else ends]
+        [
+            pa.array([0], pa.int64()),
+            ends.combine_chunks() if isinstance(ends, pa.ChunkedArray) else ends,
+        ]
     )
     mask = array.is_null() if array.null_count else None
-    return pa.LargeListArray.from_arrays(offsets, array.drop_null().cast(type_.value_type), mask=mask)
+    return pa.LargeListArray.from_arrays(
+        offsets, array.drop_null().cast(type_.value_type), mask=mask
+    )
 
 
 def _pack(chunk: Chunk, function: Preprocessing, splits: tuple[str, ...]) -> Message:
@@ -294,18 +352,25 @@ def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:
     batch = batch.drop_columns([_ADDRESS]) if place >= 0 else batch
     if batch.num_rows != rows:
         raise DataError(
-            f"{path}: {FUNCTION} made {batch.num_rows} rows of {rows}, expected as many. Let it return tensors of the batch's size."
+            f"{path}: {FUNCTION} made {batch.num_rows} rows of {rows}, expected as many. Let it "
+            "return tensors of the batch's size."
         )
-    encoded = pa.RecordBatch.from_arrays([_from_output(column) for column in batch.columns], batch.schema.names)
+    encoded = pa.RecordBatch.from_arrays(
+        [_from_output(column) for column in batch.columns], batch.schema.names
+    )
     return Chunk(range_number, part, encoded, {}, path=path, split=split, start=start)
 
 
 def _from_output(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:
-    """Returns lists of int64, float32 or binary values of what tensorflow-transform gives: large lists, nested for ragged tensors."""
+    """Returns lists of int64, float32 or binary values of what tensorflow-transform gives: large
+    lists, nested for ragged tensors.
+    """
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     while pa.types.is_large_list(array.type) and pa.types.is_large_list(array.type.value_type):
         inner = array.values
         offsets = inner.offsets.take(array.offsets)
-        array = pa.LargeListArray.from_arrays(offsets, inner.values, mask=array.is_null() if array.null_count else None)
+        array = pa.LargeListArray.from_arrays(
+            offsets, inner.values, mask=array.is_null() if array.null_count else None
+        )
     value_type = array.type.value_type
     return array.cast(pa.list_(pa.binary() if pa.types.is_large_binary(value_type) else value_type))

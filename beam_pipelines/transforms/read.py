@@ -17,18 +17,29 @@ from beam_pipelines.core.limits import exceeded
 from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS
 from beam_pipelines.sources.cells import LargeCell, large_cell
 from beam_pipelines.sources.csv.format import Csv
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, QuoteStates, Rows, combine, cut_rows, empty_batch
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    QuoteStates,
+    Rows,
+    combine,
+    cut_rows,
+    empty_batch,
+)
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms.row_counts import fingerprints
 
 Transition = tuple[int, int, int]
-# Small files that are parsed as one; should one of them be unusual, all of them are parsed one by one.
+# Small files that are parsed as one; should one of them be unusual, all of them are parsed one by
+# one.
 _TOGETHER = 256
 
 
-def read_range(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Chunk]:
+def read_range(
+    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+) -> Iterator[Chunk]:
     """Reads one range into chunks, at least one, numbered from 0.
 
     Args:
@@ -44,7 +55,9 @@ def read_range(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteState
     crc32c = None
     is_gathered = byte_range.members != (0, 0) and plan.format not in FORMATS_OF_FOLDERS
     read_rows = (
-        _read_gathered(plan, byte_range, reject) if is_gathered else _read_rows(plan, byte_range, quote_states, reject)
+        _read_gathered(plan, byte_range, reject)
+        if is_gathered
+        else _read_rows(plan, byte_range, quote_states, reject)
     )
     for rows in read_rows:
         crc32c = crc32c if rows.crc32c is None else rows.crc32c
@@ -55,7 +68,9 @@ def read_range(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteState
     yield (waiting or _chunk(byte_range, 0, Rows(empty_batch(plan.schema))))._replace(crc32c=crc32c)
 
 
-def _read_rows(plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+def _read_rows(
+    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+) -> Iterator[Rows]:
     """Reads one range as its format does, and looks for values that are too large."""
     before = 0
     for rows in FORMATS[plan.format].read(plan, byte_range, quote_states, reject):
@@ -74,8 +89,14 @@ def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Ite
         for rows, checksums in _read_some(plan, own[start : start + _TOGETHER], reject):
             for checksum in checksums:
                 # Of one file it is the file's own, as if it were read alone.
-                crc32c = checksum if len(own) == 1 else google_crc32c.extend(crc32c, struct.pack("<I", checksum))
-            if num_rows and (num_rows + rows.batch.num_rows > MAX_CHUNK_ROWS or size_bytes > CHUNK_BYTES):
+                crc32c = (
+                    checksum
+                    if len(own) == 1
+                    else google_crc32c.extend(crc32c, struct.pack("<I", checksum))
+                )
+            if num_rows and (
+                num_rows + rows.batch.num_rows > MAX_CHUNK_ROWS or size_bytes > CHUNK_BYTES
+            ):
                 yield _put_together(waiting, plan)
                 waiting, num_rows, size_bytes = [], 0, 0
             waiting.append(rows)
@@ -83,11 +104,15 @@ def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Ite
     yield _put_together(waiting, plan)._replace(crc32c=crc32c)
 
 
-def _read_some(plan: SourcePlan, own: Sequence[ByteRange], reject: bool) -> Iterator[tuple[Rows, Sequence[int]]]:
+def _read_some(
+    plan: SourcePlan, own: Sequence[ByteRange], reject: bool
+) -> Iterator[tuple[Rows, Sequence[int]]]:
     """Yields the rows of small files, with the checksums of the files that end in them."""
     format_ = FORMATS[plan.format]
     together = (
-        format_.read_together(plan, [byte_range.file for byte_range in own]) if isinstance(format_, Csv) else None
+        format_.read_together(plan, [byte_range.file for byte_range in own])
+        if isinstance(format_, Csv)
+        else None
     )
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
@@ -100,7 +125,9 @@ def _read_some(plan: SourcePlan, own: Sequence[ByteRange], reject: bool) -> Iter
 
 
 def ranges_of_members(plan: SourcePlan, byte_range: ByteRange) -> Iterator[ByteRange]:
-    """Yields a range of its own, with the same number, for each of the files that are read together."""
+    """Yields a range of its own, with the same number, for each of the files that are read
+    together.
+    """
     for file in plan.files[slice(*byte_range.members)]:
         yield ByteRange(byte_range.number, 0, file, 0, file.size_bytes)
 
@@ -111,12 +138,23 @@ def _put_together(some: Sequence[Rows], plan: SourcePlan) -> Rows:
 
 
 def _too_large(
-    plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, rows: Rows, before: int, large: LargeCell
+    plan: SourcePlan,
+    byte_range: ByteRange,
+    quote_states: QuoteStates,
+    rows: Rows,
+    before: int,
+    large: LargeCell,
 ) -> DataError:
-    """Returns the error for a value that is larger than the limit, with its place, for which the range is read again."""
+    """Returns the error for a value that is larger than the limit, with its place, for which the
+    range is read again.
+    """
     from beam_pipelines.sources.positions import positions_of
 
-    file = plan.files[byte_range.members[0] + before + large.row] if byte_range.members != (0, 0) else byte_range.file
+    file = (
+        plan.files[byte_range.members[0] + before + large.row]
+        if byte_range.members != (0, 0)
+        else byte_range.file
+    )
     rejected = list(rows.rejected)
     place = positions_of(plan, byte_range, quote_states, rejected, [before + large.row])[0].place
     message = exceeded(plan.source.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
@@ -124,22 +162,30 @@ def _too_large(
 
 
 def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Adds to the chunks of one range, in order, the number of each row in the range: the column ``ROW``, int64, from 0."""
+    """Adds to the chunks of one range, in order, the number of each row in the range: the column
+    ``ROW``, int64, from 0.
+    """
     before = 0
     for chunk in chunks:
         batch = chunk.batch
         numbers = pa.array(np.arange(before, before + batch.num_rows))
         before += batch.num_rows
         schema = batch.schema.append(pa.field(ROW, pa.int64()))
-        yield chunk._replace(batch=pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema))
+        yield chunk._replace(
+            batch=pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+        )
 
 
 def _chunk(byte_range: ByteRange, part: int, rows: Rows) -> Chunk:
     counts = {"read": rows.batch.num_rows, "rejected": len(rows.rejected)}
-    return Chunk(byte_range.number, part, rows.batch, counts, rows.rejected, path=byte_range.file.path)
+    return Chunk(
+        byte_range.number, part, rows.batch, counts, rows.rejected, path=byte_range.file.path
+    )
 
 
-def read_table(plan: SourcePlan, reject: bool) -> tuple[pa.Table, dict[str, int], tuple[Rejected, ...]]:
+def read_table(
+    plan: SourcePlan, reject: bool
+) -> tuple[pa.Table, dict[str, int], tuple[Rejected, ...]]:
     """Reads a whole source, in order, into memory.
 
     Returns:
@@ -168,13 +214,17 @@ def read_chunks(plan: SourcePlan, reject: bool) -> Iterator[Chunk]:
         (byte_range.file.path, (byte_range.number_in_file, scan_range(plan, byte_range)))
         for byte_range in ranges_to_scan(plan)
     ]
-    quote_states = {path: _fold_file(scan for other, scan in scanned if other == path) for path, _ in scanned}
+    quote_states = {
+        path: _fold_file(scan for other, scan in scanned if other == path) for path, _ in scanned
+    }
     for byte_range in plan.ranges:
         yield from read_range(plan, byte_range, quote_states, reject)
 
 
 def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
-    """Reads a source and returns the fingerprints of its files, as an account has them: first path of a range's files -> fingerprint."""
+    """Reads a source and returns the fingerprints of its files, as an account has them: first path
+    of a range's files -> fingerprint.
+    """
     chunk_counts = [
         ChunkCounts(chunk.range_number, chunk.part, {}, {}, crc32c=chunk.crc32c, path=chunk.path)
         for chunk in read_chunks(plan, reject=True)
@@ -183,7 +233,9 @@ def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
 
 
 def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
-    """Returns the ranges that have to be scanned for quotes before any is read: those of files with more than one."""
+    """Returns the ranges that have to be scanned for quotes before any is read: those of files with
+    more than one.
+    """
     if FORMATS[plan.format].quoting(plan.source) is None:
         return ()
     cut = {byte_range.file.path for byte_range in plan.ranges if byte_range.number_in_file > 0}
@@ -206,8 +258,9 @@ def _fold_file(scanned: Iterable[tuple[int, Transition]]) -> bytes:
 class ReadBatches(beam.PTransform):
     """Reads a source.
 
-    Input: the pipeline's begin. Output: ``Chunk`` elements, at least one for each range of the plan, in no order; their
-    contents depend on the files and the plan alone. A retry reads a range again, and makes the same chunks.
+    Input: the pipeline's begin. Output: ``Chunk`` elements, at least one for each range of the
+    plan, in no order; their contents depend on the files and the plan alone. A retry reads a range
+    again, and makes the same chunks.
 
     Attributes:
       plan: what to read.
@@ -235,10 +288,11 @@ class ReadBatches(beam.PTransform):
 
 @dataclasses.dataclass
 class ScanQuotes(beam.PTransform):
-    """Scans those files of a source that are cut into ranges, so that no cut falls into a quoted cell.
+    """Scans those files of a source that are cut into ranges, so that no cut falls into a quoted
+    cell.
 
-    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its ranges, the state in which
-    the quote automaton (``csv_ranges``) stands where the range begins.
+    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its
+    ranges, the state in which the quote automaton (``csv_ranges``) stands where the range begins.
     """
 
     plan: SourcePlan
@@ -250,7 +304,10 @@ class ScanQuotes(beam.PTransform):
             | "Ranges" >> _Elements(ranges_to_scan(plan))
             | "Scan"
             >> beam.Map(
-                lambda byte_range: (byte_range.file.path, (byte_range.number_in_file, scan_range(plan, byte_range)))
+                lambda byte_range: (
+                    byte_range.file.path,
+                    (byte_range.number_in_file, scan_range(plan, byte_range)),
+                )
             )
             | "GroupByFile" >> beam.GroupByKey()  # (path, [(number in the file, transition)])
             | "FoldStates" >> beam.MapTuple(lambda path, scanned: (path, _fold_file(scanned)))

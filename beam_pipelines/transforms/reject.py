@@ -1,8 +1,10 @@
-"""Selects rows and columns as ``select`` does, and rejects rows that an expression or an encoding cannot take.
+"""Selects rows and columns as ``select`` does, and rejects rows that an expression or an encoding
+cannot take.
 
-An encoding is tried on what it needs nothing learned for: a cast, a vector, the conversion to float32. What fails later, on what was learned,
-stops the run: the row is in the statistics by then, and its place in the shuffle is given away. A row of the base source is rejected as a
-whole, with all that joins made of it.
+An encoding is tried on what it needs nothing learned for: a cast, a vector, the conversion to
+float32. What fails later, on what was learned, stops the run: the row is in the statistics by then,
+and its place in the shuffle is given away. A row of the base source is rejected as a whole, with
+all that joins made of it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.sources.bad_rows import BadRow, shown_row, sift
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.encode import UnencodableError, check_encodable
-from beam_pipelines.transforms.expressions import Expression, ExpressionError, evaluate, failing_rows, failures
+from beam_pipelines.transforms.expressions import (
+    Expression,
+    ExpressionError,
+    evaluate,
+    failing_rows,
+    failures,
+)
 from beam_pipelines.transforms.row_positions import RowPlaces
 from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows
 
@@ -35,7 +43,8 @@ class Checks:
 
     Attributes:
       select: its expressions.
-      encode: encodings of the selected columns; ``None`` if what is encoded is no row, but a sequence of them.
+      encode: encodings of the selected columns; ``None`` if what is encoded is no row, but a
+        sequence of them.
     """
 
     select: SelectPlan
@@ -46,11 +55,13 @@ def select_good(chunk: Chunk, checks: Checks) -> tuple[Chunk, Mapping[int, Excep
     """Selects of the good rows of one chunk.
 
     Args:
-      chunk: with the numbers of its rows in their range as the column ``ROW``; several rows of a join have one.
+      chunk: with the numbers of its rows in their range as the column ``ROW``; several rows of a
+        join have one.
       checks: what a row has to pass.
 
     Returns:
-      The chunk, whose account counts the others as rejected; and what is wrong with each of those, by number, ascending.
+      The chunk, whose account counts the others as rejected; and what is wrong with each of those,
+      by number, ascending.
     """
     try:
         _try_rows(checks, chunk.batch)
@@ -71,22 +82,32 @@ def _try_rows(checks: Checks, batch: pa.RecordBatch) -> None:
 
 
 def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
-    """Returns an error of each bad row of the base source, by its number: that of an expression, or else that of an encoding."""
+    """Returns an error of each bad row of the base source, by its number: that of an expression, or
+    else that of an encoding.
+    """
     bad: dict[int, Exception] = {}
     numbers = batch.column(ROW).to_numpy()
     for row, error in _without_value(checks.select, batch):
         bad.setdefault(int(numbers[row]), error)
     if checks.encode is not None:
-        good = batch.filter(pa.array(~np.isin(batch.column(ROW).to_numpy(), np.array(list(bad), np.int64))))
-        numbered = dataclasses.replace(checks.select, schema=checks.select.schema.append(pa.field(ROW, pa.int64())))
+        good = batch.filter(
+            pa.array(~np.isin(batch.column(ROW).to_numpy(), np.array(list(bad), np.int64)))
+        )
+        numbered = dataclasses.replace(
+            checks.select, schema=checks.select.schema.append(pa.field(ROW, pa.int64()))
+        )
         selected, _ = select_rows(numbered, good)
         numbers = selected.column(ROW).to_numpy()
-        bad.update(_unencodable(checks.encode, selected.select(checks.encode.columns.names), numbers))
+        bad.update(
+            _unencodable(checks.encode, selected.select(checks.encode.columns.names), numbers)
+        )
     return dict(sorted(bad.items()))
 
 
 def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[int, Exception]]:
-    """Returns the rows for which an expression has no value, ascending, each with the error of the first such expression."""
+    """Returns the rows for which an expression has no value, ascending, each with the error of the
+    first such expression.
+    """
     left, rows = batch, np.arange(batch.num_rows)
     found: dict[int, Exception] = {}
     try:
@@ -100,15 +121,23 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
                 names = [*left.schema.names, expression.name]
                 left = pa.RecordBatch.from_arrays([*left.columns, values], names)
             else:
-                left, rows = left.filter(values), rows[pc.fill_null(values, False).to_numpy(zero_copy_only=False)]
+                left, rows = (
+                    left.filter(values),
+                    rows[pc.fill_null(values, False).to_numpy(zero_copy_only=False)],
+                )
     except ExpressionError:  # one that TRY does not take, or a value that no column holds
-        tried = sift(lambda start, end: select_rows(select, batch.slice(start, end - start)), 0, batch.num_rows)
+        tried = sift(
+            lambda start, end: select_rows(select, batch.slice(start, end - start)),
+            0,
+            batch.num_rows,
+        )
         return [(bad.number, bad.error) for bad in tried if isinstance(bad, BadRow)]
     return sorted(found.items(), key=itemgetter(0))
 
 
 def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectError]:
-    """Returns what is wrong with rows on which an expression fails; asks for it once for all rows with the same values.
+    """Returns what is wrong with rows on which an expression fails; asks for it once for all rows
+    with the same values.
 
     Raises:
       ExpressionError: on one of them it does not fail alone.
@@ -118,28 +147,42 @@ def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectE
     messages = failures(inputs.take(pa.array(first)), expression)
     if None in messages:
         raise ExpressionError("a value")
-    errors = [SelectError(message, expression, failing) for message in messages if message is not None]
+    errors = [
+        SelectError(message, expression, failing) for message in messages if message is not None
+    ]
     return [errors[number] for number in same.tolist()]
 
 
 def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Returns the first row of each kind, rows of one kind having the same values to the last bit; and the number of the kind of each row."""
+    """Returns the first row of each kind, rows of one kind having the same values to the last bit;
+    and the number of the kind of each row.
+    """
     rows = np.arange(batch.num_rows)
     if not batch.num_columns or any(pa.types.is_list(column.type) for column in batch.columns):
         return rows, rows
     kinds = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         # By their bits, zero has two values.
-        bits = column.view(f"int{column.type.bit_width}") if pa.types.is_floating(column.type) else column
+        bits = (
+            column.view(f"int{column.type.bit_width}")
+            if pa.types.is_floating(column.type)
+            else column
+        )
         values = bits.dictionary_encode(null_encoding="encode").indices.to_numpy()
         kinds = np.unique(kinds * (len(values) + 1) + values, return_inverse=True)[1]
     _, first, same = np.unique(kinds, return_index=True, return_inverse=True)
     return first, same
 
 
-def _unencodable(encode: EncodePlan, batch: pa.RecordBatch, numbers: Numbers) -> dict[int, Exception]:
+def _unencodable(
+    encode: EncodePlan, batch: pa.RecordBatch, numbers: Numbers
+) -> dict[int, Exception]:
     bad: dict[int, Exception] = {}
-    for found in sift(lambda start, end: check_encodable(encode, batch.slice(start, end - start)), 0, batch.num_rows):
+    for found in sift(
+        lambda start, end: check_encodable(encode, batch.slice(start, end - start)),
+        0,
+        batch.num_rows,
+    ):
         if isinstance(found, BadRow):
             bad.setdefault(int(numbers[found.number]), found.error)
     return bad
@@ -160,7 +203,9 @@ def explain(error: Exception) -> tuple[str, str]:
     if isinstance(error, SelectError):
         name, sql = error.expression.name, error.expression.sql
         cure = "Use TRY_CAST or TRY, which give NULL instead, or filter such rows out."
-        return ("" if name == "filter" else name), f"found {error} in '{sql}', expected a value. {cure}"
+        return (
+            "" if name == "filter" else name
+        ), f"found {error} in '{sql}', expected a value. {cure}"
     return "", str(error)
 
 
@@ -168,8 +213,9 @@ def explain(error: Exception) -> tuple[str, str]:
 class SelectOrReject(beam.PTransform):
     """Selects rows and columns of chunks.
 
-    Input: ``Chunk`` elements of the base source, maybe joined, with the column ``ROW``. Output: a ``Chunk`` with the same address for each,
-    without this column; its account as of ``select.SelectBatches``, and in it what was rejected here.
+    Input: ``Chunk`` elements of the base source, maybe joined, with the column ``ROW``. Output: a
+    ``Chunk`` with the same address for each, without this column; its account as of
+    ``select.SelectBatches``, and in it what was rejected here.
 
     Attributes:
       checks: what a row has to pass.

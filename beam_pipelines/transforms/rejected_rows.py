@@ -1,7 +1,9 @@
-"""Rejected rows on their way to ``rejected/``: each chunk's in a file of its own, so that their number costs no memory, then in one order.
+"""Rejected rows on their way to ``rejected/``: each chunk's in a file of its own, so that their
+number costs no memory, then in one order.
 
-The row counts of a chunk name its file. The commit puts the files of all ranges one after the other; within a range it sorts by file and line,
-because what a reader and what an expression have rejected are two lists.
+The row counts of a chunk name its file. The commit puts the files of all ranges one after the
+other; within a range it sorts by file and line, because what a reader and what an expression have
+rejected are two lists.
 """
 
 from __future__ import annotations
@@ -38,12 +40,16 @@ def store_rejected(chunk: Chunk, folder: str) -> str:
 def to_json_lines(rows: Iterable[Rejected]) -> bytes:
     """Returns one JSON object a line."""
     # What a name of a file has beyond UTF-8 becomes an escape of JSON.
-    lines = (json.dumps(row._asdict(), ensure_ascii=False).encode("utf-8", "backslashreplace") for row in rows)
+    lines = (
+        json.dumps(row._asdict(), ensure_ascii=False).encode("utf-8", "backslashreplace")
+        for row in rows
+    )
     return b"".join(line + b"\n" for line in lines)
 
 
 def read_stored(stored: StoredRows, places: Mapping[str, int]) -> Iterator[Sequence[Rejected]]:
-    """Yields the rows of each range that has any, by file and place in it; those of one place in the order in which they were rejected.
+    """Yields the rows of each range that has any, by file and place in it; those of one place in
+    the order in which they were rejected.
 
     Args:
       stored: files of the ranges.
@@ -67,7 +73,8 @@ def write_rejected(path: str, stored: StoredRows, places: Mapping[str, int]) -> 
     """Writes all rows to one file, with those of one range in memory at a time.
 
     Args:
-      path: what to write. If the stored files are gone and it is there, an earlier attempt has written it.
+      path: what to write. If the stored files are gone and it is there, an earlier attempt has
+        written it.
       stored, places: as of ``read_stored``.
     """
     if files.exists(path) and not files.exists(stored[0][0]):
@@ -81,7 +88,9 @@ def _row(path: str, line: bytes) -> Rejected:
     try:
         return Rejected(**json.loads(line))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: found {error}. A temporary file was changed during the run: run again.") from error
+        raise DataError(
+            f"{path}: found {error}. A temporary file was changed during the run: run again."
+        ) from error
 
 
 def _number(position: str) -> int:

@@ -44,7 +44,9 @@ class SourceCounts:
 
 @dataclasses.dataclass(frozen=True)
 class JoinCounts:
-    """What one join did: left rows with and without a match, dropped ones, and rows added by a second match and more."""
+    """What one join did: left rows with and without a match, dropped ones, and rows added by a
+    second match and more.
+    """
 
     matched: int
     unmatched: int
@@ -78,7 +80,8 @@ class RowCounts:
         return sum(join.added for join in self.joins) - self.undone
 
     def check(self, recipe: Recipe) -> None:
-        """Checks that no row was lost or made up, and that no source has more bad rows than the recipe allows.
+        """Checks that no row was lost or made up, and that no source has more bad rows than the
+        recipe allows.
 
         Raises:
           DataError: the sum does not come out, or too many rows were rejected.
@@ -86,17 +89,29 @@ class RowCounts:
         for name, source in self.sources.items():
             _check_rejected(name, source, recipe.on_error.reject)
         gained = self.sources[recipe.base].read + self.added
-        spent = sum(self.rows.values()) + self.filtered + self.merged + sum(join.dropped for join in self.joins)
+        spent = (
+            sum(self.rows.values())
+            + self.filtered
+            + self.merged
+            + sum(join.dropped for join in self.joins)
+        )
         if gained != spent:
             raise DataError(
-                f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits {dict(self.rows)}, filtered "
-                f"{self.filtered}, merged {self.merged}, joins {self.joins}). Rows were lost or duplicated on the way, which the runner must "
-                "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a local run, and report it."
+                f"source '{recipe.base}': {gained:,} rows came in and {spent:,} went out (splits "
+                f"{dict(self.rows)}, filtered "
+                f"{self.filtered}, merged {self.merged}, joins {self.joins}). Rows were lost or "
+                "duplicated on the way, which the runner must "
+                "never do; nothing was written. Run again, with --direct_num_workers=1 if it was a "
+                "local run, and report it."
             )
 
 
 def count_base(
-    plan: SourcePlan, chunk_counts: Sequence[ChunkCounts], joins: int, names: Sequence[str], partitions: int = 0
+    plan: SourcePlan,
+    chunk_counts: Sequence[ChunkCounts],
+    joins: int,
+    names: Sequence[str],
+    partitions: int = 0,
 ) -> RowCounts:
     """Sums up the row counts of the base source's chunks.
 
@@ -118,7 +133,12 @@ def count_base(
         counts = add_counts(counts, counted.counts)
         rows = add_counts(rows, counted.rows)
     join_counts = tuple(
-        JoinCounts(*(counts.get(f"{what}/{number}", 0) for what in ("matched", "unmatched", "dropped", "added")))
+        JoinCounts(
+            *(
+                counts.get(f"{what}/{number}", 0)
+                for what in ("matched", "unmatched", "dropped", "added")
+            )
+        )
         for number in range(joins)
     )
     filtered, merged = counts.get("filtered", 0), counts.get("merged", 0)
@@ -147,7 +167,9 @@ def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> Sourc
 
 
 def fingerprints(chunk_counts: Sequence[ChunkCounts]) -> dict[str, str]:
-    """Returns for each file the CRC-32C of the CRC-32Cs of its ranges: a fingerprint of its content, not of its date."""
+    """Returns for each file the CRC-32C of the CRC-32Cs of its ranges: a fingerprint of its
+    content, not of its date.
+    """
     found: dict[str, int] = {}
     for counted in chunk_counts:
         if counted.crc32c is not None:
@@ -167,8 +189,10 @@ def _check_complete(plan: SourcePlan, ordered: Sequence[ChunkCounts], num_ranges
         if number == num_ranges - 1:
             return
     raise DataError(
-        f"source '{plan.source.name}': {len(ordered)} chunks of {num_ranges} ranges arrived, and they are not all of "
-        "them, each once. The runner lost or repeated some; nothing was written. Run again, and report it."
+        f"source '{plan.source.name}': {len(ordered)} chunks of {num_ranges} ranges arrived, and "
+        "they are not all of "
+        "them, each once. The runner lost or repeated some; nothing was written. Run again, and "
+        "report it."
     )
 
 
@@ -177,13 +201,22 @@ def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
     if source.rejected <= allowed_rows(budget, total):
         return
     shown = "".join(f"\n  {rejected.describe()}" for rejected in source.rejected_rows[:_SHOWN_ROWS])
-    written = str(budget) if isinstance(budget, int) else f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"
+    written = (
+        str(budget)
+        if isinstance(budget, int)
+        else f"{(decimal.Decimal(repr(budget)) * 100).normalize():f}%"
+    )
     raise DataError(
-        f"source '{name}': {source.rejected:,} of {total:,} rows are bad ({source.rejected / total:.2%}), more than "
+        f"source '{name}': {source.rejected:,} of {total:,} rows are bad "
+        f"({source.rejected / total:.2%}), more than "
         f"'on_error: {{reject: {written}}}' allows. The first ones:{shown}"
     )
 
 
 def allowed_rows(budget: float, total: int) -> int:
-    """Returns how many of ``total`` rows may be rejected: of a share exactly what its decimals say, rounded down."""
-    return budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)
+    """Returns how many of ``total`` rows may be rejected: of a share exactly what its decimals say,
+    rounded down.
+    """
+    return (
+        budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)
+    )

@@ -1,4 +1,6 @@
-"""Where rows of a source lie, found by reading their range once more: for those that turn out to be bad after they were read."""
+"""Where rows of a source lie, found by reading their range once more: for those that turn out to be
+bad after they were read.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class RowPlaces:
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
         self._to_scan = {
-            (byte_range.file.path, byte_range.number_in_file): byte_range for byte_range in read.ranges_to_scan(plan)
+            (byte_range.file.path, byte_range.number_in_file): byte_range
+            for byte_range in read.ranges_to_scan(plan)
         }
         self._transitions: dict[str, list[read.Transition]] = {}
         self._last: tuple[int, list[Rejected]] | None = None
@@ -43,7 +46,9 @@ class RowPlaces:
         byte_range = self._plan.ranges[range_number]
         if byte_range.members == (0, 0) or self._plan.format in FORMATS_OF_FOLDERS:
             states = self.states(byte_range)
-            return positions_of(self._plan, byte_range, states, self._rejected(byte_range, states), rows)
+            return positions_of(
+                self._plan, byte_range, states, self._rejected(byte_range, states), rows
+            )
         return list(self._in_members(byte_range, rows))
 
     def _rejected(self, byte_range: ByteRange, states: dict[str, bytes]) -> list[Rejected]:

@@ -1,4 +1,6 @@
-"""A sample of the rows of the first read, from which the size of a compressed shard is estimated."""
+"""A sample of the rows of the first read, from which the size of a compressed shard is
+estimated.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ from beam_pipelines.tfrecord.compression import compress_part
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms.shuffle import permutation
 
-# Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes measured on 4 MiB of shuffled
-# rows is within a few per cent of the whole's: see benchmarks/bench_stages.py.
+# Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes
+# measured on 4 MiB of shuffled rows is within a few per cent of the whole's: see
+# benchmarks/bench_stages.py.
 SAMPLE_BYTES = 4 * MIB
-# In source order neighbours resemble each other and compress better, so that runs of rows have to be sampled.
+# In source order neighbours resemble each other and compress better, so that runs of rows have to
+# be sampled.
 _RUN_ROWS = 1000
-# Bytes that sampled rows may have in memory, before fewer are sampled. Rows of Parquet have six times as many as on disk, and texts that a dictionary makes of
-# some kilobytes would be gigabytes; samples wait in the launcher, and in the worker that learns.
+# Bytes that sampled rows may have in memory, before fewer are sampled. Rows of Parquet have six
+# times as many as on disk, and texts that a dictionary makes of some kilobytes would be gigabytes;
+# samples wait in the launcher, and in the worker that learns.
 MOST_SAMPLED_BYTES = 2 * SAMPLE_BYTES
 # Of one range in any case, as all may begin in one.
 _LEAST_BYTES = MIB // 16
@@ -40,7 +45,8 @@ class Share(NamedTuple):
 
     Attributes:
       rows: share of its rows.
-      most_bytes: of its first part in memory; fewer rows are sampled if they had more, and of each part behind it less.
+      most_bytes: of its first part in memory; fewer rows are sampled if they had more, and of each
+        part behind it less.
     """
 
     rows: float
@@ -49,23 +55,33 @@ class Share(NamedTuple):
 
 def sample_share(size_bytes: int, num_ranges: int) -> Share:
     """Returns what to sample of each range of a source of that size, in bytes on disk."""
-    return Share(min(1.0, SAMPLE_BYTES / max(size_bytes, 1)), max(_LEAST_BYTES, MOST_SAMPLED_BYTES // num_ranges))
+    return Share(
+        min(1.0, SAMPLE_BYTES / max(size_bytes, 1)),
+        max(_LEAST_BYTES, MOST_SAMPLED_BYTES // num_ranges),
+    )
 
 
 def sample_chunk(chunk: Chunk, share: float, shuffle: bool) -> pa.RecordBatch:
-    """Returns about that share of a chunk's rows: single rows, or without a shuffle runs of a thousand, picked by hash."""
+    """Returns about that share of a chunk's rows: single rows, or without a shuffle runs of a
+    thousand, picked by hash.
+    """
     if share >= 1:
         return chunk.batch
     run = 1 if shuffle else _RUN_ROWS
     seed = mix_int(chunk.range_number * GOLDEN + chunk.part)
     runs = -(-chunk.batch.num_rows // run)
-    picked = mix(np.arange(runs, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed)) < np.uint64(share * 2**64)
+    picked = mix(
+        np.arange(runs, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed)
+    ) < np.uint64(share * 2**64)
     rows = np.flatnonzero(np.repeat(picked, run)[: chunk.batch.num_rows])
     return take_rows(chunk.batch, rows)
 
 
-def estimate_row_bytes(samples: Sequence[Chunk], output: Output, lists: tuple[str, ...] = ()) -> tuple[float, float]:
-    """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0, 0) without samples.
+def estimate_row_bytes(
+    samples: Sequence[Chunk], output: Output, lists: tuple[str, ...] = ()
+) -> tuple[float, float]:
+    """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0,
+    0) without samples.
 
     Args:
       samples: of encoded rows, in any order.
@@ -80,11 +96,14 @@ def estimate_row_bytes(samples: Sequence[Chunk], output: Output, lists: tuple[st
         return 0.0, 0.0
     batch = concat_batches([chunk.batch for chunk in ordered])
     weights = np.repeat(
-        [chunk.counts.get(_STANDS_FOR, 1000) for chunk in ordered], [chunk.batch.num_rows for chunk in ordered]
+        [chunk.counts.get(_STANDS_FOR, 1000) for chunk in ordered],
+        [chunk.batch.num_rows for chunk in ordered],
     )
     if output.record is not None:
         weights = weights[batch.column(output.record).is_valid().to_numpy(zero_copy_only=False)]
-        batch = batch.select([output.record]).drop_null()  # with nulls there will be nothing to write
+        batch = batch.select(
+            [output.record]
+        ).drop_null()  # with nulls there will be nothing to write
     if not batch.num_rows:
         return 0.0, 0.0
     rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
@@ -102,7 +121,8 @@ def estimate_row_bytes(samples: Sequence[Chunk], output: Output, lists: tuple[st
 class SampleRows(beam.PTransform):
     """Samples the rows of chunks.
 
-    Input: ``Chunk`` elements with a split. Output: chunks of the rows that were picked, where there are any.
+    Input: ``Chunk`` elements with a split. Output: chunks of the rows that were picked, where there
+    are any.
 
     Attributes:
       share: from ``sample_share``.
@@ -121,5 +141,6 @@ def _sample(chunk: Chunk, share: Share, shuffle: bool) -> Iterator[Chunk]:
     batch = sample_chunk(chunk, min(share.rows, most), shuffle)
     if batch.num_rows:
         yield chunk._replace(
-            batch=batch, counts={_STANDS_FOR: round(1000 * share.rows / most)} if share.rows > most else {}
+            batch=batch,
+            counts={_STANDS_FOR: round(1000 * share.rows / most)} if share.rows > most else {},
         )

@@ -1,7 +1,8 @@
 """Selects rows and columns: ``filter``, ``derive``, ``drop`` and ``keep``.
 
-The filter sees the source's and the joined columns; a derived column sees these and the derived ones before it, on the rows
-that are left; ``drop`` and ``keep`` come last. Without filter and derive DuckDB is not touched.
+The filter sees the source's and the joined columns; a derived column sees these and the derived
+ones before it, on the rows that are left; ``drop`` and ``keep`` come last. Without filter and
+derive DuckDB is not touched.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from beam_pipelines.core.chunks import Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.transforms.expressions import Expression, ExpressionError, evaluate, find_row, parse_expression
+from beam_pipelines.transforms.expressions import (
+    Expression,
+    ExpressionError,
+    evaluate,
+    find_row,
+    parse_expression,
+)
 
 _SHOWN_CHARACTERS, _MOST_SHOWN = 100, 1000
 
@@ -42,8 +49,8 @@ class SelectPlan(PickledOnce):
     Attributes:
       filter: the condition, if there is one.
       derive: new columns, in order.
-      schema: the columns after it. Those that only decide the split are still there; ``split.SplitPlan.schema`` has the
-        columns after that.
+      schema: the columns after it. Those that only decide the split are still there;
+        ``split.SplitPlan.schema`` has the columns after that.
     """
 
     filter: Expression | None
@@ -55,7 +62,8 @@ def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:
     """Plans the selection from rows with the columns of ``schema``, by evaluating it on no rows.
 
     Raises:
-      RecipeProblems: expressions that DuckDB or we refuse, columns that are not there or come twice.
+      RecipeProblems: expressions that DuckDB or we refuse, columns that are not there or come
+        twice.
     """
     problems: list[Problem] = []
     empty = pa.RecordBatch.from_pylist([], schema=schema)
@@ -82,7 +90,12 @@ def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Ex
         problems.append(Problem(("filter",), f"'{_clipped(sql)}': {error}"))
         return None
     if not pa.types.is_boolean(found):
-        problems.append(Problem(("filter",), f"'{_clipped(sql)}': found a value of type {found}, expected a condition"))
+        problems.append(
+            Problem(
+                ("filter",),
+                f"'{_clipped(sql)}': found a value of type {found}, expected a condition",
+            )
+        )
     return expression
 
 
@@ -94,7 +107,8 @@ def _plan_derived(
     clashes = [column for column in empty.schema.names if column.lower() == name.lower()]
     if clashes:
         message = (
-            f"found '{name}', but the rows have a column '{clashes[0]}'. Choose a new name, and 'drop' the old column."
+            f"found '{name}', but the rows have a column '{clashes[0]}'. Choose a new name, "
+            "and 'drop' the old column."
         )
         problems.append(Problem(path, message))
         return None, empty
@@ -116,8 +130,12 @@ def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([*batch.columns, array], schema=schema)
 
 
-def _kept_columns(recipe: Recipe, schema: pa.Schema, broken: bool, problems: list[Problem]) -> pa.Schema:
-    """Returns the columns that are left; unknown ones are noted, unless they may be derived ones that are ``broken``."""
+def _kept_columns(
+    recipe: Recipe, schema: pa.Schema, broken: bool, problems: list[Problem]
+) -> pa.Schema:
+    """Returns the columns that are left; unknown ones are noted, unless they may be derived ones
+    that are ``broken``.
+    """
     known, dropped, kept = set(schema.names), set(recipe.drop), set(recipe.keep)
     for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
         for index, name in enumerate(names):
@@ -126,13 +144,19 @@ def _kept_columns(recipe: Recipe, schema: pa.Schema, broken: bool, problems: lis
                 problems.append(Problem((key, index), message))
     left = {name for name in schema.names if name not in dropped and (not kept or name in kept)}
     if not left and not problems:
-        problems.append(Problem(("drop" if recipe.drop else "keep",), "found no column left, expected at least one"))
+        problems.append(
+            Problem(
+                ("drop" if recipe.drop else "keep",), "found no column left, expected at least one"
+            )
+        )
     split = recipe.split
     deciding = split.by if split.time_column is None else (split.time_column,)
     return pa.schema([field for field in schema if field.name in left or field.name in deciding])
 
 
-def select_batch(plan: SelectPlan, batch: pa.RecordBatch, path: str = "") -> tuple[pa.RecordBatch, int]:
+def select_batch(
+    plan: SelectPlan, batch: pa.RecordBatch, path: str = ""
+) -> tuple[pa.RecordBatch, int]:
     """Filters, derives and drops.
 
     Args:
@@ -141,7 +165,8 @@ def select_batch(plan: SelectPlan, batch: pa.RecordBatch, path: str = "") -> tup
       path: the file that the rows come from, for messages.
 
     Returns:
-      The rows that are left, in order, with the columns ``plan.schema``; and the number of rows filtered out.
+      The rows that are left, in order, with the columns ``plan.schema``; and the number of rows
+      filtered out.
 
     Raises:
       DataError: an expression has no value for a row; the message shows both.
@@ -156,7 +181,8 @@ def select_batch(plan: SelectPlan, batch: pa.RecordBatch, path: str = "") -> tup
         where = "filter" if expression.name == "filter" else f"derived column '{expression.name}'"
         raise DataError(
             f"{path}, {where} ({expression.sql}): found {error} in the row "
-            f"{{{', '.join(value[:_SHOWN_CHARACTERS] for value in values)}}}, expected a value. Use TRY_CAST or TRY, which "
+            f"{{{', '.join(value[:_SHOWN_CHARACTERS] for value in values)}}}, expected a value. "
+            "Use TRY_CAST or TRY, which "
             "give NULL instead, or filter such rows out."
         ) from error
 
@@ -187,8 +213,8 @@ def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
 class SelectBatches(beam.PTransform):
     """Selects rows and columns of chunks.
 
-    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, if with no rows left; its rows in
-    order, and ``filtered`` in its account.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, if with no rows
+    left; its rows in order, and ``filtered`` in its account.
 
     Attributes:
       plan: what ``plan_select`` returned.

@@ -1,4 +1,6 @@
-"""Which shards a dataset has, what they are called, and which rows go where: decided when everything is read, and before anything is written."""
+"""Which shards a dataset has, what they are called, and which rows go where: decided when
+everything is read, and before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 
-# A shard is permuted and compressed in partitions of about this many bytes of framed examples, so that a writer's memory
-# depends on neither the shard's size nor how well it compresses.
+# A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
+# that a writer's memory depends on neither the shard's size nor how well it compresses.
 PARTITION_BYTES = 16 << 20
 
 
@@ -54,7 +56,9 @@ class ShardPlan:
     finished: frozenset[int] = frozenset()
 
     def locate(self, number: int) -> tuple[SplitShards, int]:
-        """Returns the split of a shard and its number within the split, by its number among all shards."""
+        """Returns the split of a shard and its number within the split, by its number among all
+        shards.
+        """
         for split in self.splits.values():
             if number < split.first_shard + split.num_shards:
                 return split, number - split.first_shard
@@ -103,7 +107,14 @@ def plan_shards(
     return ShardPlan(splits)
 
 
-_OFFSETS = pa.schema([("split", pa.int32()), ("range_number", pa.int64()), ("part", pa.int64()), ("rows", pa.int64())])
+_OFFSETS = pa.schema(
+    [
+        ("split", pa.int32()),
+        ("range_number", pa.int64()),
+        ("part", pa.int64()),
+        ("rows", pa.int64()),
+    ]
+)
 _ABOUT = b"shards"
 
 
@@ -122,14 +133,22 @@ def save_shard_plan(plan: ShardPlan, path: str) -> str:
     about = {
         "finished": sorted(plan.finished),
         "splits": [
-            [split.name, split.rows, split.num_shards, split.partitions_per_shard, split.first_shard]
+            [
+                split.name,
+                split.rows,
+                split.num_shards,
+                split.partitions_per_shard,
+                split.first_shard,
+            ]
             for split in splits
         ],
     }
     schema = _OFFSETS.with_metadata({_ABOUT: json.dumps(about)})
     with files.replace(path) as file, pa.ipc.new_stream(file, schema) as stream:
         stream.write_batch(
-            pa.RecordBatch.from_arrays([pa.array(np.ascontiguousarray(each)) for each in columns], schema=schema)
+            pa.RecordBatch.from_arrays(
+                [pa.array(np.ascontiguousarray(each)) for each in columns], schema=schema
+            )
         )
     return path
 
@@ -145,13 +164,19 @@ def load_shard_plan(path: str) -> ShardPlan:
         own = slice(*np.searchsorted(number, [index, index + 1]))
         addresses = zip(range_number[own].tolist(), part[own].tolist(), strict=True)
         splits[name] = SplitShards(
-            name, split_rows, num_shards, partitions, first, dict(zip(addresses, rows[own].tolist(), strict=True))
+            name,
+            split_rows,
+            num_shards,
+            partitions,
+            first,
+            dict(zip(addresses, rows[own].tolist(), strict=True)),
         )
     return ShardPlan(splits, frozenset(about["finished"]))
 
 
 class LoadedShardPlan:
-    """A plan in a file, which a worker process loads when a step needs it, once for all of its threads.
+    """A plan in a file, which a worker process loads when a step needs it, once for all of its
+    threads.
 
     Attributes:
       path: of the file.
@@ -160,7 +185,9 @@ class LoadedShardPlan:
     def __init__(self, path: str) -> None:
         self.path = path
         self._shared = Shared()
-        self._plan: ShardPlan | None = None  # held here: Shared itself keeps only the last object of a process
+        self._plan: ShardPlan | None = (
+            None  # held here: Shared itself keeps only the last object of a process
+        )
 
     def get(self) -> ShardPlan:
         """Returns the plan."""
@@ -172,8 +199,8 @@ class LoadedShardPlan:
 def count_shards(output: Output, split_bytes: float) -> int:
     """Returns how many shards a split of that many compressed bytes gets.
 
-    Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for the estimate: hence one shard
-    up to 1.6 times the size, and three above 2.4 times.
+    Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for
+    the estimate: hence one shard up to 1.6 times the size, and three above 2.4 times.
     """
     if output.num_shards is not None:
         count = output.num_shards
@@ -185,8 +212,11 @@ def count_shards(output: Output, split_bytes: float) -> int:
 
 
 def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
-    """Returns a shard's path within the dataset: ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``."""
-    return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{SUFFIX_FOR_COMPRESSION[compression]}"
+    """Returns a shard's path within the dataset:
+    ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``.
+    """
+    suffix = SUFFIX_FOR_COMPRESSION[compression]
+    return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:

@@ -1,7 +1,8 @@
 """Which split each row lands in: by fraction of a stable hash, by time, or by source file.
 
-The same row, or the same value of the ``by`` columns, always lands in the same split: whatever the batch it comes in, the
-number of workers, or the other rows. A column may decide the split and still be dropped: it is left out after it did.
+The same row, or the same value of the ``by`` columns, always lands in the same split: whatever the
+batch it comes in, the number of workers, or the other rows. A column may decide the split and still
+be dropped: it is left out after it did.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from beam_pipelines.transforms.shuffle import chunk_order
 Assignment = npt.NDArray[np.uint8]
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
-# Another seed than that of joins, so that the rows of a join's partition do not all land in one split.
+# Another seed than that of joins, so that the rows of a join's partition do not all land in one
+# split.
 SPLIT_SEED = 0x73706C6974  # "split"
 CHUNK_COUNTS = "chunk_counts"
 MAX_SPLITS = 255
@@ -47,13 +49,16 @@ _EXAMPLE_FOR_KIND = {
 
 @dataclasses.dataclass(frozen=True)
 class SplitPlan(PickledOnce):
-    """Splits that are ready to be assigned. At most one of the three kinds is set; of a single split, none.
+    """Splits that are ready to be assigned. At most one of the three kinds is set; of a single
+    split, none.
 
     Attributes:
       names: split names in the recipe's order; an assignment is an index into them.
       by: columns that are hashed.
-      thresholds: one for each split but the last, ascending: hashes below the first are the first split's.
-      time_column, bounds: for each split its first value and the first value after it, both of the column's type.
+      thresholds: one for each split but the last, ascending: hashes below the first are the first
+        split's.
+      time_column, bounds: for each split its first value and the first value after it, both of the
+        column's type.
       patterns: for each split the pattern of its files' paths.
       schema: the columns that rows have in their splits.
     """
@@ -68,15 +73,19 @@ class SplitPlan(PickledOnce):
 
 
 def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
-    """Plans the recipe's split of rows that have the columns of ``schema``, as ``select.SelectPlan.schema`` gives them.
+    """Plans the recipe's split of rows that have the columns of ``schema``, as
+    ``select.SelectPlan.schema`` gives them.
 
     Raises:
-      RecipeProblems: unknown columns, a column that cannot be split by, bounds that cannot be read, splits that overlap.
+      RecipeProblems: unknown columns, a column that cannot be split by, bounds that cannot be read,
+        splits that overlap.
     """
     split = recipe.split
     problems: list[Problem] = []
     if len(split.names) > MAX_SPLITS:
-        problems.append(Problem(("split",), f"found {len(split.names)} splits, expected at most {MAX_SPLITS}"))
+        problems.append(
+            Problem(("split",), f"found {len(split.names)} splits, expected at most {MAX_SPLITS}")
+        )
     plan = SplitPlan(split.names, _schema_after_split(recipe, schema))
     if split.time_column is not None:
         plan = _plan_times(split, schema, plan, problems)
@@ -92,10 +101,18 @@ def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
 def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
     """Leaves out the columns that were kept only because they decide the split."""
     dropped, kept = set(recipe.drop), set(recipe.keep)
-    return pa.schema([field for field in schema if field.name not in dropped and (not kept or field.name in kept)])
+    return pa.schema(
+        [
+            field
+            for field in schema
+            if field.name not in dropped and (not kept or field.name in kept)
+        ]
+    )
 
 
-def _plan_fractions(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]) -> SplitPlan:
+def _plan_fractions(
+    split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
+) -> SplitPlan:
     known = set(schema.names)
     for index, name in enumerate(split.by):
         if name not in known:
@@ -107,17 +124,24 @@ def _plan_fractions(split: Split, schema: pa.Schema, plan: SplitPlan, problems: 
 
 
 def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
-    """Returns the hash, 0 to 2**64, at which each split but the last ends, computed exactly from the shares' decimals."""
+    """Returns the hash, 0 to 2**64, at which each split but the last ends, computed exactly from
+    the shares' decimals.
+    """
     decimals = [fractions.Fraction(repr(share)) for share in shares]
     whole = sum(decimals, fractions.Fraction())
     return tuple(int(end * 2**64 / whole) for end in itertools.accumulate(decimals[:-1]))
 
 
 def _unknown_column(name: str, schema: pa.Schema) -> str:
-    return f"found column '{name}', which is not there, expected one of the columns.{nearest(name, schema.names)}"
+    return (
+        f"found column '{name}', which is not there, expected one of the "
+        f"columns.{nearest(name, schema.names)}"
+    )
 
 
-def _plan_times(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]) -> SplitPlan:
+def _plan_times(
+    split: Split, schema: pa.Schema, plan: SplitPlan, problems: list[Problem]
+) -> SplitPlan:
     column = split.time_column or ""
     if column not in schema.names:
         problems.append(Problem(("split", "column"), _unknown_column(column, schema)))
@@ -125,7 +149,10 @@ def _plan_times(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list
     kind = schema.field(column).type
     parse = _parser_of_bounds(kind)
     if parse is None:
-        message = f"column '{column}' is {columns.type_name(kind)}, expected a date, timestamp, time or number"
+        message = (
+            f"column '{column}' is {columns.type_name(kind)}, expected a date, timestamp, "
+            "time or number"
+        )
         problems.append(Problem(("split", "column"), message))
         return plan
     bounds = tuple(_parse_interval(interval, kind, parse, problems) for interval in split.times)
@@ -135,9 +162,17 @@ def _plan_times(split: Split, schema: pa.Schema, plan: SplitPlan, problems: list
 
 
 def _parse_timestamp(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date, or date and time; an offset from UTC is applied, without one it is UTC."""
-    moment = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    """Parses an ISO 8601 date, or date and time; an offset from UTC is applied, without one it is
+    UTC.
+    """
+    moment = datetime.datetime.fromisoformat(
+        text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
+    )
+    return (
+        moment
+        if moment.tzinfo is None
+        else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    )
 
 
 def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
@@ -162,26 +197,41 @@ def _parse_interval(
             found.append(None if text is None else pa.scalar(parse(text), kind))
         except (ValueError, OverflowError, pa.ArrowInvalid):
             found.append(None)
-            expected = f"expected {_EXAMPLE_FOR_KIND.get(str(kind), 'a number')}, because the column is {kind}"
+            expected = (
+                f"expected {_EXAMPLE_FOR_KIND.get(str(kind), 'a number')}, because the "
+                f"column is {kind}"
+            )
             problems.append(Problem(("split", interval.name, key), f"found '{text}', {expected}"))
     start, end = found
     if start is not None and end is not None and not pc.less(start, end).as_py():
         message = (
-            f"found after {interval.after} and before {interval.before}, which holds nothing: 'after' is the earlier"
+            f"found after {interval.after} and before {interval.before}, which holds "
+            "nothing: 'after' is the earlier"
         )
         problems.append(Problem(("split", interval.name), message))
     return start, end
 
 
 def _overlaps(times: Sequence[TimeSplit], bounds: Sequence[Bounds]) -> Iterator[Problem]:
-    for (left, left_bounds), (right, right_bounds) in itertools.combinations(zip(times, bounds, strict=True), 2):
-        if not _ends_before(left_bounds, right_bounds) and not _ends_before(right_bounds, left_bounds):
-            message = f"splits '{left.name}' and '{right.name}' overlap, expected every value in one split at most"
+    for (left, left_bounds), (right, right_bounds) in itertools.combinations(
+        zip(times, bounds, strict=True), 2
+    ):
+        if not _ends_before(left_bounds, right_bounds) and not _ends_before(
+            right_bounds, left_bounds
+        ):
+            message = (
+                f"splits '{left.name}' and '{right.name}' overlap, expected every value in "
+                "one split at most"
+            )
             yield Problem(("split", right.name), message)
 
 
 def _ends_before(left: Bounds, right: Bounds) -> bool:
-    return left[1] is not None and right[0] is not None and bool(pc.less_equal(left[1], right[0]).as_py())
+    return (
+        left[1] is not None
+        and right[0] is not None
+        and bool(pc.less_equal(left[1], right[0]).as_py())
+    )
 
 
 def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
@@ -191,7 +241,8 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
       uint8[rows], indexes into ``plan.names``.
 
     Raises:
-      DataError: a row whose time lies in no split or is null, or a file that matches no pattern or several.
+      DataError: a row whose time lies in no split or is null, or a file that matches no pattern or
+        several.
     """
     if plan.patterns:
         return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
@@ -200,8 +251,11 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
     if not plan.thresholds:
         return np.zeros(chunk.batch.num_rows, np.uint8)
     hashes = hashing.hash_rows([chunk.batch.column(name) for name in plan.by], SPLIT_SEED)
-    # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end, does not fit in uint64.
-    starts = np.array([threshold for threshold in plan.thresholds if threshold < 1 << 64], np.uint64)
+    # A threshold is the first hash of the next split; 2**64 itself, of empty splits at the end,
+    # does not fit in uint64.
+    starts = np.array(
+        [threshold for threshold in plan.thresholds if threshold < 1 << 64], np.uint64
+    )
     return np.searchsorted(starts, hashes, side="right").astype(np.uint8)
 
 
@@ -225,13 +279,16 @@ def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
     for index, name in enumerate(plan.names):
         if index not in used and not problems:
             pattern = plan.patterns[index]
-            problems.append(Problem(("split", name), f"found no file of the source that matches '{pattern}'."))
+            problems.append(
+                Problem(("split", name), f"found no file of the source that matches '{pattern}'.")
+            )
     if problems:
         raise RecipeProblems(problems)
 
 
 def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
-    """Returns a source whose ranges have files of one split only, if the split is by files: a chunk goes by its first file's path.
+    """Returns a source whose ranges have files of one split only, if the split is by files: a chunk
+    goes by its first file's path.
 
     Where small files are read together, those of a split come after one another.
     """
@@ -253,14 +310,20 @@ def _split_of_file(plan: SplitPlan, path: str) -> int:
     ]
     if len(found) == 1:
         return found[0]
-    patterns = ", ".join(f"'{name}' ({pattern})" for name, pattern in zip(plan.names, plan.patterns, strict=True))
+    patterns = ", ".join(
+        f"'{name}' ({pattern})" for name, pattern in zip(plan.names, plan.patterns, strict=True)
+    )
     if not found:
         raise DataError(
-            f"{path}: the file matches no split, expected one of {patterns}. Add a split for it, or leave the file out "
+            f"{path}: the file matches no split, expected one of {patterns}. Add a split for it, "
+            "or leave the file out "
             "of the source's 'path'."
         )
     matched = " and ".join(f"'{plan.names[index]}'" for index in found)
-    raise DataError(f"{path}: the file matches splits {matched}, expected only one of {patterns}. Narrow the patterns.")
+    raise DataError(
+        f"{path}: the file matches splits {matched}, expected only one of {patterns}. Narrow the "
+        "patterns."
+    )
 
 
 def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
@@ -273,17 +336,22 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
         value = column[int(astray[0])].as_py()
         found = "null" if value is None else f"'{value}'"
         intervals = "; ".join(
-            f"{name}:{'' if start is None else f' from {start}'}{'' if end is None else f' until before {end}'}"
+            f"{name}:{'' if start is None else f' from {start}'}"
+            f"{'' if end is None else f' until before {end}'}"
             for name, (start, end) in zip(plan.names, plan.bounds, strict=True)
         )
         raise DataError(
-            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(astray)} of {len(column)} rows of a chunk, "
-            f"expected a value in one of the splits ({intervals}). Widen a split, or leave such rows out with 'filter:'."
+            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(astray)} of "
+            f"{len(column)} rows of a chunk, "
+            f"expected a value in one of the splits ({intervals}). Widen a split, or leave such "
+            "rows out with 'filter:'."
         )
     return assignment
 
 
-def _lies_between(column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None) -> npt.NDArray[np.bool_]:
+def _lies_between(
+    column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None
+) -> npt.NDArray[np.bool_]:
     """Returns bool[n]: start <= value < end; false for null and NaN."""
     inside = column.is_valid()
     if pa.types.is_floating(column.type):
@@ -299,7 +367,8 @@ def _lies_between(column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | No
 def split_chunk(
     plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
 ) -> Iterator[Chunk | ChunkCounts]:
-    """Yields the chunk's row counts, then for each split that has rows of it a chunk with these rows, unaccounted.
+    """Yields the chunk's row counts, then for each split that has rows of it a chunk with these
+    rows, unaccounted.
 
     Args:
       plan: what ``plan_split`` returned.
@@ -324,26 +393,36 @@ def split_chunk(
             order = None if output is None else chunk_order(output, name, chunk[:2], count)
             is_whole = count == batch.num_rows and order is None
             picked = np.flatnonzero(assignment == index)
-            part = batch if is_whole else columns.take_rows(batch, picked if order is None else picked[order])
+            part = (
+                batch
+                if is_whole
+                else columns.take_rows(batch, picked if order is None else picked[order])
+            )
             yield Chunk(chunk.range_number, chunk.part, part, {}, path=chunk.path, split=name)
 
 
 def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | None) -> Iterator[Any]:
     for result in split_chunk(plan, chunk, store_rejected(chunk, folder), output):
-        yield beam.pvalue.TaggedOutput(CHUNK_COUNTS, result) if isinstance(result, ChunkCounts) else result
+        yield (
+            beam.pvalue.TaggedOutput(CHUNK_COUNTS, result)
+            if isinstance(result, ChunkCounts)
+            else result
+        )
 
 
 @dataclasses.dataclass
 class AssignSplit(beam.PTransform):
     """Divides chunks into their splits.
 
-    Input: ``Chunk`` elements. Output: the main one (``chunks``), one ``Chunk`` for each split that has rows of a chunk,
-    with its split's name, the rows in their order, and no counts; and ``row counts``, one ``ChunkCounts`` for each input
-    chunk. Deterministic: a retry repeats the same elements.
+    Input: ``Chunk`` elements. Output: the main one (``chunks``), one ``Chunk`` for each split that
+    has rows of a chunk, with its split's name, the rows in their order, and no counts; and
+    ``row counts``, one ``ChunkCounts`` for each input chunk. Deterministic: a retry repeats the
+    same elements.
 
     Attributes:
       plan: what ``plan_split`` returned.
-      rejected: folder for the chunks' rejected rows, used by nobody else; they have none if it is empty.
+      rejected: folder for the chunks' rejected rows, used by nobody else; they have none if it is
+        empty.
       output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
     """
 

@@ -15,7 +15,14 @@ from beam_pipelines.analysis.statistics.storage import column_names, from_bytes,
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.memory import give_back_memory
-from beam_pipelines.transforms.exchange import Address, Message, Received, Sent, load_payload, receive_all
+from beam_pipelines.transforms.exchange import (
+    Address,
+    Message,
+    Received,
+    Sent,
+    load_payload,
+    receive_all,
+)
 from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 
 # Of how many parts of the columns the statistics of several files are merged one after the other.
@@ -28,17 +35,20 @@ _MERGED = "statistics of a part of the source"
 class AccumulateStatistics(beam.PTransform):
     """Computes statistics of parts of each split; ``merge_splits`` merges them.
 
-    Statistics are computed per chunk, added up per range, and merged along a fixed tree over range numbers, 16 at a time: the
-    result depends on neither arrival order nor the number of workers, nor a worker's memory on the number of ranges.
+    Statistics are computed per chunk, added up per range, and merged along a fixed tree over range
+    numbers, 16 at a time: the result depends on neither arrival order nor the number of workers,
+    nor a worker's memory on the number of ranges.
 
-    Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. Where a range's chunks come apart
-    (in different bundles), all that is neither weighted nor beyond the exact bounds stays the same to the last bit. Output: see
-    ``SendMessages``; a retry gives the same statistics.
+    Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. Where a
+    range's chunks come apart (in different bundles), all that is neither weighted nor beyond the
+    exact bounds stays the same to the last bit. Output: see ``SendMessages``; a retry gives the
+    same statistics.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       plan: weight and slices.
-      folder: for the statistics of ranges, some MB each, of this step alone; ``None`` sends them through the engine.
+      folder: for the statistics of ranges, some MB each, of this step alone; ``None`` sends them
+        through the engine.
     """
 
     num_ranges: int
@@ -49,7 +59,8 @@ class AccumulateStatistics(beam.PTransform):
         """Wires the tree."""
         return (
             chunks
-            | "Accumulate" >> beam.ParDo(_Accumulate(self.plan))  # Message, (split, range number) -> statistics
+            | "Accumulate"
+            >> beam.ParDo(_Accumulate(self.plan))  # Message, (split, range number) -> statistics
             | "MergeTree" >> MergeTree(self.num_ranges, _MergeStored(self.plan), self.folder)
         )
 
@@ -58,8 +69,8 @@ class AccumulateStatistics(beam.PTransform):
 class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
-    Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with all ``splits`` in
-    their order, those without rows included.
+    Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with
+    all ``splits`` in their order, those without rows included.
 
     Attributes:
       num_ranges, plan, folder: see ``AccumulateStatistics``.
@@ -73,10 +84,15 @@ class ComputeStatistics(beam.PTransform):
     plan: StatisticsPlan = dataclasses.field(default_factory=StatisticsPlan)
     folder: str | None = None
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[dict[str, TableStatistics]]:
+    def expand(
+        self, chunks: beam.PCollection[Chunk]
+    ) -> beam.PCollection[dict[str, TableStatistics]]:
         """Merges in one place what the tree leaves."""
-        sent = chunks | "Accumulate" >> AccumulateStatistics(self.num_ranges, self.plan, self.folder)
-        # A side input, because a group would not be there if there were no chunks, and flattening is a detour.
+        sent = chunks | "Accumulate" >> AccumulateStatistics(
+            self.num_ranges, self.plan, self.folder
+        )
+        # A side input, because a group would not be there if there were no chunks, and flattening
+        # is a detour.
         return (
             chunks.pipeline
             | "Once" >> beam.Create([None])
@@ -93,7 +109,9 @@ class ComputeStatistics(beam.PTransform):
 
 
 class _Accumulate(beam.DoFn):
-    """Adds up the chunks of a range while they follow each other, so that little crosses the runner."""
+    """Adds up the chunks of a range while they follow each other, so that little crosses the
+    runner.
+    """
 
     def __init__(self, plan: StatisticsPlan) -> None:
         self._plan = plan
@@ -107,7 +125,9 @@ class _Accumulate(beam.DoFn):
             yield from self._flush()
             self._range_number = chunk.range_number
         if chunk.batch.num_rows:
-            part = Node((chunk.range_number, chunk.part), TableStatistics.of(chunk.batch, self._plan))
+            part = Node(
+                (chunk.range_number, chunk.part), TableStatistics.of(chunk.batch, self._plan)
+            )
             self._trees.setdefault(chunk.split, Tree()).add(part)
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -122,7 +142,9 @@ class _Accumulate(beam.DoFn):
 
 
 class Tree:
-    """Merges what is added in order, 16 at a time, and the results 16 at a time: errors add up with the levels only."""
+    """Merges what is added in order, 16 at a time, and the results 16 at a time: errors add up with
+    the levels only.
+    """
 
     def __init__(self) -> None:
         self._levels: list[list[Node]] = []
@@ -160,12 +182,17 @@ class _MergeStored:
 
 
 def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
-    """Returns the statistics of all together, a share of the columns at a time: decoded, all columns may take gigabytes."""
+    """Returns the statistics of all together, a share of the columns at a time: decoded, all
+    columns may take gigabytes.
+    """
     if len(contents) == 1:
         return _decode(contents[0])
     names = column_names(load_payload(contents[0]), _MERGED)
     shares = [names[start::_SHARES] for start in range(min(_SHARES, len(names)))]
-    parts = [TableStatistics.merged([_decode(each, share) for each in contents], len(names)) for share in shares]
+    parts = [
+        TableStatistics.merged([_decode(each, share) for each in contents], len(names))
+        for share in shares
+    ]
     return TableStatistics.joined(parts, names)
 
 
@@ -180,8 +207,12 @@ def merge_splits(
     plan: StatisticsPlan,
     folder: str | None,
 ) -> dict[str, TableStatistics]:
-    """Returns the statistics of each split, in the order of ``splits``, from all that ``AccumulateStatistics`` gave; ``folder`` is its."""
-    of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {split: [] for split in splits}
+    """Returns the statistics of each split, in the order of ``splits``, from all that
+    ``AccumulateStatistics`` gave; ``folder`` is its.
+    """
+    of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {
+        split: [] for split in splits
+    }
     for (split, _), contents, orders in receive_all(sent, folder):
         of_split[split].extend(zip(orders, contents, strict=True))
     give_back_memory()

@@ -1,4 +1,6 @@
-"""Writing: a shard's rows are put in order, serialized, compressed and written as one file, which is read back."""
+"""Writing: a shard's rows are put in order, serialized, compressed and written as one file, which
+is read back.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,32 @@ from beam_pipelines.core.memory import give_back_memory
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.compression import Part, Stream, compress_part
 from beam_pipelines.tfrecord.records import framed_records
-from beam_pipelines.transforms.exchange import Address, Received, load_payload, new_attempt, payload_size
+from beam_pipelines.transforms.exchange import (
+    Address,
+    Received,
+    load_payload,
+    new_attempt,
+    payload_size,
+)
 from beam_pipelines.transforms.shards import LoadedShardPlan, ShardPlan, shard_path
-from beam_pipelines.transforms.shuffle import block_bounds, index_bytes, unpack_blocks, written_order
+from beam_pipelines.transforms.shuffle import (
+    block_bounds,
+    index_bytes,
+    unpack_blocks,
+    written_order,
+)
 
 T = TypeVar("T")
 
-# Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more would be more memory.
+# Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more
+# would be more memory.
 _THREADS = 2
 
 
 class _Threads(threading.local):
-    """The threads of a worker, the same for all its shards: allocators keep what a thread has freed, and a new thread would not find it."""
+    """The threads of a worker, the same for all its shards: allocators keep what a thread has
+    freed, and a new thread would not find it.
+    """
 
     def __init__(self) -> None:
         self.executor = ThreadPoolExecutor(_THREADS)
@@ -63,12 +79,17 @@ class ShardInfo(NamedTuple):
 
 
 def write_shard(
-    received: Received, plan: ShardPlan, name: str, output: Output, folder: str, lists: tuple[str, ...] = ()
+    received: Received,
+    plan: ShardPlan,
+    name: str,
+    output: Output,
+    folder: str,
+    lists: tuple[str, ...] = (),
 ) -> ShardInfo:
     """Writes one shard into ``folder`` and reads the file back.
 
-    The same delivery gives the same bytes, whatever file was there is replaced, and the file appears only when it is
-    complete: a retry does no harm.
+    The same delivery gives the same bytes, whatever file was there is replaced, and the file
+    appears only when it is complete: a retry does no harm.
 
     Raises:
       DataError: what was read back is not what was written.
@@ -79,9 +100,16 @@ def write_shard(
 
 
 def _write_parts(
-    parts: Iterable[tuple[int, Part]], plan: ShardPlan, shard: int, name: str, output: Output, folder: str
+    parts: Iterable[tuple[int, Part]],
+    plan: ShardPlan,
+    shard: int,
+    name: str,
+    output: Output,
+    folder: str,
 ) -> ShardInfo:
-    """Writes a shard of its parts, in order, each with its number of rows. Arguments and errors are those of ``write_shard``."""
+    """Writes a shard of its parts, in order, each with its number of rows. Arguments and errors are
+    those of ``write_shard``.
+    """
     give_back_memory()
     split, number = plan.locate(shard)
     path = shard_path(name, split.name, number, split.num_shards, output.compression)
@@ -116,7 +144,9 @@ class StoredPart(NamedTuple):
     path: str
 
 
-def store_part(received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()) -> tuple[int, StoredPart]:
+def store_part(
+    received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()
+) -> tuple[int, StoredPart]:
     """Serializes and compresses one partition of a shard, and writes it to a file with a new name.
 
     Returns:
@@ -134,14 +164,21 @@ def store_part(received: Received, output: Output, folder: str, lists: tuple[str
 def assemble_shard(
     group: tuple[int, Iterable[StoredPart]], plan: ShardPlan, name: str, output: Output, folder: str
 ) -> ShardInfo:
-    """Writes one shard of its stored parts. The bytes are those of ``write_shard``, and so are arguments and errors."""
+    """Writes one shard of its stored parts. The bytes are those of ``write_shard``, and so are
+    arguments and errors.
+    """
     shard, stored = group
-    parts = ((own.rows, Part(files.read_bytes(own.path), own.size, own.checksum)) for own in sorted(stored))
+    parts = (
+        (own.rows, Part(files.read_bytes(own.path), own.size, own.checksum))
+        for own in sorted(stored)
+    )
     return _write_parts(parts, plan, shard, name, output, folder)
 
 
 class _Block(NamedTuple):
-    """The rows that a partition gets of a chunk: some bytes of the payload that the shard gets of it."""
+    """The rows that a partition gets of a chunk: some bytes of the payload that the shard gets of
+    it.
+    """
 
     content: bytes | Address
     start: int
@@ -151,10 +188,19 @@ class _Block(NamedTuple):
 def _partitions(
     received: Received, partitions: int, output: Output, lists: tuple[str, ...]
 ) -> Iterator[Callable[[], tuple[int, Part]]]:
-    """Yields for each partition, in order, what makes its number of rows and the part of the stream that they become."""
-    bounds = [(content, _block_bounds(content, partitions)) for content in received.contents if payload_size(content)]
+    """Yields for each partition, in order, what makes its number of rows and the part of the stream
+    that they become.
+    """
+    bounds = [
+        (content, _block_bounds(content, partitions))
+        for content in received.contents
+        if payload_size(content)
+    ]
     for partition in range(partitions):
-        blocks = [_Block(content, int(found[partition]), int(found[partition + 1])) for content, found in bounds]
+        blocks = [
+            _Block(content, int(found[partition]), int(found[partition + 1]))
+            for content, found in bounds
+        ]
         yield partial(_make_part, blocks, output, received.partition, partition, lists)
 
 
@@ -172,7 +218,9 @@ def _make_part(
 def _frame(
     blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
 ) -> tuple[int, pa.Buffer]:
-    """Returns the number of rows of a partition, and their framed records; the rows are gone when these are compressed."""
+    """Returns the number of rows of a partition, and their framed records; the rows are gone when
+    these are compressed.
+    """
     batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
     if batch is None:
         return 0, pa.py_buffer(b"")
@@ -200,7 +248,8 @@ def _read_back(path: str, size: int, crc: int) -> None:
     found_size, found_crc = file_checksums.size_and_crc32c(path)
     if (found_size, found_crc) != (size, crc):
         raise DataError(
-            f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} bytes with {crc:08x}. "
+            f"{path}: read back {found_size} bytes with CRC-32C {found_crc:08x}, expected {size} "
+            f"bytes with {crc:08x}. "
             "The storage changed or lost what was written: check it, and run again."
         )
 
@@ -209,7 +258,8 @@ def _read_back(path: str, size: int, crc: int) -> None:
 class WriteShards(beam.PTransform):
     """Writes one file for each shard.
 
-    Input: one ``Received`` for each shard, or for each partition of one, from an exchange of ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
+    Input: one ``Received`` for each shard, or for each partition of one, from an exchange of
+    ``ScatterRows``. Output: one ``ShardInfo`` for each shard.
 
     Attributes:
       name: the dataset's name.
@@ -217,7 +267,8 @@ class WriteShards(beam.PTransform):
       plan: path of the shard plan's file, complete when the first delivery comes.
       folder: where shards are written.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
-      parts: where the parts of shards are stored, if each partition is delivered apart; else ``None``.
+      parts: where the parts of shards are stored, if each partition is delivered apart; else
+        ``None``.
     """
 
     name: str

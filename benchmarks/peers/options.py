@@ -1,4 +1,6 @@
-"""The options that programs of peers share, and the line that they end with. It needs nothing but Python: peers live in environments of their own."""
+"""The options that programs of peers share, and the line that they end with. It needs nothing but
+Python: peers live in environments of their own.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,17 @@ VOCABULARY_SIZE = 10_000
 
 def parse(description: str | None) -> argparse.Namespace:
     """Reads the command line: input, output, cores, compression, statistics, encodings."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", type=pathlib.Path, required=True, help="CSV or Parquet file of criteo_like.py")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--input", type=pathlib.Path, required=True, help="CSV or Parquet file of criteo_like.py"
+    )
     parser.add_argument("--output", type=pathlib.Path, required=True, help="a folder; it is made")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--compression", choices=("gzip", "none"), default="gzip", help="of the records")
+    parser.add_argument(
+        "--compression", choices=("gzip", "none"), default="gzip", help="of the records"
+    )
     parser.add_argument("--statistics", action="store_true")
     parser.add_argument("--encodings", action="store_true")
     arguments = parser.parse_args()

@@ -1,6 +1,8 @@
-"""A loop over a shuffled pandas DataFrame: what people write once the table has to be shuffled or encoded.
+"""A loop over a shuffled pandas DataFrame: what people write once the table has to be shuffled or
+encoded.
 
-Encodings are vectorised, as pandas offers them; the records are made row by row, because there is no other way. One process, one file.
+Encodings are vectorised, as pandas offers them; the records are made row by row, because there is
+no other way. One process, one file.
 """
 
 from __future__ import annotations
@@ -51,9 +53,18 @@ def main() -> None:
     compression = "GZIP" if arguments.compression == "gzip" else ""
     path = str(arguments.output / "table.tfrecord")
     with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type=compression)) as writer:
-        for row in zip(*(table[name].astype(object).where(table[name].notna(), None) for name in names), strict=True):
-            feature = {name: feature_of(value) for name, value in zip(names, row, strict=True) if value is not None}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+        for row in zip(
+            *(table[name].astype(object).where(table[name].notna(), None) for name in names),
+            strict=True,
+        ):
+            feature = {
+                name: feature_of(value)
+                for name, value in zip(names, row, strict=True)
+                if value is not None
+            }
+            writer.write(
+                tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+            )
     options.report(time.perf_counter() - start)
 
 

@@ -1,7 +1,10 @@
-"""Ray Data: ``read_csv`` or ``read_parquet``, ``random_shuffle``, its own preprocessors, ``write_tfrecords``.
+"""Ray Data: ``read_csv`` or ``read_parquet``, ``random_shuffle``, its own preprocessors,
+``write_tfrecords``.
 
-Types are given, which saves Ray the guess, and could not be left to it: a block whose texts all look like numbers would get another type than the rest.
-``write_tfrecords`` writes an integer column without nulls and floats; nulls go through pyarrow as they are. The clock starts when the cluster of this machine has.
+Types are given, which saves Ray the guess, and could not be left to it: a block whose texts all
+look like numbers would get another type than the rest. ``write_tfrecords`` writes an integer column
+without nulls and floats; nulls go through pyarrow as they are. The clock starts when the cluster of
+this machine has.
 """
 
 from __future__ import annotations
@@ -18,11 +21,16 @@ from ray.data.preprocessors import Chain, OrdinalEncoder, SimpleImputer, Standar
 
 def logarithms(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Takes log1p of the numbers."""
-    return {name: np.log1p(values) if name in options.INTEGERS else values for name, values in batch.items()}
+    return {
+        name: np.log1p(values) if name in options.INTEGERS else values
+        for name, values in batch.items()
+    }
 
 
 def encoded(table: ray.data.Dataset) -> ray.data.Dataset:
-    """Fills, takes logarithms, standardises; gives each text an id of an unlimited vocabulary, which is all that Ray has."""
+    """Fills, takes logarithms, standardises; gives each text an id of an unlimited vocabulary,
+    which is all that Ray has.
+    """
     filled = SimpleImputer(options.INTEGERS, strategy="constant", fill_value=0).fit_transform(table)
     chain = Chain(
         StandardScaler(options.INTEGERS),
@@ -38,7 +46,9 @@ def main() -> None:
     ray.init(num_cpus=arguments.cores, include_dashboard=False, log_to_driver=False)
     start = time.perf_counter()
     if arguments.input.suffix == ".csv":
-        types = {name: pa.int64() if name in options.NUMBERS else pa.string() for name in options.COLUMNS}
+        types = {
+            name: pa.int64() if name in options.NUMBERS else pa.string() for name in options.COLUMNS
+        }
         convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
         table = ray.data.read_csv(str(arguments.input), convert_options=convert)
     else:
@@ -47,7 +57,9 @@ def main() -> None:
     if arguments.encodings:
         table = encoded(table)
     compression = "gzip" if arguments.compression == "gzip" else None
-    table.write_tfrecords(str(arguments.output), arrow_open_stream_args={"compression": compression})
+    table.write_tfrecords(
+        str(arguments.output), arrow_open_stream_args={"compression": compression}
+    )
     options.report(time.perf_counter() - start)
 
 

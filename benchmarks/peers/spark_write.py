@@ -1,7 +1,9 @@
-"""PySpark: reads with a given schema, shuffles by ``orderBy(rand())``, writes with the spark-tfrecord connector.
+"""PySpark: reads with a given schema, shuffles by ``orderBy(rand())``, writes with the
+spark-tfrecord connector.
 
-Where Maven does not have the connector, ``spark/WriteExamples.java`` stands in for it: rows become tf.Examples in the JVM either way. The types are given,
-which saves Spark a read. The clock starts when the session is there.
+Where Maven does not have the connector, ``spark/WriteExamples.java`` stands in for it: rows become
+tf.Examples in the JVM either way. The types are given, which saves Spark a read. The clock starts
+when the session is there.
 """
 
 from __future__ import annotations
@@ -18,17 +20,30 @@ GZIP = "org.apache.hadoop.io.compress.GzipCodec"
 
 
 def encoded(table: DataFrame) -> DataFrame:
-    """Fills, takes logarithms and standardises numbers; gives each text an id of an unlimited vocabulary, which is all that Spark ML has."""
-    logarithms = {name: functions.log1p(functions.coalesce(name, functions.lit(0))) for name in options.INTEGERS}
+    """Fills, takes logarithms and standardises numbers; gives each text an id of an unlimited
+    vocabulary, which is all that Spark ML has.
+    """
+    logarithms = {
+        name: functions.log1p(functions.coalesce(name, functions.lit(0)))
+        for name in options.INTEGERS
+    }
     table = table.withColumns(logarithms)
-    moments = [moment(name) for name in options.INTEGERS for moment in (functions.mean, functions.stddev_pop)]
+    moments = [
+        moment(name)
+        for name in options.INTEGERS
+        for moment in (functions.mean, functions.stddev_pop)
+    ]
     found = iter(table.agg(*moments).first())
-    scaled = {name: ((functions.col(name) - next(found)) / next(found)).cast("float") for name in options.INTEGERS}
+    scaled = {
+        name: ((functions.col(name) - next(found)) / next(found)).cast("float")
+        for name in options.INTEGERS
+    }
     ids = [f"{name}_id" for name in options.TEXTS]
     indexer = StringIndexer(inputCols=options.TEXTS, outputCols=ids, handleInvalid="keep")
     indexed = indexer.fit(table).transform(table.withColumns(scaled))
     integers = [
-        functions.col(identity).cast("bigint").alias(name) for identity, name in zip(ids, options.TEXTS, strict=True)
+        functions.col(identity).cast("bigint").alias(name)
+        for identity, name in zip(ids, options.TEXTS, strict=True)
     ]
     return indexed.select(options.LABEL, *options.INTEGERS, *integers)
 
@@ -39,16 +54,23 @@ def main() -> None:
     jars = sorted((pathlib.Path(sys.prefix) / "jars").glob("*.jar"))
     has_connector = any(jar.name.startswith("spark-tfrecord") for jar in jars)
     settings = {
-        "spark.driver.memory": "4g",  # the default of 1 GB is too little for a sort of a million rows
-        "spark.sql.shuffle.partitions": 4 * arguments.cores,  # the default of 200 is meant for a cluster
+        # The default of 1 GB is too little for a sort of a million rows
+        "spark.driver.memory": "4g",
+        "spark.sql.shuffle.partitions": 4
+        * arguments.cores,  # the default of 200 is meant for a cluster
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.jars": ",".join(map(str, jars)),
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
     }
-    spark = SparkSession.builder.master(f"local[{arguments.cores}]").config(map=settings).getOrCreate()
+    spark = (
+        SparkSession.builder.master(f"local[{arguments.cores}]").config(map=settings).getOrCreate()
+    )
     start = time.perf_counter()
-    kinds = {name: types.LongType() if name in options.NUMBERS else types.StringType() for name in options.COLUMNS}
+    kinds = {
+        name: types.LongType() if name in options.NUMBERS else types.StringType()
+        for name in options.COLUMNS
+    }
     schema = types.StructType([types.StructField(name, kind) for name, kind in kinds.items()])
     source = str(arguments.input)
     table = (

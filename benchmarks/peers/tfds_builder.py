@@ -1,7 +1,7 @@
 """TensorFlow Datasets: a ``GeneratorBasedBuilder`` as its guide shows it, with ``csv.DictReader``.
 
-Missing values are what TFDS has for them: ``optional`` features. It shuffles by a hash of each example's key and
-writes TFRecords without compression.
+Missing values are what TFDS has for them: ``optional`` features. It shuffles by a hash of each
+example's key and writes TFRecords without compression.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ class Clicks(tfds.core.GeneratorBasedBuilder):
     """The table."""
 
     VERSION = tfds.core.Version("1.0.0")
-    # A builder makes itself again from its class and folder, so that where the table lies is the class's.
+    # A builder makes itself again from its class and folder, so that where the table lies is the
+    # class's.
     TABLE = pathlib.Path()
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {options.LABEL: tfds.features.Scalar(np.int64)}
-        features |= {name: tfds.features.Scalar(np.int64, optional=True) for name in options.INTEGERS}
-        features |= {name: tfds.features.Scalar(np.object_, optional=True) for name in options.TEXTS}
+        features |= {
+            name: tfds.features.Scalar(np.int64, optional=True) for name in options.INTEGERS
+        }
+        features |= {
+            name: tfds.features.Scalar(np.object_, optional=True) for name in options.TEXTS
+        }
         return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:  # noqa: ARG002
@@ -47,7 +52,10 @@ def rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     numbers = set(options.NUMBERS)
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            yield {name: (int(text) if name in numbers else text) if text else None for name, text in row.items()}
+            yield {
+                name: (int(text) if name in numbers else text) if text else None
+                for name, text in row.items()
+            }
 
 
 def main() -> None:

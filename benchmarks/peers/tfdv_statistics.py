@@ -1,4 +1,6 @@
-"""TFDV: statistics of a CSV file and a schema inferred from them, as its guide shows it. Writes no records."""
+"""TFDV: statistics of a CSV file and a schema inferred from them, as its guide shows it. Writes no
+records.
+"""
 
 from __future__ import annotations
 

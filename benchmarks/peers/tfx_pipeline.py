@@ -1,7 +1,8 @@
-"""TFX: CsvExampleGen, and as asked for StatisticsGen, SchemaGen and Transform, as its tutorials wire them; LocalDagRunner, metadata in SQLite.
+"""TFX: CsvExampleGen, and as asked for StatisticsGen, SchemaGen and Transform, as its tutorials
+wire them; LocalDagRunner, metadata in SQLite.
 
-Parquet goes through its own Parquet executor. One split instead of two, as everybody else has one. The records are moved to ``records`` at the end,
-after the clock has stopped.
+Parquet goes through its own Parquet executor. One split instead of two, as everybody else has one.
+The records are moved to ``records`` at the end, after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from tfx.dsl.components.base import executor_spec
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 
 
-def components(folder: pathlib.Path, suffix: str, statistics: bool, encodings: bool) -> list[tfx.types.BaseComponent]:
+def components(
+    folder: pathlib.Path, suffix: str, statistics: bool, encodings: bool
+) -> list[tfx.types.BaseComponent]:
     """Returns what the pipeline is made of; a transform needs the schema, and so the statistics."""
-    split = tfx.proto.SplitConfig(splits=[tfx.proto.SplitConfig.Split(name="train", hash_buckets=1)])
+    split = tfx.proto.SplitConfig(
+        splits=[tfx.proto.SplitConfig.Split(name="train", hash_buckets=1)]
+    )
     output = tfx.proto.Output(split_config=split)
     if suffix == ".csv":
         examples = tfx.components.CsvExampleGen(input_base=str(folder), output_config=output)
     else:
         spec = executor_spec.BeamExecutorSpec(parquet_executor.Executor)
-        examples = FileBasedExampleGen(input_base=str(folder), output_config=output, custom_executor_spec=spec)
+        examples = FileBasedExampleGen(
+            input_base=str(folder), output_config=output, custom_executor_spec=spec
+        )
     made = [examples]
     if statistics or encodings:
         made.append(tfx.components.StatisticsGen(examples=examples.outputs["examples"]))
@@ -65,7 +72,9 @@ def main() -> None:
         tfx.dsl.Pipeline(
             pipeline_name="clicks",
             pipeline_root=str(root),
-            components=components(folder, arguments.input.suffix, arguments.statistics, arguments.encodings),
+            components=components(
+                folder, arguments.input.suffix, arguments.statistics, arguments.encodings
+            ),
             metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(
                 str(arguments.output / "metadata.db")
             ),
@@ -73,7 +82,9 @@ def main() -> None:
         )
     )
     seconds = time.perf_counter() - start
-    (found,) = root.glob("Transform/transformed_examples/*" if arguments.encodings else "*ExampleGen/examples/*")
+    (found,) = root.glob(
+        "Transform/transformed_examples/*" if arguments.encodings else "*ExampleGen/examples/*"
+    )
     found.rename(arguments.output / "records")
     options.report(seconds)
 

@@ -1,9 +1,11 @@
-"""Makes a click log as a news site might have it: what was shown to whom, and whether it was clicked; with tables of users and articles.
+"""Makes a click log as a news site might have it: what was shown to whom, and whether it was
+clicked; with tables of users and articles.
 
   python examples/ctr/generate.py --output .demo/ctr-data --date 2026-11-21 --days 3
 
-The same seed gives the same files. A day depends on the seed and its date alone, so that a later run with a later ``--date`` adds a day and leaves the
-others as they are. Users and articles are drawn by Zipf's law: a few are everywhere, most are rare.
+The same seed gives the same files. A day depends on the seed and its date alone, so that a later
+run with a later ``--date`` adds a day and leaves the others as they are. Users and articles are
+drawn by Zipf's law: a few are everywhere, most are rare.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ Numbers = npt.NDArray[Any]
 
 
 class Users(NamedTuple):
-    """The users [n], and what nobody can see of them: how they like sections [n, sections] and clicking at all [n]."""
+    """The users [n], and what nobody can see of them: how they like sections [n, sections] and
+    clicking at all [n].
+    """
 
     age: Numbers
     country: Numbers
@@ -55,10 +59,15 @@ class Articles(NamedTuple):
 
 def main() -> None:
     """Writes the tables and the days that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder of the files")
     parser.add_argument(
-        "--date", type=datetime.date.fromisoformat, default=datetime.date(2026, 11, 21), help="first day"
+        "--date",
+        type=datetime.date.fromisoformat,
+        default=datetime.date(2026, 11, 21),
+        help="first day",
     )
     parser.add_argument("--days", type=int, default=3, help="how many days")
     parser.add_argument("--rows", type=int, default=120_000, help="of each day's log")
@@ -115,7 +124,9 @@ def zipf(count: int) -> Numbers:
 
 
 def write_users(path: pathlib.Path, users: Users) -> None:
-    """Writes the table of users as Parquet; every tenth has not told an age, and every thirtieth is not in the table."""
+    """Writes the table of users as Parquet; every tenth has not told an age, and every thirtieth is
+    not in the table.
+    """
     numbers = np.arange(len(users.age))
     table = pa.table(
         {
@@ -134,18 +145,32 @@ def write_articles(path: pathlib.Path, articles: Articles) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["article", "section", "words", "published", "paywalled"])
-        for number, (section, words, published, paywalled, _) in enumerate(zip(*articles, strict=True)):
+        for number, (section, words, published, paywalled, _) in enumerate(
+            zip(*articles, strict=True)
+        ):
             writer.writerow(
-                [f"a{number:05}", SECTIONS[section], words, f"{published}:00:00", "true" if paywalled else "false"]
+                [
+                    f"a{number:05}",
+                    SECTIONS[section],
+                    words,
+                    f"{published}:00:00",
+                    "true" if paywalled else "false",
+                ]
             )
 
 
 def write_day(
-    path: pathlib.Path, random: np.random.Generator, date: np.datetime64, rows: int, users: Users, articles: Articles
+    path: pathlib.Path,
+    random: np.random.Generator,
+    date: np.datetime64,
+    rows: int,
+    users: Users,
+    articles: Articles,
 ) -> float:
     """Writes a day's log as JSON Lines and returns the share of rows that were clicked.
 
-    The chance of a click depends on user, article, section, position, device, hour, on how old the article is, and on whether it has to be paid for.
+    The chance of a click depends on user, article, section, position, device, hour, on how old the
+    article is, and on whether it has to be paid for.
     """
     user = random.choice(len(users.age), rows, p=zipf(len(users.age)))
     article = random.choice(len(articles.words), rows, p=zipf(len(articles.words)))

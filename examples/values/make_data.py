@@ -1,4 +1,5 @@
-"""Writes a small Parquet file with a column of every kind that a recipe reads: exact numbers of all widths, texts, bytes, dates, lists, arrays.
+"""Writes a small Parquet file with a column of every kind that a recipe reads: exact numbers of all
+widths, texts, bytes, dates, lists, arrays.
 
 python examples/values/make_data.py --output .demo/values-data
 """
@@ -19,7 +20,9 @@ ROWS = 200
 
 def main() -> None:
     """Writes ``values.parquet``."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder to write into")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -29,10 +32,15 @@ def main() -> None:
 
 
 def make_table(random: np.random.Generator) -> pa.Table:
-    """Returns the rows: extremes of their types among them, and null, an empty list and zero as three different things."""
+    """Returns the rows: extremes of their types among them, and null, an empty list and zero as
+    three different things.
+    """
     number = np.arange(ROWS)
     level = random.integers(0, 3, ROWS).astype(np.int8)
-    history = [None if n % 5 == 0 else [] if n % 5 == 1 else [0] if n % 5 == 2 else [n, -n] for n in number.tolist()]
+    history = [
+        None if n % 5 == 0 else [] if n % 5 == 1 else [0] if n % 5 == 2 else [n, -n]
+        for n in number.tolist()
+    ]
     picture = random.integers(0, 256, (ROWS, 2, 3)).astype(np.uint8)
     embedding = random.normal(size=(ROWS, 4)).astype(np.float32)
     return pa.table(
@@ -47,7 +55,9 @@ def make_table(random: np.random.Generator) -> pa.Table:
             "level": pa.DictionaryArray.from_arrays(level, ["low", "middle", "high"]),
             "text": pa.array([None if n % 7 == 0 else f"größe {n}" for n in number.tolist()]),
             "key": pa.array([bytes([n, 0, 255 - n]) for n in number.tolist()], pa.binary()),
-            "day": pa.array([datetime.date(2026, 1, 1) + datetime.timedelta(days=n) for n in number.tolist()]),
+            "day": pa.array(
+                [datetime.date(2026, 1, 1) + datetime.timedelta(days=n) for n in number.tolist()]
+            ),
             "history": pa.array(history, pa.list_(pa.int64())),
             "picture": pa.array(picture.tolist(), pa.list_(pa.list_(pa.uint8(), 3), 2)),
             "embedding": pa.array(embedding.tolist(), pa.list_(pa.float32(), 4)),

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, anomalies_to_proto, describe, find_anomalies
-from beam_pipelines.analysis.anomalies.policy import Allowed, ValidationPolicy, check_environment, parse_allowed
+from beam_pipelines.analysis.anomalies.policy import (
+    Allowed,
+    ValidationPolicy,
+    check_environment,
+    parse_allowed,
+)
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics, to_proto
 from beam_pipelines.core.errors import RecipeError
@@ -33,7 +38,8 @@ def reasons(values: list[Any], kind: pa.DataType, feature: str) -> list[tuple[st
 
 
 NOT_FIXED = (
-    "The feature has a shape, but it's not always present (if the feature is nested, then it should always be present at each "
+    "The feature has a shape, but it's not always present (if the feature is nested, then it "
+    "should always be present at each "
     "nested level) or its value lengths vary."
 )
 FEWER = "The feature was present in fewer examples than expected"
@@ -54,19 +60,37 @@ TEXT = pa.string()
             ["a"],
             TEXT,
             "type: INT",
-            [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got STRING")],
+            [
+                (
+                    "UNEXPECTED_DATA_TYPE",
+                    "Unexpected data type",
+                    "Expected data of type: INT but got STRING",
+                )
+            ],
         ),
         (
             [b"a"],
             pa.binary(),
             "type: FLOAT",
-            [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: FLOAT but got BYTES")],
+            [
+                (
+                    "UNEXPECTED_DATA_TYPE",
+                    "Unexpected data type",
+                    "Expected data of type: FLOAT but got BYTES",
+                )
+            ],
         ),
         (
             [1.0],
             pa.float64(),
             "type: INT int_domain { max: 0 }",
-            [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got FLOAT")],
+            [
+                (
+                    "UNEXPECTED_DATA_TYPE",
+                    "Unexpected data type",
+                    "Expected data of type: INT but got FLOAT",
+                )
+            ],
         ),
         # presence
         ([1, 2], pa.int64(), "type: INT presence { min_count: 2 min_fraction: 1 }", []),
@@ -89,13 +113,25 @@ TEXT = pa.string()
             [1, None],
             pa.int64(),
             "type: INT presence { min_count: 2 }",
-            [("FEATURE_TYPE_LOW_NUMBER_PRESENT", "Column dropped", f"{FEWER}: minimum count = 2, actual = 1")],
+            [
+                (
+                    "FEATURE_TYPE_LOW_NUMBER_PRESENT",
+                    "Column dropped",
+                    f"{FEWER}: minimum count = 2, actual = 1",
+                )
+            ],
         ),
         (
             [None],
             pa.int64(),
             "type: INT presence { min_count: 1 }",
-            [("FEATURE_TYPE_NOT_PRESENT", "Column dropped", "The feature was not present in any examples.")],
+            [
+                (
+                    "FEATURE_TYPE_NOT_PRESENT",
+                    "Column dropped",
+                    "The feature was not present in any examples.",
+                )
+            ],
         ),
         # valency
         ([[1], [2, 3]], LISTS, "type: INT value_count { min: 1 max: 2 }", []),
@@ -103,7 +139,13 @@ TEXT = pa.string()
             [[], [2, 3]],
             LISTS,
             "type: INT value_count { min: 1 max: 2 }",
-            [("FEATURE_TYPE_LOW_NUMBER_VALUES", "Missing values", "Some examples have fewer values than expected.")],
+            [
+                (
+                    "FEATURE_TYPE_LOW_NUMBER_VALUES",
+                    "Missing values",
+                    "Some examples have fewer values than expected.",
+                )
+            ],
         ),
         (
             [[1], [2, 3]],
@@ -144,7 +186,10 @@ TEXT = pa.string()
                 (
                     "INVALID_FEATURE_SHAPE",
                     "Feature shape dropped",
-                    "The feature has fixed value length 2 but it's not compatible with the specified shape.",
+                    (
+                        "The feature has fixed value length 2 but it's not compatible with the "
+                        "specified shape."
+                    ),
                 )
             ],
         ),
@@ -156,7 +201,11 @@ TEXT = pa.string()
                 (
                     "VALUE_NESTEDNESS_MISMATCH",
                     "Mismatched value nest level",
-                    "The values have a different nest level than expected. Value counts will not be checked.",
+                    (
+                        "The values have a different nest level than expected. Value counts "
+                        "will not "
+                        "be checked."
+                    ),
                 )
             ],
         ),
@@ -184,7 +233,13 @@ TEXT = pa.string()
             [2**63 - 1],
             pa.int64(),
             f"type: INT int_domain {{ max: {2**63 - 2} }}",
-            [("INT_TYPE_BIG_INT", "Out-of-range values", f"Unexpectedly large value: {2**63 - 1}.")],
+            [
+                (
+                    "INT_TYPE_BIG_INT",
+                    "Out-of-range values",
+                    f"Unexpectedly large value: {2**63 - 1}.",
+                )
+            ],
         ),
         (["12", " -7 "], TEXT, "type: BYTES int_domain { }", []),
         (
@@ -225,7 +280,12 @@ TEXT = pa.string()
                 ("FLOAT_TYPE_HAS_INF", "Invalid values", "Float feature has Inf values."),
             ],
         ),
-        ([0.1], pa.float64(), "type: FLOAT float_domain { min: 0.1 max: 0.1 }", []),  # bounds are 32 bits wide
+        (
+            [0.1],
+            pa.float64(),
+            "type: FLOAT float_domain { min: 0.1 max: 0.1 }",
+            [],
+        ),  # bounds are 32 bits wide
         (["5", "70"], TEXT, "type: BYTES int_domain { min: 5 max: 70 }", []),
         (
             ["5", "700"],
@@ -284,7 +344,11 @@ TEXT = pa.string()
                 (
                     "DOMAIN_INVALID_FOR_TYPE",
                     "Invalid domain type",
-                    'Data is marked as BYTES with incompatible domain_info: name: "x" type: BYTES int_domain { }',
+                    (
+                        'Data is marked as BYTES with incompatible domain_info: name: "x" '
+                        "type: BYTES "
+                        "int_domain { }"
+                    ),
                 )
             ],
         ),
@@ -323,7 +387,8 @@ TEXT = pa.string()
                     "FEATURE_TYPE_NO_UNIQUE",
                     "No unique values",
                     (
-                        "UniqueConstraints specified for the feature, but unique values were not counted (i.e., feature is not string "
+                        "UniqueConstraints specified for the feature, but unique values were not "
+                        "counted (i.e., feature is not string "
                         "or categorical)."
                     ),
                 )
@@ -393,7 +458,13 @@ TEXT = pa.string()
             ["a"],
             TEXT,
             'type: BYTES string_domain { value: "a" value: "a" }',
-            [("INVALID_DOMAIN_SPECIFICATION", "Malformed StringDomain", "Repeated values in StringDomain:a")],
+            [
+                (
+                    "INVALID_DOMAIN_SPECIFICATION",
+                    "Malformed StringDomain",
+                    "Repeated values in StringDomain:a",
+                )
+            ],
         ),
         # bool domains
         ([0, 1], pa.int64(), "type: INT bool_domain { }", []),
@@ -488,7 +559,11 @@ TEXT = pa.string()
         (
             ["a", "a", "a", "b"],
             TEXT,
-            'type: BYTES string_domain { value: "a" } distribution_constraints { min_domain_mass: 0.75 }',
+            (
+                'type: BYTES string_domain { value: "a" } distribution_constraints { '
+                "min_domain_mass: "
+                "0.75 }"
+            ),
             [],
         ),
         # retired features are not checked
@@ -498,7 +573,13 @@ TEXT = pa.string()
             ["a"],
             TEXT,
             "type: INT lifecycle_stage: PRODUCTION",
-            [("UNEXPECTED_DATA_TYPE", "Unexpected data type", "Expected data of type: INT but got STRING")],
+            [
+                (
+                    "UNEXPECTED_DATA_TYPE",
+                    "Unexpected data type",
+                    "Expected data of type: INT but got STRING",
+                )
+            ],
         ),
     ],
 )
@@ -512,30 +593,46 @@ def test_decision_table(
 def test_named_domains_are_looked_up() -> None:
     """``domain: "d"`` means the schema's string domain of that name."""
     schema = text_format.Parse(
-        'feature { name: "x" type: BYTES domain: "d" } string_domain { name: "d" value: "a" }', schema_pb2.Schema()
+        'feature { name: "x" type: BYTES domain: "d" } string_domain { name: "d" value: "a" }',
+        schema_pb2.Schema(),
     )
     found = find_anomalies(statistics_of(["a", "b"], pa.string()), schema)
     assert describe(found) == [
-        Row("train", "x", "Unexpected string values", "one of 1 values", "b (~50%)", "ERROR", UNEXPECTED)
+        Row(
+            "train",
+            "x",
+            "Unexpected string values",
+            "one of 1 values",
+            "b (~50%)",
+            "ERROR",
+            UNEXPECTED,
+        )
     ]
 
 
 def test_many_unexpected_values_are_counted() -> None:
     """Of many unexpected texts the most frequent 20 are named, the others counted."""
-    [(_, _, description)] = reasons([f"v{i:02}" for i in range(50)], TEXT, "type: BYTES string_domain { }")
+    [(_, _, description)] = reasons(
+        [f"v{i:02}" for i in range(50)], TEXT, "type: BYTES string_domain { }"
+    )
     assert description.count("(~2%)") == 20
     assert "and 30 more" in description
 
 
 def test_missing_and_new_columns() -> None:
-    """A required feature without a column, and a column without a feature; an optional one may be missing."""
+    """A required feature without a column, and a column without a feature; an optional one may be
+    missing.
+    """
     schema = text_format.Parse(
-        'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "optional" type: INT }',
+        'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "optional" '
+        "type: INT }",
         schema_pb2.Schema(),
     )
     found = find_anomalies(statistics_of([1], pa.int64()), schema)
     assert describe(found) == [
-        Row("train", "gone", "Column dropped", "a column", "none", "ERROR", "SCHEMA_MISSING_COLUMN"),
+        Row(
+            "train", "gone", "Column dropped", "a column", "none", "ERROR", "SCHEMA_MISSING_COLUMN"
+        ),
         Row("train", "x", "New column", "no such column", "a column", "ERROR", "SCHEMA_NEW_COLUMN"),
     ]
     proto = anomalies_to_proto(found, schema)["train"]
@@ -554,7 +651,8 @@ def test_missing_and_new_columns() -> None:
 def test_several_reasons_are_one_entry() -> None:
     """TFDV keeps one entry a feature: several reasons are joined, and each stays listed."""
     schema = text_format.Parse(
-        'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }', schema_pb2.Schema()
+        'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }',
+        schema_pb2.Schema(),
     )
     found = find_anomalies(statistics_of([5, None], pa.int64()), schema)
     info = anomalies_to_proto(found, schema)["train"].anomaly_info["x"]
@@ -566,7 +664,9 @@ def test_several_reasons_are_one_entry() -> None:
 
 def test_a_split_without_rows_is_data_missing() -> None:
     """An empty split has no anomalies of features; its proto says that data is missing."""
-    schema = text_format.Parse('feature { name: "x" type: INT presence { min_count: 1 } }', schema_pb2.Schema())
+    schema = text_format.Parse(
+        'feature { name: "x" type: INT presence { min_count: 1 } }', schema_pb2.Schema()
+    )
     found = find_anomalies(statistics_of([], pa.int64()), schema)
     assert describe(found) == []
     assert anomalies_to_proto(found, schema)["train"].data_missing
@@ -584,7 +684,9 @@ def kinds(found: Any) -> list[tuple[str, str, str, str]]:
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) -> None:
-    """Statistics that were written and read back are flagged for the same, wherever a proto can tell."""
+    """Statistics that were written and read back are flagged for the same, wherever a proto can
+    tell.
+    """
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
     values = pa.array(data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], max_size=8)), kind)
     restrictions = (
@@ -605,10 +707,14 @@ def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) ->
     type_ = data.draw(st.sampled_from(("INT", "FLOAT", "BYTES")))
     schema = parsed(f'feature {{ name: "x" type: {type_} {feature} }}')
     table = TableStatistics.of(pa.record_batch({"x": values}))
-    if kind == pa.float64() and any(row is not None and row != 0 and abs(row) < 1e-300 for row in values.to_pylist()):
+    if kind == pa.float64() and any(
+        row is not None and row != 0 and abs(row) < 1e-300 for row in values.to_pylist()
+    ):
         return  # a bucket so narrow that its bounds are equal
     proto = to_proto({"train": table})["train"].datasets[0]
-    assert kinds(find_anomalies({"train": proto}, schema)) == kinds(find_anomalies({"train": table}, schema))
+    assert kinds(find_anomalies({"train": proto}, schema)) == kinds(
+        find_anomalies({"train": table}, schema)
+    )
 
 
 @pytest.mark.parametrize(
@@ -622,30 +728,53 @@ def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) ->
         ("", "EXTRA", []),
     ],
 )
-def test_environments_decide_what_is_required(feature: str, environment: str | None, expected: list[str]) -> None:
-    """A label may be absent where it is not in the environment; without an environment everything is expected."""
+def test_environments_decide_what_is_required(
+    feature: str, environment: str | None, expected: list[str]
+) -> None:
+    """A label may be absent where it is not in the environment; without an environment everything
+    is expected.
+    """
     schema = parsed(
-        'default_environment: "TRAINING" default_environment: "SERVING" feature { name: "x" type: INT in_environment: "EXTRA" } '
+        'default_environment: "TRAINING" default_environment: "SERVING" feature { name: "x" type: '
+        'INT in_environment: "EXTRA" } '
         f'feature {{ name: "label" type: INT presence {{ min_count: 1 }} {feature} }}'
     )
-    found = find_anomalies(statistics_of([1], pa.int64()), schema, ValidationPolicy(environment=environment))
+    found = find_anomalies(
+        statistics_of([1], pa.int64()), schema, ValidationPolicy(environment=environment)
+    )
     assert [row.type for row in describe(found)] == expected
 
 
 def test_a_column_outside_of_its_environment_is_new() -> None:
-    """A label that is there though the schema says that serving data have none is flagged, in TFDV's words."""
-    schema = parsed('default_environment: "SERVING" feature { name: "x" type: INT not_in_environment: "SERVING" }')
-    found = find_anomalies(statistics_of([1], pa.int64()), schema, ValidationPolicy(environment="SERVING"))
+    """A label that is there though the schema says that serving data have none is flagged, in
+    TFDV's words.
+    """
+    schema = parsed(
+        'default_environment: "SERVING" feature { name: "x" type: INT not_in_environment: '
+        '"SERVING" }'
+    )
+    found = find_anomalies(
+        statistics_of([1], pa.int64()), schema, ValidationPolicy(environment="SERVING")
+    )
     [reason] = found["train"].reasons["x"]
     assert (reason.type, reason.short) == (Info.SCHEMA_NEW_COLUMN, "Column missing in environment")
-    assert reason.description == "New column x found in data but not in the environment SERVING in the schema."
+    assert (
+        reason.description
+        == "New column x found in data but not in the environment SERVING in the schema."
+    )
 
 
 def test_unknown_environments_are_refused() -> None:
-    """In an environment that the schema does not name nothing would be expected: that is a mistake, not a wish."""
-    schema = parsed('default_environment: "TRAINING" feature { name: "x" not_in_environment: "SERVING" }')
+    """In an environment that the schema does not name nothing would be expected: that is a mistake,
+    not a wish.
+    """
+    schema = parsed(
+        'default_environment: "TRAINING" feature { name: "x" not_in_environment: "SERVING" }'
+    )
     check_environment("SERVING", schema, "s.pbtxt")
-    with pytest.raises(RecipeError, match=r"s\.pbtxt does not name, expected one of TRAINING, SERVING.*'SERVING'"):
+    with pytest.raises(
+        RecipeError, match=r"s\.pbtxt does not name, expected one of TRAINING, SERVING.*'SERVING'"
+    ):
         check_environment("SERVNG", schema, "s.pbtxt")
 
 
@@ -657,21 +786,45 @@ def test_unknown_environments_are_refused() -> None:
             "min_examples_count: 4",
             3,
             None,
-            [("DATASET_LOW_NUM_EXAMPLES", "The dataset has 3 examples, which is fewer than expected.")],
+            [
+                (
+                    "DATASET_LOW_NUM_EXAMPLES",
+                    "The dataset has 3 examples, which is fewer than expected.",
+                )
+            ],
         ),
         (
             "max_examples_count: 2",
             3,
             None,
-            [("DATASET_HIGH_NUM_EXAMPLES", "The dataset has 3 examples, which is more than expected.")],
+            [
+                (
+                    "DATASET_HIGH_NUM_EXAMPLES",
+                    "The dataset has 3 examples, which is more than expected.",
+                )
+            ],
         ),
         (
             "min_examples_count: 1",
             0,
             None,
-            [("DATASET_LOW_NUM_EXAMPLES", "The dataset has 0 examples, which is fewer than expected.")],
+            [
+                (
+                    "DATASET_LOW_NUM_EXAMPLES",
+                    "The dataset has 0 examples, which is fewer than expected.",
+                )
+            ],
         ),
-        ("num_examples_drift_comparator { min_fraction_threshold: 0.5 max_fraction_threshold: 2 }", 4, 2, []),
+        (
+            (
+                "num_examples_drift_comparator { min_fraction_threshold: 0.5 "
+                "max_fraction_threshold: 2 "
+                "}"
+            ),
+            4,
+            2,
+            [],
+        ),
         ("num_examples_drift_comparator { min_fraction_threshold: 0.5 }", 4, None, []),
         (
             "num_examples_drift_comparator { max_fraction_threshold: 2 }",
@@ -681,7 +834,8 @@ def test_unknown_environments_are_refused() -> None:
                 (
                     "COMPARATOR_HIGH_NUM_EXAMPLES",
                     (
-                        "The ratio of num examples in the current dataset versus the previous span is 2.5 (up to six significant "
+                        "The ratio of num examples in the current dataset versus the previous span "
+                        "is 2.5 (up to six significant "
                         "digits), which is above the threshold 2."
                     ),
                 )
@@ -695,7 +849,8 @@ def test_unknown_environments_are_refused() -> None:
                 (
                     "COMPARATOR_LOW_NUM_EXAMPLES",
                     (
-                        "The ratio of num examples in the current dataset versus the previous span is 0.333333 (up to six "
+                        "The ratio of num examples in the current dataset versus the previous span "
+                        "is 0.333333 (up to six "
                         "significant digits), which is below the threshold 0.5."
                     ),
                 )
@@ -709,7 +864,8 @@ def test_unknown_environments_are_refused() -> None:
                 (
                     "COMPARATOR_HIGH_NUM_EXAMPLES",
                     (
-                        "The previous span has 0 examples, so there is a high number of examples in current dataset versus the "
+                        "The previous span has 0 examples, so there is a high number of examples "
+                        "in current dataset versus the "
                         "previous span."
                     ),
                 )
@@ -717,12 +873,18 @@ def test_unknown_environments_are_refused() -> None:
         ),
     ],
 )
-def test_dataset_sizes(constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]) -> None:
+def test_dataset_sizes(
+    constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]
+) -> None:
     """Too few, too many, and too different from before; an empty split is counted as well."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
     baseline = None if previous is None else proto_of_rows(previous)
-    found = find_anomalies(statistics_of([1] * rows, pa.int64()), schema, ValidationPolicy(baseline=baseline))["train"]
-    assert [(Info.Type.Name(reason.type), reason.description) for reason in found.dataset] == expected
+    found = find_anomalies(
+        statistics_of([1] * rows, pa.int64()), schema, ValidationPolicy(baseline=baseline)
+    )["train"]
+    assert [
+        (Info.Type.Name(reason.type), reason.description) for reason in found.dataset
+    ] == expected
     proto = anomalies_to_proto({"train": found}, schema)["train"]
     assert proto.HasField("dataset_anomaly_info") == bool(expected)
 
@@ -732,8 +894,12 @@ def proto_of_rows(rows: int) -> dict[str, Any]:
 
 
 def test_accepted_anomalies_are_warnings() -> None:
-    """What is accepted, everywhere or in one feature, stays recorded, and no longer counts as an error."""
-    schema = parsed('feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }')
+    """What is accepted, everywhere or in one feature, stays recorded, and no longer counts as an
+    error.
+    """
+    schema = parsed(
+        'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }'
+    )
     statistics = statistics_of([5, None], pa.int64())
     allowed = parse_allowed("x:INT_TYPE_BIG_INT", ["x"])
     found = find_anomalies(statistics, schema, ValidationPolicy(allowed=allowed))
@@ -752,7 +918,9 @@ def test_accepted_anomalies_are_warnings() -> None:
 
 
 def test_names_of_accepted_anomalies_are_checked() -> None:
-    """A type or feature that there is not is an error with the nearest name; a feature's name may have a colon."""
+    """A type or feature that there is not is an error with the nearest name; a feature's name may
+    have a colon.
+    """
     assert parse_allowed(" schema_new_column, a:b:INT_TYPE_BIG_INT ,", ["a:b"]) == (
         Allowed(Info.SCHEMA_NEW_COLUMN, None),
         Allowed(Info.INT_TYPE_BIG_INT, "a:b"),

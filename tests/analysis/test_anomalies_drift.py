@@ -67,12 +67,20 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
     ("left", "right", "expected"),
     [
         (histogram((0, 1, 3), (1, 2, 1)), histogram((0, 1, 6), (1, 2, 2)), 0.0),
-        (histogram((0, 2, 4)), histogram((0, 1, 2), (1, 2, 2)), 0.0),  # spread evenly over the finer bounds
+        (
+            histogram((0, 2, 4)),
+            histogram((0, 1, 2), (1, 2, 2)),
+            0.0,
+        ),  # spread evenly over the finer bounds
         (histogram((0, 1, 1)), histogram((1, 2, 1)), 1.0),
         (histogram((0, 2, 2)), histogram((1, 3, 2)), divergence([1, 1, 0], [0, 1, 1])),
         (histogram((5, 5, 2)), histogram((5, 5, 7)), 0.0),  # a single value
         (histogram((5, 5, 2)), histogram((4, 6, 2)), 1.0),
-        (histogram((0, 1, 1), nans=1), histogram((0, 1, 1), nans=1), divergence([1, 1, 0], [1, 0, 1])),
+        (
+            histogram((0, 1, 1), nans=1),
+            histogram((0, 1, 1), nans=1),
+            divergence([1, 1, 0], [1, 0, 1]),
+        ),
         (histogram((0, 1, 1), (1, math.inf, 1)), histogram((0, 1, 1)), divergence([1, 1], [1, 0])),
         (histogram((-1e308, 1e308, 2)), histogram((-1e308, 0, 1), (0, 1e308, 1)), 0.0),
         (histogram(), histogram((0, 1, 1)), None),
@@ -81,7 +89,9 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
 def test_divergence_of_histograms(
     left: statistics_pb2.Histogram, right: statistics_pb2.Histogram, expected: float | None
 ) -> None:
-    """Histograms are cut at the bounds of both; single values, infinities and NaN stand for themselves."""
+    """Histograms are cut at the bounds of both; single values, infinities and NaN stand for
+    themselves.
+    """
     found = jensen_shannon_of_histograms(left, right)
     assert found == (expected if expected is None else pytest.approx(expected, abs=1e-12))
 
@@ -109,7 +119,8 @@ def schema(text: str) -> schema_pb2.Schema:
             0.25,
             "COMPARATOR_L_INFTY_HIGH",
             (
-                "The Linfty distance between current and previous is 0.25 (up to six significant digits), above the threshold 0.2. "
+                "The Linfty distance between current and previous is 0.25 (up to six significant "
+                "digits), above the threshold 0.2. "
                 "The feature value with maximum difference is: b"
             ),
         ),
@@ -121,7 +132,8 @@ def schema(text: str) -> schema_pb2.Schema:
             0.125,
             "COMPARATOR_NORMALIZED_ABSOLUTE_DIFFERENCE_HIGH",
             (
-                "The normalized absolute difference between current and previous is 0.125 (up to six significant digits), above "
+                "The normalized absolute difference between current and previous is 0.125 (up to "
+                "six significant digits), above "
                 "the threshold 0.1. The feature value with maximum difference is: b"
             ),
         ),
@@ -133,7 +145,8 @@ def schema(text: str) -> schema_pb2.Schema:
             1.0,
             "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
             (
-                "The approximate Jensen-Shannon divergence between current and previous is 1 (up to six significant digits), above "
+                "The approximate Jensen-Shannon divergence between current and previous is 1 (up "
+                "to six significant digits), above "
                 "the threshold 0.9."
             ),
         ),
@@ -145,22 +158,34 @@ def schema(text: str) -> schema_pb2.Schema:
             1.0,
             "COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH",
             (
-                "The approximate Jensen-Shannon divergence between current and previous is 1 (up to six significant digits), above "
+                "The approximate Jensen-Shannon divergence between current and previous is 1 (up "
+                "to six significant digits), above "
                 "the threshold 0.9."
             ),
         ),
     ],
 )
 def test_drift(
-    limit: str, kind: pa.DataType, now: list[Any], before: list[Any], value: float, type_: str, description: str
+    limit: str,
+    kind: pa.DataType,
+    now: list[Any],
+    before: list[Any],
+    value: float,
+    type_: str,
+    description: str,
 ) -> None:
-    """A distance above its threshold is an ERROR in TFDV's words; below it, it is measured all the same."""
+    """A distance above its threshold is an ERROR in TFDV's words; below it, it is measured all the
+    same.
+    """
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
     policy = ValidationPolicy(baseline={"train": proto(before, kind)})
     expected = schema(f"type: {type_name} drift_comparator {{ {limit} }}")
     found = find_anomalies({"train": statistics(now, kind)}, expected, policy)
     [reason] = found["train"].reasons["x"]
-    assert (anomalies_pb2.AnomalyInfo.Type.Name(reason.type), reason.description) == (type_, description)
+    assert (anomalies_pb2.AnomalyInfo.Type.Name(reason.type), reason.description) == (
+        type_,
+        description,
+    )
     [info] = anomalies_to_proto(found, expected)["train"].drift_skew_info
     assert list(info.path.step) == ["x"]
     assert info.drift_measurements[0].value == pytest.approx(value)
@@ -172,19 +197,25 @@ def test_drift(
 
 
 def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:
-    """As in TFDV, a comparator without data to compare with, or without threshold, measures nothing."""
+    """As in TFDV, a comparator without data to compare with, or without threshold, measures
+    nothing.
+    """
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0 } }")
     now = {"train": statistics(["a"], pa.string())}
     assert not find_anomalies(now, limited)["train"].measured
     policy = ValidationPolicy(baseline={"train": proto(["b"], pa.string())})
-    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), policy)["train"].measured
+    assert not find_anomalies(now, schema("type: BYTES drift_comparator { }"), policy)[
+        "train"
+    ].measured
 
 
 def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> None:
     """There is a baseline, but it has nothing to compare with: COMPARATOR_CONTROL_DATA_MISSING."""
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0.1 } }")
     for baseline in ({}, {"train": statistics_pb2.DatasetFeatureStatistics(num_examples=1)}):
-        found = find_anomalies({"train": statistics(["a"], pa.string())}, limited, ValidationPolicy(baseline=baseline))
+        found = find_anomalies(
+            {"train": statistics(["a"], pa.string())}, limited, ValidationPolicy(baseline=baseline)
+        )
         assert [(row.type, row.what) for row in describe(found)] == [
             ("COMPARATOR_CONTROL_DATA_MISSING", "previous data missing")
         ]
@@ -194,8 +225,12 @@ def test_skew_is_measured_between_the_first_split_and_each_other() -> None:
     """It stands with the other split; the first one is what TFDV calls training data."""
     limited = schema("type: BYTES skew_comparator { infinity_norm { threshold: 0.4 } }")
     splits = {"train": ["a", "b"], "eval": ["a"], "test": ["a", "b", "b"]}
-    found = find_anomalies({name: statistics(values, pa.string()) for name, values in splits.items()}, limited)
-    assert [(row.split, row.type) for row in describe(found)] == [("eval", "COMPARATOR_L_INFTY_HIGH")]
+    found = find_anomalies(
+        {name: statistics(values, pa.string()) for name, values in splits.items()}, limited
+    )
+    assert [(row.split, row.type) for row in describe(found)] == [
+        ("eval", "COMPARATOR_L_INFTY_HIGH")
+    ]
     assert "between training and serving is 0.5" in found["eval"].reasons["x"][0].description
     protos = anomalies_to_proto(found, limited)
     assert not protos["train"].drift_skew_info

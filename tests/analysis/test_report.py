@@ -16,13 +16,21 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from tests.support.report_examples import EVIL, report, wide_report
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
-# What begins here ends what stands on the right, if it is open: HTML's rules for ends that may be left out.
+# What begins here ends what stands on the right, if it is open: HTML's rules for ends that may be
+# left out.
 CELLS = {"th", "td"}
-ENDED_BY = {"th": CELLS, "td": CELLS, "tr": CELLS | {"tr"}, "tbody": CELLS | {"tr", "thead", "tbody"}}
+ENDED_BY = {
+    "th": CELLS,
+    "td": CELLS,
+    "tr": CELLS | {"tr"},
+    "tbody": CELLS | {"tr", "thead", "tbody"},
+}
 
 
 class Page(html.parser.HTMLParser):
-    """Collects tags and text, and insists that every tag is closed in order, but for parts of tables, which need no end."""
+    """Collects tags and text, and insists that every tag is closed in order, but for parts of
+    tables, which need no end.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -61,7 +69,17 @@ def test_every_value_is_escaped() -> None:
     assert len(page.all("script")) == 1
     assert not {"iframe", "object", "form", "base", "embed"} & {tag for tag, _ in page.tags}
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
-    for place in ("name", "source", "feature", "expected", "found", "file", "column", "reason", "eval"):
+    for place in (
+        "name",
+        "source",
+        "feature",
+        "expected",
+        "found",
+        "file",
+        "column",
+        "reason",
+        "eval",
+    ):
         assert f"{place} {EVIL}" in page.text
     for place in ("filter", "on", "image"):
         assert f"{place} {EVIL}"[:20] in page.text
@@ -69,19 +87,31 @@ def test_every_value_is_escaped() -> None:
 
 
 def test_nothing_is_loaded() -> None:
-    """No address is mentioned but places in the page and data, and the policy allows the page's own script alone."""
+    """No address is mentioned but places in the page and data, and the policy allows the page's own
+    script alone.
+    """
     text = render_report(report())
     page = Page(text)
     addresses = [
-        a[name] for _, a in page.tags for name in ("href", "src", "srcset", "action", "xlink:href") if name in a
+        a[name]
+        for _, a in page.tags
+        for name in ("href", "src", "srcset", "action", "xlink:href")
+        if name in a
     ]
-    assert all(address.startswith(("#", "data:image/png;base64,", "data:,")) for address in addresses)
+    assert all(
+        address.startswith(("#", "data:image/png;base64,", "data:,")) for address in addresses
+    )
     assert not re.search(r"https?:|url\(|@import", text)
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL).group(1)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = next(meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        meta["content"]
+        for meta in page.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy == (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src "
+        f"'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -113,7 +143,9 @@ def test_what_is_shown(shown: str) -> None:
 
 
 def fifty_rows() -> dict[str, TableStatistics]:
-    """The statistics of the example, with so many rows as it says were written, and an infinity on the left."""
+    """The statistics of the example, with so many rows as it says were written, and an infinity on
+    the left.
+    """
     statistics = dict(report().statistics)
     batch = pa.record_batch({"float": pa.array([float("-inf"), 1.0])})
     train = statistics["train"]
@@ -122,15 +154,21 @@ def fifty_rows() -> dict[str, TableStatistics]:
 
 
 def test_without_anomalies_or_shards() -> None:
-    """A description without anything written has no shards, sources or joins, and says that all is well."""
-    text = Page(render_report(report(anomalies=[], splits={}, sources=[], joins=[], rejected=[], images=[]))).text
+    """A description without anything written has no shards, sources or joins, and says that all is
+    well.
+    """
+    text = Page(
+        render_report(report(anomalies=[], splits={}, sources=[], joins=[], rejected=[], images=[]))
+    ).text
     assert "None: the data fits the schema." in text
     for absent in ("shard", "Pipeline", "Joins", "Rejected rows", "Some images"):
         assert absent not in text
 
 
 def test_anomalies_lead_to_their_features() -> None:
-    """An anomaly of a known feature is a link to its place, which is there; the feature says how many it has."""
+    """An anomaly of a known feature is a link to its place, which is there; the feature says how
+    many it has.
+    """
     text = render_report(report())
     page = Page(text)
     ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
@@ -141,7 +179,9 @@ def test_anomalies_lead_to_their_features() -> None:
 
 
 def test_an_anomaly_of_several_splits_stands_once() -> None:
-    """What is wrong alike in two splits takes one line; other findings of the same feature follow it."""
+    """What is wrong alike in two splits takes one line; other findings of the same feature follow
+    it.
+    """
     rows = [
         Row("train", "int", "Type", "a", "b"),
         Row("train", "label", "Type", "a", "b"),
@@ -151,7 +191,11 @@ def test_an_anomaly_of_several_splits_stands_once() -> None:
     text = render_report(report(anomalies=rows))
     lines = re.findall(r"<tr><th><a.*", text)
     shown = [" | ".join(re.findall(r"<bdi>(.*?)</bdi>", line)) for line in lines]
-    assert shown == ["int | Type | train, eval | a | b", "int | Other | eval | c | d", "label | Type | train | a | b"]
+    assert shown == [
+        "int | Type | train, eval | a | b",
+        "int | Other | eval | c | d",
+        "label | Type | train | a | b",
+    ]
     assert ["accepted" in line for line in lines] == [False, True, False]
 
 
@@ -170,13 +214,19 @@ def test_same_report_same_bytes() -> None:
 
 
 def test_a_hundred_features_stay_small() -> None:
-    """100 features in three splits, long values included, take 4 KB each at most, beside the style and the script."""
+    """100 features in three splits, long values included, take 4 KB each at most, beside the style
+    and the script.
+    """
     assert len(render_report(wide_report(100)).encode()) < 430_000
 
 
 def test_the_picture_counts_rows() -> None:
     """Rows on the edges follow from what joins dropped and added and what the filter left out."""
-    sources = [SourceSummary("base", 1, 1, 1000, 0), SourceSummary("a", 1, 1, 77, 0), SourceSummary("b", 2, 1, 88, 9)]
+    sources = [
+        SourceSummary("base", 1, 1, 1000, 0),
+        SourceSummary("a", 1, 1, 77, 0),
+        SourceSummary("b", 2, 1, 88, 9),
+    ]
     joins = [
         JoinSummary("a", "inner", "hash", "x", 900, 100, dropped=100),
         JoinSummary("b", "left", "broadcast", "y", 900, 0, added=50),
@@ -184,11 +234,22 @@ def test_the_picture_counts_rows() -> None:
     ]
     splits = {"train": SplitSummary(700, (1, 1)), "eval": SplitSummary(200, (1,))}
     text = render_report(
-        report(base="base", sources=sources, joins=joins, splits=splits, filter="", filtered=50, rejected=[], images=[])
+        report(
+            base="base",
+            sources=sources,
+            joins=joins,
+            splits=splits,
+            filter="",
+            filtered=50,
+            rejected=[],
+            images=[],
+        )
     )
     picture = re.search(r'<svg class="picture".*?</svg>', text, re.DOTALL).group(0)
     rows = re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', picture)
-    assert sorted(rows) == sorted(["77", "1,000", "88", "900", "77", "950", "950", "700", "700", "200", "200"])
+    assert sorted(rows) == sorted(
+        ["77", "1,000", "88", "900", "77", "950", "950", "700", "700", "200", "200"]
+    )
     titles = re.findall(r'class="title"[^>]*>([^<]*)<', picture)
     assert titles == [
         "base",
@@ -204,11 +265,19 @@ def test_the_picture_counts_rows() -> None:
         "1 shard",
     ]
     notes = re.findall(r'class="note"[^>]*>([^<]*)<', picture)
-    assert {"100 rows dropped", "on y", "50 left out", "77.8% of the rows", "1 bytes, 9 rejected"} <= set(notes)
+    assert {
+        "100 rows dropped",
+        "on y",
+        "50 left out",
+        "77.8% of the rows",
+        "1 bytes, 9 rejected",
+    } <= set(notes)
 
 
 def test_one_split_has_no_drift() -> None:
     """With nothing to compare, the column of drift is hidden."""
     statistics = {"train": report().statistics["train"]}
     assert 'class="features only-one"' in render_report(report(statistics=statistics))
-    assert 'class="features only-one"' not in render_report(report(statistics=statistics, baseline=statistics))
+    assert 'class="features only-one"' not in render_report(
+        report(statistics=statistics, baseline=statistics)
+    )

@@ -1,4 +1,6 @@
-"""The page in a browser: nothing is loaded, nothing fails, everything can be found, sorted, opened, read and printed."""
+"""The page in a browser: nothing is loaded, nothing fails, everything can be found, sorted, opened,
+read and printed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import pytest
 from beam_pipelines.analysis.report import render_report
 from tests.support.report_examples import EVIL, report, wide_report
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -27,9 +31,12 @@ OPTIONS = [
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"),
     pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None, reason="found no playwright; it comes with [test]"
+        CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None,
+        reason="found no playwright; it comes with [test]",
     ),
 ]
 
@@ -57,7 +64,11 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
-    for name, value in {"hostile": report(), "wide": wide_report(100), "widest": wide_report(1000)}.items():
+    for name, value in {
+        "hostile": report(),
+        "wide": wide_report(100),
+        "widest": wide_report(1000),
+    }.items():
         (folder / f"{name}.html").write_text(render_report(value))
     site = Site(folder)
     yield site
@@ -79,7 +90,9 @@ def browser():
 
 @pytest.fixture
 def visit(browser, site):
-    """Opens a report; at the end, nothing may have gone wrong in it, and nothing been asked for but itself."""
+    """Opens a report; at the end, nothing may have gone wrong in it, and nothing been asked for but
+    itself.
+    """
     contexts, troubles = [], []
 
     def opened(name: str, **options):
@@ -89,7 +102,12 @@ def visit(browser, site):
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: _is_own(request.url, site.address(name)) or troubles.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                _is_own(request.url, site.address(name)) or troubles.append(request.url)
+            ),
+        )
         page.goto(site.address(name))
         return page
 
@@ -106,7 +124,9 @@ def _is_own(url: str, address: str) -> bool:
 
 
 def shown_names(page) -> list[str]:
-    return page.evaluate("[...table.tBodies].filter(b => !b.hidden).map(b => b.querySelector('bdi').textContent)")
+    return page.evaluate(
+        "[...table.tBodies].filter(b => !b.hidden).map(b => b.querySelector('bdi').textContent)"
+    )
 
 
 def test_hostile_names_do_nothing(visit) -> None:
@@ -117,7 +137,9 @@ def test_hostile_names_do_nothing(visit) -> None:
     assert page.locator("script").count() == 1
     page.get_by_role("button", name="Open all").click()
     assert page.locator("img").count() == 1
-    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth === 2)")
+    assert page.evaluate(
+        "[...document.images].every(image => image.complete && image.naturalWidth === 2)"
+    )
 
 
 def test_search(visit) -> None:
@@ -140,7 +162,9 @@ def test_search(visit) -> None:
 
 @pytest.mark.parametrize("key", ["missing", "distinct", "drift"])
 def test_sort_by_numbers(visit, key: str) -> None:
-    """A column's button sorts from the largest, then from the smallest, then as in the data; the header says which."""
+    """A column's button sorts from the largest, then from the smallest, then as in the data; the
+    header says which.
+    """
     page = visit("wide")
     header = page.locator(f"th[data-sort={key}]")
     values = f"[...table.tBodies].map(body => Number(body.dataset.{key}))"
@@ -168,11 +192,15 @@ def test_sort_by_name(visit) -> None:
     plain = [name for name in names if name != EVIL]
     assert plain == sorted(plain)
     assert page.locator("th[data-sort=name]").get_attribute("aria-sort") == "ascending"
-    assert page.evaluate("[...table.tBodies].every(body => body.rows.length === 2 && body.rows[1].matches('.more'))")
+    assert page.evaluate(
+        "[...table.tBodies].every(body => body.rows.length === 2 && body.rows[1].matches('.more'))"
+    )
 
 
 def test_details(visit) -> None:
-    """A feature opens by mouse and by keyboard, says that it is open, and shows quantiles and values."""
+    """A feature opens by mouse and by keyboard, says that it is open, and shows quantiles and
+    values.
+    """
     page = visit("wide")
     button = page.get_by_role("button", name="feature_0000")
     details = page.locator("#f0 .more")
@@ -208,16 +236,22 @@ def test_what_a_screen_reader_finds(visit) -> None:
     assert features.get_by_role("columnheader", name="Missing").count() == 1
     assert features.get_by_role("rowheader", name="skewed").count() == 1
     assert page.get_by_role("img", name="1,234,567 rows of source").count() == 1
-    assert page.evaluate("[...document.querySelectorAll('svg')].every(svg => svg.ariaLabel || svg.closest('.wide'))")
+    assert page.evaluate(
+        "[...document.querySelectorAll('svg')].every(svg => svg.ariaLabel || svg.closest('.wide'))"
+    )
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(ids) == len(set(ids))
-    controls = "[...document.querySelectorAll('button, input, select')].filter(c => !(c.labels && c.labels.length) && !c.ariaLabel && !c.textContent.trim())"
+    controls = (
+        "[...document.querySelectorAll('button, input, select')].filter(c => !(c.labels && "
+        "c.labels.length) && !c.ariaLabel && !c.textContent.trim())"
+    )
     assert page.evaluate(f"{controls}.length") == 0
     page.keyboard.press("Tab")
     assert page.locator(":focus").inner_text() == "Skip to the features"
 
 
-# The text, and what it stands on: the nearest background that is not transparent. WCAG 2, contrast (minimum).
+# The text, and what it stands on: the nearest background that is not transparent. WCAG 2, contrast
+# (minimum).
 CONTRAST = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = (color) => {
@@ -281,7 +315,10 @@ def test_print(visit) -> None:
     page = visit("wide", color_scheme="dark")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.locator(".tools button:visible, input:visible, select:visible, #theme:visible").count() == 0
+    assert (
+        page.locator(".tools button:visible, input:visible, select:visible, #theme:visible").count()
+        == 0
+    )
     pages = page.pdf(format="A4").count(b"/Type /Page\n")
     assert 5 < pages < 30
 
@@ -295,11 +332,16 @@ def test_without_scripts_everything_is_open(visit) -> None:
 
 @pytest.mark.parametrize(("name", "features", "secs"), [("wide", 100, 3), ("widest", 1000, 15)])
 def test_it_opens_at_once(visit, name: str, features: int, secs: float) -> None:
-    """Many features are shown, sorted and searched in a moment; the bounds are for busy machines."""
+    """Many features are shown, sorted and searched in a moment; the bounds are for busy
+    machines.
+    """
     page = visit(name)
-    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd / 1000")
+    ready = page.evaluate(
+        "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd / 1000"
+    )
     sorting = page.evaluate(
-        "() => { const t = performance.now(); order('drift', 'descending'); document.body.offsetHeight; return (performance.now() - t) / 1000 }"
+        "() => { const t = performance.now(); order('drift', 'descending'); "
+        "document.body.offsetHeight; return (performance.now() - t) / 1000 }"
     )
     assert ready < secs
     assert sorting < secs

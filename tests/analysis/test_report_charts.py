@@ -1,4 +1,6 @@
-"""What is drawn of a feature, and how far apart its splits are, against straightforward counting."""
+"""What is drawn of a feature, and how far apart its splits are, against straightforward
+counting.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ from beam_pipelines.analysis.report.drift import BASELINE, Drift, divergence, me
 from beam_pipelines.analysis.statistics import ColumnStatistics, TableStatistics
 
 NUMBERS = st.one_of(
-    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=60).map(lambda v: pa.array(v, pa.int64())),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=60).map(
+        lambda v: pa.array(v, pa.int64())
+    ),
     st.lists(st.integers(-9, 40), min_size=1, max_size=60).map(lambda v: pa.array(v, pa.int64())),
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=60).map(
         lambda v: pa.array(v, pa.float64())
     ),
-    st.lists(st.floats(0, 1e9), min_size=1, max_size=60).map(lambda v: pa.array([x**3 for x in v], pa.float64())),
+    st.lists(st.floats(0, 1e9), min_size=1, max_size=60).map(
+        lambda v: pa.array([x**3 for x in v], pa.float64())
+    ),
 )
 
 
@@ -55,7 +61,9 @@ def jensen_shannon(left: list[float], right: list[float]) -> float:
 @settings(max_examples=150, deadline=None)
 @given(NUMBERS, st.sampled_from([1, 24, 60]))
 def test_bars_hold_every_value(array: pa.Array, number: int) -> None:
-    """Edges rise, there are no more bars than asked for, and every finite value is in one of them."""
+    """Edges rise, there are no more bars than asked for, and every finite value is in one of
+    them.
+    """
     statistics = ColumnStatistics.of(array).values
     axis = common_axis([statistics], array.type, number)
     assert len(axis.edges) == 2 or (np.diff(axis.edges) >= 0).all()
@@ -89,7 +97,9 @@ def test_rounded_values_have_fewer_bars() -> None:
     """Temperatures in steps have bars of several steps, which show no comb."""
     rounded = ColumnStatistics.of(pa.array(np.arange(100) * 0.9)).values
     varied = ColumnStatistics.of(pa.array(np.arange(1000) * 0.09)).values
-    assert [len(common_axis([values], pa.float64(), 60).edges) - 1 for values in (rounded, varied)] == [20, 60]
+    assert [
+        len(common_axis([values], pa.float64(), 60).edges) - 1 for values in (rounded, varied)
+    ] == [20, 60]
 
 
 def test_skewed_values_have_a_logarithmic_axis() -> None:
@@ -102,9 +112,13 @@ def test_skewed_values_have_a_logarithmic_axis() -> None:
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_outlines_stay_in_the_chart(size) -> None:
-    """Every split with values has a path, which goes from the left side to the right one within the height."""
+    """Every split with values has a path, which goes from the left side to the right one within the
+    height.
+    """
     generator = np.random.default_rng(0)
-    chart = distribution(columns(pa.array(generator.normal(size=500)), pa.array(generator.normal(1, 2, 50))), size)
+    chart = distribution(
+        columns(pa.array(generator.normal(size=500)), pa.array(generator.normal(1, 2, 50))), size
+    )
     paths = re.findall(r'class=s(\d) d="M0 \d+(.*?)V\d+Z"', chart)
     bars = int(re.search(r'viewBox="0 0 (\d+) ', chart).group(1))
     assert [number for number, _ in paths] == ["0", "1"]
@@ -130,7 +144,9 @@ def test_nothing_to_draw(array: pa.Array) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), min_size=1, max_size=3))
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), min_size=1, max_size=3)
+)
 def test_frequent_texts(splits: list[list[str]]) -> None:
     """The values with the largest summed shares come first, with their counts in every split."""
     found = frequent_values(columns(*(pa.array(values) for values in splits)), 5)
@@ -139,20 +155,33 @@ def test_frequent_texts(splits: list[list[str]]) -> None:
     assert [round(weights[item.value], 9) for item in found] == sorted(
         (round(weight, 9) for weight in weights.values()), reverse=True
     )[:5]
-    assert all(item.counts == tuple(values.count(item.value) for values in splits) for item in found)
+    assert all(
+        item.counts == tuple(values.count(item.value) for values in splits) for item in found
+    )
 
 
 def test_few_numbers_are_values() -> None:
-    """Up to five numbers are shown one by one, in order, truth values by name; more are a distribution."""
-    assert [item.value for item in frequent_values(columns(pa.array([3, 1, 2013])), 5)] == ["1", "3", "2,013"]
-    assert [item.value for item in frequent_values(columns(pa.array([True, False])), 5)] == ["false", "true"]
+    """Up to five numbers are shown one by one, in order, truth values by name; more are a
+    distribution.
+    """
+    assert [item.value for item in frequent_values(columns(pa.array([3, 1, 2013])), 5)] == [
+        "1",
+        "3",
+        "2,013",
+    ]
+    assert [item.value for item in frequent_values(columns(pa.array([True, False])), 5)] == [
+        "false",
+        "true",
+    ]
     assert frequent_values(columns(pa.array(range(6))), 5) == []
     assert frequent_values(columns(pa.array([b"x"])), 5) == []
 
 
 def test_bars_are_as_long_as_shares() -> None:
     """The longest bar of any split fills its line; a blank value says so."""
-    html = bars(frequent_values(columns(pa.array(["a", "a", "a", " "]), pa.array([" ", " "])), 5), [4, 2])
+    html = bars(
+        frequent_values(columns(pa.array(["a", "a", "a", " "]), pa.array([" ", " "])), 5), [4, 2]
+    )
     assert re.findall(r"(?:width|left):([\d.]+)%", html) == ["25", "100", "75", "0"]
     assert "blank" in html
     assert ">25.0%<" in html
@@ -164,7 +193,9 @@ def test_divergence_of_texts(left: list[str], right: list[str]) -> None:
     """Texts are compared value by value."""
     first, second = (ColumnStatistics.of(pa.array(values)) for values in (left, right))
     keys = list("abcdef")
-    assert divergence(first, second) == pytest.approx(jensen_shannon(shares_of(left, keys), shares_of(right, keys)))
+    assert divergence(first, second) == pytest.approx(
+        jensen_shannon(shares_of(left, keys), shares_of(right, keys))
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -173,14 +204,18 @@ def test_divergence_of_few_numbers(left: list[int], right: list[int]) -> None:
     """Up to five numbers a split are compared one by one."""
     first, second = (ColumnStatistics.of(pa.array(values, pa.int64())) for values in (left, right))
     keys = list(range(5))
-    assert divergence(first, second) == pytest.approx(jensen_shannon(shares_of(left, keys), shares_of(right, keys)))
+    assert divergence(first, second) == pytest.approx(
+        jensen_shannon(shares_of(left, keys), shares_of(right, keys))
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(NUMBERS, NUMBERS)
 def test_divergence_is_a_distance_from_0_to_1(left: pa.Array, right: pa.Array) -> None:
     """It is 0 of a column and itself, the same both ways, and never beyond 1."""
-    first, second = (ColumnStatistics.of(array.cast(pa.float64(), safe=False)) for array in (left, right))
+    first, second = (
+        ColumnStatistics.of(array.cast(pa.float64(), safe=False)) for array in (left, right)
+    )
     value = divergence(first, second)
     assert 0 <= value <= 1
     assert value == pytest.approx(divergence(second, first))
@@ -188,7 +223,9 @@ def test_divergence_is_a_distance_from_0_to_1(left: pa.Array, right: pa.Array) -
 
 
 def test_one_large_value_is_no_drift() -> None:
-    """Two samples of one distribution are alike, even if one of them has the largest value by far; another one is not."""
+    """Two samples of one distribution are alike, even if one of them has the largest value by far;
+    another one is not.
+    """
     generator = np.random.default_rng(0)
     first, second = (generator.exponential(10, 20_000).round() for _ in range(2))
     outlier = ColumnStatistics.of(pa.array(np.append(first, 1e6)))
@@ -213,9 +250,13 @@ def test_what_cannot_be_compared(left: pa.Array, right: pa.Array) -> None:
 
 
 def test_what_is_compared_with_what() -> None:
-    """Each split is compared with the first one and with its own baseline, where both have the feature."""
+    """Each split is compared with the first one and with its own baseline, where both have the
+    feature.
+    """
     one, other = ({"a": pa.array(["x"]), "b": pa.array([1])}, {"a": pa.array(["y"])})
     tables = [TableStatistics.of(pa.record_batch(columns)) for columns in (one, other)]
-    found = measure_drift({"train": tables[1], "eval": tables[1]}, {"eval": tables[0], "test": tables[0]})
+    found = measure_drift(
+        {"train": tables[1], "eval": tables[1]}, {"eval": tables[0], "test": tables[0]}
+    )
     assert found == {"a": (Drift("eval", "train", 0.0), Drift("eval", BASELINE, 1.0))}
     assert measure_drift({}, {}) == {}

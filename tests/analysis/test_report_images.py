@@ -18,20 +18,27 @@ JPEG = b"\xff\xd8\xff\xe0 not looked at any further"
 
 def batch(images: list[bytes | None], **others: list) -> pa.RecordBatch:
     return pa.record_batch(
-        {"image/encoded": pa.array(images, pa.binary())} | {k: pa.array(v) for k, v in others.items()}
+        {"image/encoded": pa.array(images, pa.binary())}
+        | {k: pa.array(v) for k, v in others.items()}
     )
 
 
 def test_splits_and_labels_take_turns() -> None:
-    """Of many images, 24 are taken, of every label and split about as many, in the order of the rows."""
+    """Of many images, 24 are taken, of every label and split about as many, in the order of the
+    rows.
+    """
     names = ["cat"] * 100 + ["dog", "ship"]
     images = [png() + bytes([i]) for i in range(len(names))]
-    chosen = choose_images([("train", batch(images, label=names)), ("eval", batch(images[:2], label=names[:2]))])
+    chosen = choose_images(
+        [("train", batch(images, label=names)), ("eval", batch(images[:2], label=names[:2]))]
+    )
     assert len(chosen) == 24
     assert [(image.split, image.label) for image in chosen[:5]] == [
         ("train", "cat"), ("train", "dog"), ("train", "ship"), ("eval", "cat"), ("train", "cat")
     ]  # fmt: skip
-    assert [image.data for image in chosen if image.split == "train" and image.label == "cat"] == images[:20]
+    assert [
+        image.data for image in chosen if image.split == "train" and image.label == "cat"
+    ] == images[:20]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +55,9 @@ def test_splits_and_labels_take_turns() -> None:
 )
 def test_only_small_png_and_jpeg(data: bytes | None, media_type: str | None) -> None:
     """Everything but PNG and JPEG of up to 64 KiB is left out."""
-    assert [image.media_type for image in choose_images([("train", batch([data]))])] == [media_type] * (
-        media_type is not None
-    )
+    assert [image.media_type for image in choose_images([("train", batch([data]))])] == [
+        media_type
+    ] * (media_type is not None)
 
 
 def test_all_images_together_are_bounded() -> None:
@@ -73,7 +80,9 @@ def test_all_images_together_are_bounded() -> None:
 )
 def test_labels(others: dict, label: str | None, shown: str) -> None:
     """The recipe's label names an image, else the column that usually does."""
-    assert [image.label for image in choose_images([("train", batch([png()], **others))], label)] == [shown]
+    assert [
+        image.label for image in choose_images([("train", batch([png()], **others))], label)
+    ] == [shown]
 
 
 @pytest.mark.parametrize("column", [pa.array(["text"]), pa.array([1]), pa.array([[b"list"]])])
@@ -86,7 +95,8 @@ def test_other_columns_of_that_name(column: pa.Array) -> None:
 def test_small_ones_are_enlarged_sharply() -> None:
     """A picture of few pixels is drawn with sharp pixels, a photograph is not."""
     tiny, large = (
-        show_images(choose_images([("train", batch([data]))]), {"train": 0}) for data in (png(), png(100, 1))
+        show_images(choose_images([("train", batch([data]))]), {"train": 0})
+        for data in (png(), png(100, 1))
     )
     assert 'class="tiny"' in tiny
     assert 'class="tiny"' not in large

@@ -21,7 +21,9 @@ LISTS = pa.list_(pa.int64())
 
 
 def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
-    """The only feature of the schema inferred from a column (and from further splits), on one line, without its name."""
+    """The only feature of the schema inferred from a column (and from further splits), on one line,
+    without its name.
+    """
     splits = {
         str(number): TableStatistics.of(pa.record_batch({"x": pa.array(split, kind)}))
         for number, split in enumerate([values, *others])
@@ -37,37 +39,92 @@ def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
     ("values", "kind", "expected"),
     [
         # presence and valency
-        ([1, 2], pa.int64(), "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }"),
-        ([2, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        (
+            [1, 2],
+            pa.int64(),
+            "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } }",
+        ),
+        (
+            [2, None],
+            pa.int64(),
+            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
         ([None, None], pa.int64(), "type: INT presence { min_count: 0 }"),
         ([], pa.int64(), "type: INT presence { min_count: 0 }"),
-        ([[1, 2], [3, 4]], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } }"),
-        ([[1, 2], None], LISTS, "type: INT value_count { min: 2 max: 2 } presence { min_count: 1 }"),
-        ([[1, 2], [3]], LISTS, "type: INT value_count { min: 1 } presence { min_fraction: 1 min_count: 1 }"),
+        (
+            [[1, 2], [3, 4]],
+            LISTS,
+            "type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 2 } }",
+        ),
+        (
+            [[1, 2], None],
+            LISTS,
+            "type: INT value_count { min: 2 max: 2 } presence { min_count: 1 }",
+        ),
+        (
+            [[1, 2], [3]],
+            LISTS,
+            "type: INT value_count { min: 1 } presence { min_fraction: 1 min_count: 1 }",
+        ),
         ([[1, 2], []], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 }"),
         ([[], []], LISTS, "type: INT presence { min_fraction: 1 min_count: 1 }"),
         # types
-        ([1.5, None], pa.float64(), "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
-        ([b"a", None], pa.binary(), "type: BYTES value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        (
+            [1.5, None],
+            pa.float64(),
+            "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
+        (
+            [b"a", None],
+            pa.binary(),
+            "type: BYTES value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
         # domains
-        ([0, 1, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } bool_domain { } presence { min_count: 1 }"),
-        ([0, 0, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
-        ([-1, 1, None], pa.int64(), "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
-        ([0.0, 1.0, None], pa.float64(), "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
+        (
+            [0, 1, None],
+            pa.int64(),
+            "type: INT value_count { min: 1 max: 1 } bool_domain { } presence { min_count: 1 }",
+        ),
+        (
+            [0, 0, None],
+            pa.int64(),
+            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
+        (
+            [-1, 1, None],
+            pa.int64(),
+            "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
+        (
+            [0.0, 1.0, None],
+            pa.float64(),
+            "type: FLOAT value_count { min: 1 max: 1 } presence { min_count: 1 }",
+        ),
         (
             ["true", "false", None],
             pa.string(),
-            'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "true" false_value: "false" } presence { min_count: 1 }',
+            (
+                'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "true" '
+                'false_value: "false" } presence { min_count: 1 }'
+            ),
         ),
         (
             ["0", None],
             pa.string(),
-            'type: BYTES value_count { min: 1 max: 1 } bool_domain { false_value: "0" } presence { min_count: 1 }',
+            (
+                'type: BYTES value_count { min: 1 max: 1 } bool_domain { false_value: "0" } '
+                "presence { "
+                "min_count: 1 }"
+            ),
         ),
         (
             ["", None],
             pa.string(),
-            'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "" } presence { min_count: 1 }',
+            (
+                'type: BYTES value_count { min: 1 max: 1 } bool_domain { true_value: "" } '
+                "presence { "
+                "min_count: 1 }"
+            ),
         ),
         (
             ["17", "-3", None],
@@ -77,12 +134,18 @@ def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
         (
             ["b", "a", "17", None],
             pa.string(),
-            "type: BYTES value_count { min: 1 max: 1 } domain: \"x\" presence { min_count: 1 } ['17', 'a', 'b']",
+            (
+                'type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } '
+                "['17', 'a', 'b']"
+            ),
         ),
         (
             ["true", "TRUE", None],
             pa.string(),
-            "type: BYTES value_count { min: 1 max: 1 } domain: \"x\" presence { min_count: 1 } ['TRUE', 'true']",
+            (
+                'type: BYTES value_count { min: 1 max: 1 } domain: "x" presence { min_count: 1 } '
+                "['TRUE', 'true']"
+            ),
         ),
     ],
 )
@@ -92,7 +155,9 @@ def test_inference(values: list[Any], kind: pa.DataType, expected: str) -> None:
 
 
 def fields_of(text: str) -> tuple[str, str]:
-    """The feature as a normalised message (fields may be given in any order), and the domain's values."""
+    """The feature as a normalised message (fields may be given in any order), and the domain's
+    values.
+    """
     message, _, domain = text.partition(" [")
     return str(text_format.Parse(message, schema_pb2.Feature())), domain
 
@@ -100,7 +165,9 @@ def fields_of(text: str) -> tuple[str, str]:
 @pytest.mark.parametrize(("number", "has_domain"), [(1, True), (100, True), (101, False)])
 def test_string_domains_have_at_most_100_values(number: int, has_domain: bool) -> None:
     """100 distinct texts are a domain, 101 are not."""
-    schema = infer_schema({"a": TableStatistics.of(pa.record_batch({"x": [f"v{i}" for i in range(number)]}))})
+    schema = infer_schema(
+        {"a": TableStatistics.of(pa.record_batch({"x": [f"v{i}" for i in range(number)]}))}
+    )
     assert bool(schema.string_domain) is has_domain
 
 
@@ -110,18 +177,28 @@ def test_string_domains_have_at_most_100_values(number: int, has_domain: bool) -
         ([7], [None], "type: INT value_count { min: 1 max: 1 } presence { min_count: 0 }"),
         ([7], [8, None], "type: INT value_count { min: 1 max: 1 } presence { min_count: 1 }"),
         ([7], [], "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }"),
-        ([0, 1], [2], "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }"),
+        (
+            [0, 1],
+            [2],
+            "type: INT shape { dim { size: 1 } } presence { min_fraction: 1 min_count: 1 }",
+        ),
     ],
 )
 def test_other_splits_widen(train: list[Any], other: list[Any], expected: str) -> None:
-    """A split that has less or more than the first one widens the schema; one without rows has no say."""
+    """A split that has less or more than the first one widens the schema; one without rows has no
+    say.
+    """
     assert fields_of(inferred(train, pa.int64(), other)) == fields_of(expected)
 
 
 def test_domains_join_the_splits() -> None:
-    """A string domain holds the texts of all splits, and is dropped if together they are too many."""
+    """A string domain holds the texts of all splits, and is dropped if together they are too
+    many.
+    """
     assert inferred(["a"], pa.string(), ["b"]).endswith("['a', 'b']")
-    assert "domain" not in inferred([f"a{i}" for i in range(60)], pa.string(), [f"b{i}" for i in range(60)])
+    assert "domain" not in inferred(
+        [f"a{i}" for i in range(60)], pa.string(), [f"b{i}" for i in range(60)]
+    )
 
 
 @st.composite
@@ -131,7 +208,10 @@ def splits(draw: st.DrawFn) -> dict[str, TableStatistics]:
     for split in ("train", "eval"):
         rows = draw(st.integers(0, 6))
         columns = {
-            f"{number}": pa.array(draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=rows, max_size=rows)), kind)
+            f"{number}": pa.array(
+                draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=rows, max_size=rows)),
+                kind,
+            )
             for number, kind in enumerate(kinds)
         }
         found[split] = TableStatistics.of(pa.record_batch(columns))
@@ -148,7 +228,9 @@ def test_a_schema_never_flags_its_own_statistics(statistics: dict[str, TableStat
 
 
 def test_examples_parse_by_the_derived_feature_spec() -> None:
-    """tf.io.parse_example reads our examples back by the feature spec that tfx-bsl derives from the inferred schema."""
+    """tf.io.parse_example reads our examples back by the feature spec that tfx-bsl derives from the
+    inferred schema.
+    """
     tf = pytest.importorskip("tensorflow")
     from tfx_bsl.tfxio import tensor_representation_util
 
@@ -200,7 +282,9 @@ def test_written_schemas_read_back(tmp_path) -> None:
     ],
 )
 def test_bad_schema_files_are_explained(tmp_path, data: bytes, message: str) -> None:
-    """A file that is no schema is an error that names the file and, where there is one, the line."""
+    """A file that is no schema is an error that names the file and, where there is one, the
+    line.
+    """
     path = tmp_path / "schema.pbtxt"
     path.write_bytes(data)
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,6 @@
-"""Editing a schema's text: what is not changed stays as it was written, and what is written means what was asked for."""
+"""Editing a schema's text: what is not changed stays as it was written, and what is written means
+what was asked for.
+"""
 
 from __future__ import annotations
 
@@ -71,11 +73,19 @@ def edited(change: str) -> tuple[str, schema_pb2.Schema]:
             '         "A"\n  value: "é\\""\n',
         ),
         ("s.string_domain[1].value.append('s')", "# R\n", '# R\n, "s"\n'),
-        ("s.default_environment.append('SERVING')", 'NG"\n', 'NG"\ndefault_environment: "SERVING"\n'),
+        (
+            "s.default_environment.append('SERVING')",
+            'NG"\n',
+            'NG"\ndefault_environment: "SERVING"\n',
+        ),
         (
             "s.feature.add(name='new', type=schema_pb2.FLOAT).float_domain.min = 0.1",
             "# miles\n",
-            '# miles\nfeature {\n  name: "new"\n  type: FLOAT\n  float_domain {\n    min: 0.1\n  }\n}\n',
+            (
+                '# miles\nfeature {\n  name: "new"\n  type: FLOAT\n  float_domain {\n    '
+                "min: 0.1\n  "
+                "}\n}\n"
+            ),
         ),
         (
             "s.feature[0].in_environment.append('E')",
@@ -117,7 +127,9 @@ def schemas(draw: st.DrawFn) -> schema_pb2.Schema:
         if draw(st.booleans()):
             feature.int_domain.min = draw(st.integers(-(2**63), 2**63 - 1))
         elif draw(st.booleans()):
-            feature.float_domain.max = draw(st.floats(width=32, allow_nan=False)) + 0.0  # no -0.0, which equals 0
+            feature.float_domain.max = (
+                draw(st.floats(width=32, allow_nan=False)) + 0.0
+            )  # no -0.0, which equals 0
         elif draw(st.booleans()):
             feature.string_domain.value.extend(draw(TEXTS))
         feature.in_environment.extend(draw(TEXTS))
@@ -125,14 +137,20 @@ def schemas(draw: st.DrawFn) -> schema_pb2.Schema:
             feature.shape.dim.add(size=size)
     schema.default_environment.extend(draw(TEXTS))
     for key in draw(st.sets(NAMES, max_size=2)):
-        schema.tensor_representation_group[key].tensor_representation["t"].dense_tensor.column_name = draw(NAMES)
+        schema.tensor_representation_group[key].tensor_representation[
+            "t"
+        ].dense_tensor.column_name = draw(NAMES)
     return schema
 
 
 @given(schemas(), schemas(), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_any_schema_becomes_any_other(before: schema_pb2.Schema, after: schema_pb2.Schema, one_line: bool) -> None:
-    """Whatever the difference, the edited text means the other schema, its features possibly in another order."""
+def test_any_schema_becomes_any_other(
+    before: schema_pb2.Schema, after: schema_pb2.Schema, one_line: bool
+) -> None:
+    """Whatever the difference, the edited text means the other schema, its features possibly in
+    another order.
+    """
     text = text_format.MessageToString(before, as_utf8=True, as_one_line=one_line)
     order = {feature.name: number for number, feature in enumerate(before.feature)}
     kept = sorted(after.feature, key=lambda feature: order.get(feature.name, len(order)))

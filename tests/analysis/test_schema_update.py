@@ -1,4 +1,6 @@
-"""Widening as TFDV's ``update_schema`` does: a decision table, stability, and what is left alone; and the diff for reviewers."""
+"""Widening as TFDV's ``update_schema`` does: a decision table, stability, and what is left alone;
+and the diff for reviewers.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,18 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
 @pytest.mark.parametrize(
     ("feature", "values", "kind", "expected"),
     [
-        ("type: INT int_domain { min: 0 max: 5 }", [0, 5], pa.int64(), "type: INT int_domain { min: 0 max: 5 }"),
-        ("type: INT int_domain { min: 0 max: 5 }", [-3, 9], pa.int64(), "type: INT int_domain { min: -3 max: 9 }"),
+        (
+            "type: INT int_domain { min: 0 max: 5 }",
+            [0, 5],
+            pa.int64(),
+            "type: INT int_domain { min: 0 max: 5 }",
+        ),
+        (
+            "type: INT int_domain { min: 0 max: 5 }",
+            [-3, 9],
+            pa.int64(),
+            "type: INT int_domain { min: -3 max: 9 }",
+        ),
         (
             "type: FLOAT float_domain { max: 1 disallow_nan: true disallow_inf: true }",
             [math.nan, math.inf],
@@ -43,7 +55,12 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
             "type: FLOAT float_domain { max: inf disallow_nan: false disallow_inf: false }",
         ),
         ("type: INT bool_domain { }", [0, 3], pa.int64(), "type: INT int_domain { min: 0 max: 3 }"),
-        ("type: FLOAT bool_domain { }", [0.5], pa.float64(), "type: FLOAT float_domain { min: 0.5 max: 0.5 }"),
+        (
+            "type: FLOAT bool_domain { }",
+            [0.5],
+            pa.float64(),
+            "type: FLOAT float_domain { min: 0.5 max: 0.5 }",
+        ),
         ("type: BYTES bool_domain { true_value: 'y' }", ["z"], TEXT, "type: BYTES"),
         ("type: BYTES int_domain { }", ["z"], TEXT, "type: BYTES"),
         ("type: BYTES int_domain { max: 3 }", ["7"], TEXT, "type: BYTES int_domain { max: 7 }"),
@@ -54,10 +71,18 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
             "type: BYTES string_domain { value: 'z' value: 'a' value: 'b' }",
         ),
         (
-            "type: BYTES string_domain { value: 'b' } distribution_constraints { min_domain_mass: 0.5 }",
+            (
+                "type: BYTES string_domain { value: 'b' } distribution_constraints { "
+                "min_domain_mass: "
+                "0.5 }"
+            ),
             ["b", "a"],
             TEXT,
-            "type: BYTES string_domain { value: 'b' } distribution_constraints { min_domain_mass: 0.5 }",
+            (
+                "type: BYTES string_domain { value: 'b' } distribution_constraints { "
+                "min_domain_mass: "
+                "0.5 }"
+            ),
         ),
         (
             "type: INT presence { min_fraction: 1 min_count: 2 }",
@@ -71,7 +96,12 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
             pa.int64(),
             "type: INT presence { min_count: 1 } lifecycle_stage: DEPRECATED",
         ),
-        ("type: INT value_count { min: 2 max: 2 }", [[1], [1, 2, 3]], LISTS, "type: INT value_count { min: 1 max: 3 }"),
+        (
+            "type: INT value_count { min: 2 max: 2 }",
+            [[1], [1, 2, 3]],
+            LISTS,
+            "type: INT value_count { min: 1 max: 3 }",
+        ),
         ("type: INT value_count { min: 2 }", [[]], LISTS, "type: INT value_count { }"),
         ("type: INT shape { dim { size: 1 } }", [1, None], pa.int64(), "type: INT"),
         ("type: INT", ["a"], TEXT, "type: INT lifecycle_stage: DEPRECATED"),
@@ -86,17 +116,26 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
     ],
 )
 def test_widening(feature: str, values: list[Any], kind: pa.DataType, expected: str) -> None:
-    """One row per rule: how a feature changes when the data contradict it, and that it does not when they do not."""
-    updated = update_schema(parsed(f'feature {{ name: "x" {feature} }}'), [statistics(values, kind)])
+    """One row per rule: how a feature changes when the data contradict it, and that it does not
+    when they do not.
+    """
+    updated = update_schema(
+        parsed(f'feature {{ name: "x" {feature} }}'), [statistics(values, kind)]
+    )
     assert updated == parsed(f'feature {{ name: "x" {expected} }}')
 
 
 def test_columns_come_and_go() -> None:
-    """A required feature without a column is deprecated, an optional one stays; a new column is inferred, domain and all."""
+    """A required feature without a column is deprecated, an optional one stays; a new column is
+    inferred, domain and all.
+    """
     schema = parsed(
-        'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "o" type: INT } string_domain { name: "x" }'
+        'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "o" type: '
+        'INT } string_domain { name: "x" }'
     )
-    updated = update_schema(schema, [statistics(["a", "b"], TEXT), statistics(["c"], TEXT), statistics([], TEXT)])
+    updated = update_schema(
+        schema, [statistics(["a", "b"], TEXT), statistics(["c"], TEXT), statistics([], TEXT)]
+    )
     assert [feature.name for feature in updated.feature] == ["gone", "o", "x"]
     assert updated.feature[0].lifecycle_stage == schema_pb2.DEPRECATED
     assert updated.feature[1] == schema.feature[1]
@@ -107,16 +146,25 @@ def test_columns_come_and_go() -> None:
 def test_shared_domains_get_each_value_once() -> None:
     """Two features with one domain widen it together."""
     schema = parsed(
-        'feature { name: "x" type: BYTES domain: "d" } feature { name: "y" type: BYTES domain: "d" } string_domain { name: "d" value: "a" }'
+        'feature { name: "x" type: BYTES domain: "d" } feature { name: "y" type: BYTES domain: "d" '
+        '} string_domain { name: "d" value: "a" }'
     )
     batch = pa.record_batch({"x": ["a", "b"], "y": ["b", "c"]})
-    assert list(update_schema(schema, [TableStatistics.of(batch)]).string_domain[0].value) == ["a", "b", "c"]
+    assert list(update_schema(schema, [TableStatistics.of(batch)]).string_domain[0].value) == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_only_what_applies_is_widened() -> None:
     """With a choice of anomalies, the others stay anomalies."""
-    schema = parsed('feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }')
-    found = update_schema(schema, [statistics([5, None], pa.int64())], lambda type_, _: type_ == 28)  # INT_TYPE_BIG_INT
+    schema = parsed(
+        'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }'
+    )
+    found = update_schema(
+        schema, [statistics([5, None], pa.int64())], lambda type_, _: type_ == 28
+    )  # INT_TYPE_BIG_INT
     assert found.feature[0].int_domain.max == 5
     assert found.feature[0].presence.min_fraction == 1
 
@@ -124,7 +172,9 @@ def test_only_what_applies_is_widened() -> None:
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
-    """A schema inferred from one table and widened by another has no anomaly in either; widening again changes nothing."""
+    """A schema inferred from one table and widened by another has no anomaly in either; widening
+    again changes nothing.
+    """
     kinds = data.draw(st.lists(st.sampled_from(list(VALUES_FOR_TYPE)), min_size=1, max_size=3))
 
     def table() -> TableStatistics:
@@ -132,7 +182,10 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
         names = [name for name in range(len(kinds)) if data.draw(st.integers(0, 9))]
         columns = {
             str(name): pa.array(
-                data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kinds[name]], min_size=rows, max_size=rows)), kinds[name]
+                data.draw(
+                    st.lists(st.none() | VALUES_FOR_TYPE[kinds[name]], min_size=rows, max_size=rows)
+                ),
+                kinds[name],
             )
             for name in names
         }
@@ -142,7 +195,9 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     schema = infer_schema({"first": first})
     updated = update_schema(schema, [second])
     for statistics_ in (first, second):
-        assert not find_anomalies({"any": statistics_}, updated)["any"].reasons or statistics_ is first
+        assert (
+            not find_anomalies({"any": statistics_}, updated)["any"].reasons or statistics_ is first
+        )
     assert not find_anomalies({"second": second}, updated)["second"].reasons
     assert update_schema(updated, [second]) == updated
     assert diff_schemas(updated, updated) == []
@@ -152,8 +207,16 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     ("before", "after", "expected"),
     [
         ("", "", "no difference"),
-        ("presence { min_fraction: 1 }", "presence { min_fraction: 0.9 }", "presence.min_fraction:  1 → 0.9  (widens)"),
-        ("presence { min_count: 1 }", "presence { min_count: 2 }", "presence.min_count:  1 → 2  (narrows)"),
+        (
+            "presence { min_fraction: 1 }",
+            "presence { min_fraction: 0.9 }",
+            "presence.min_fraction:  1 → 0.9  (widens)",
+        ),
+        (
+            "presence { min_count: 1 }",
+            "presence { min_count: 2 }",
+            "presence.min_count:  1 → 2  (narrows)",
+        ),
         ("", "int_domain { max: 3 }", "int_domain:  (unset) → { max: 3 }  (narrows)"),
         ("int_domain { max: 3 }", "int_domain { max: 4 }", "int_domain.max:  3 → 4  (widens)"),
         ("int_domain { }", "int_domain { max: 4 }", "int_domain.max:  (unset) → 4  (narrows)"),
@@ -167,7 +230,11 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
             "string_domain { value: 'b' value: 'a' }",
             'string_domain.value:  + "b"  (widens)',
         ),
-        ("string_domain { value: 'a' }", "string_domain { }", 'string_domain.value:  - "a"  (narrows)'),
+        (
+            "string_domain { value: 'a' }",
+            "string_domain { }",
+            'string_domain.value:  - "a"  (narrows)',
+        ),
         ("shape { dim { size: 1 } }", "", "shape:  { dim { size: 1 } } → (unset)  (widens)"),
         ("", "lifecycle_stage: DEPRECATED", "lifecycle_stage:  (unset) → DEPRECATED  (widens)"),
         ("type: INT", "type: FLOAT", "type:  INT → FLOAT  (changes)"),
@@ -186,16 +253,24 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
 )
 def test_diff(before: str, after: str, expected: str) -> None:
     """Each change of a feature, from what to what, and whether more data pass."""
-    text = render_diff(diff_schemas(*(parsed(f'feature {{ name: "x" {feature} }}') for feature in (before, after))))
+    text = render_diff(
+        diff_schemas(*(parsed(f'feature {{ name: "x" {feature} }}') for feature in (before, after)))
+    )
     assert expected in text
     assert expected == "no difference" or text.startswith("feature 'x'\n")
 
 
 def test_the_diff_names_whole_features_and_domains() -> None:
-    """Features, domains and settings that come or go, each with its effect; a new order is no difference."""
-    a = parsed('feature { name: "x" } feature { name: "y" } string_domain { name: "d" value: "a" value: "b" }')
+    """Features, domains and settings that come or go, each with its effect; a new order is no
+    difference.
+    """
+    a = parsed(
+        'feature { name: "x" } feature { name: "y" } string_domain { name: "d" value: "a" value: '
+        '"b" }'
+    )
     b = parsed(
-        'feature { name: "z" presence { min_count: 1 } } feature { name: "x" } string_domain { name: "d" value: "b" value: "a" } '
+        'feature { name: "z" presence { min_count: 1 } } feature { name: "x" } string_domain { '
+        'name: "d" value: "b" value: "a" } '
         "dataset_constraints { min_examples_count: 3 }"
     )
     assert [(d.where, d.effect) for d in diff_schemas(a, b)] == [

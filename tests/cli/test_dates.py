@@ -1,4 +1,6 @@
-"""One dataset for each day: ``{date}`` in paths, the day in the manifest, days that leave one another alone, and days that are loaded together."""
+"""One dataset for each day: ``{date}`` in paths, the day in the manifest, days that leave one
+another alone, and days that are loaded together.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def test_the_date_takes_its_places(pattern: str, path: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_place_is_an_error(place: str) -> None:
-    """Misspelt places, formats that are no part of a date, and TFX's own names are not taken for file names."""
+    """Misspelt places, formats that are no part of a date, and TFX's own names are not taken for
+    file names.
+    """
     with pytest.raises(ValueError, match=re.escape("expected {date}")) as caught:
         dates.has_date(f"clicks/{place}.csv")
     assert place.rstrip("}") in str(caught.value)
@@ -82,11 +86,24 @@ def test_a_date_is_a_text_and_a_number(date: datetime.date) -> None:
     """A day is read as it is written; spans count the days since 1970-01-01, one by one."""
     assert dates.parse_date(date.isoformat()) == date
     assert dates.fill_date("{date}|{date:%Y%m%d}", date) == f"{date:%Y-%m-%d}|{date:%Y%m%d}"
-    assert datetime.date.fromordinal(datetime.date(1970, 1, 1).toordinal() + dates.span_of(date)) == date
+    assert (
+        datetime.date.fromordinal(datetime.date(1970, 1, 1).toordinal() + dates.span_of(date))
+        == date
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-02-29", "2026-13-01", "20261121", "2026-W47-6", "2026-11-21T00:00", " 2026-11-21", "", "٢٠٢٦-11-21"]
+    "text",
+    [
+        "2026-02-29",
+        "2026-13-01",
+        "20261121",
+        "2026-W47-6",
+        "2026-11-21T00:00",
+        " 2026-11-21",
+        "",
+        "٢٠٢٦-11-21",
+    ],
 )
 def test_what_is_no_day(text: str) -> None:
     """Days are written in one way only, and exist."""
@@ -95,7 +112,9 @@ def test_what_is_no_day(text: str) -> None:
 
 
 def write_day(folder: Path, date: str, items: str) -> None:
-    """Writes a log with one row for each letter; vowels are clicked. Other letters make another size."""
+    """Writes a log with one row for each letter; vowels are clicked. Other letters make another
+    size.
+    """
     (folder / "clicks").mkdir(exist_ok=True)
     rows = [f"{item},{str(item in 'aeiou').lower()}" for item in items]
     (folder / "clicks" / f"{date}.csv").write_text("item,clicked\n" + "\n".join(rows) + "\n")
@@ -118,13 +137,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "recipe.yaml --output out",
             "recipe.yaml:3: sources.clicks.path: found a date in 'clicks/{date}.csv', expected",
         ),
-        ("clicks/{date}.csv --output out", "sources.clicks.path: found a date in 'clicks/{date}.csv', expected"),
-        ("recipe.yaml --output out/{date}", "found a date in --output out/{date}, expected the day"),
+        (
+            "clicks/{date}.csv --output out",
+            "sources.clicks.path: found a date in 'clicks/{date}.csv', expected",
+        ),
+        (
+            "recipe.yaml --output out/{date}",
+            "found a date in --output out/{date}, expected the day",
+        ),
         (
             "clicks/2026-11-21.csv --date 2026-11-21 --output out",
             "sources: found --date 2026-11-21, but no source has {date}",
         ),
-        ("recipe.yaml --date 2026-11-31 --output out", "Invalid value for '--date': found 2026-11-31, which is no day"),
+        (
+            "recipe.yaml --date 2026-11-31 --output out",
+            "Invalid value for '--date': found 2026-11-31, which is no day",
+        ),
         (
             "recipe.yaml --date today --output out",
             "Invalid value for '--date': found 'today', expected a day as 2026-11-21.",
@@ -143,8 +171,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_wrong_dates(folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str) -> None:
-    """A missing date, one that nothing takes, one that is none and a day without a file: status 2, with the place, and nothing is written."""
+def test_wrong_dates(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    """A missing date, one that nothing takes, one that is none and a day without a file: status 2,
+    with the place, and nothing is written.
+    """
     assert run(["convert", *arguments.split()]) == 2
     assert message in capsys.readouterr().err
     assert not (folder / "out").exists()
@@ -153,7 +185,10 @@ def test_wrong_dates(folder: Path, capsys: pytest.CaptureFixture[str], arguments
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
     """Each file of a folder -> when it was written, and what is in it."""
     return {
-        path.relative_to(folder).as_posix(): (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+        path.relative_to(folder).as_posix(): (
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
         for path in folder.rglob("*")
         if path.is_file()
     }
@@ -164,8 +199,12 @@ def manifest(folder: Path) -> dict:
     return json.loads((folder / "dataset.json").read_text())
 
 
-def test_a_new_day_leaves_the_others_untouched(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second day gets a folder of its own; every file of the first day stays, byte by byte; both can be converted only once."""
+def test_a_new_day_leaves_the_others_untouched(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second day gets a folder of its own; every file of the first day stays, byte by byte;
+    both can be converted only once.
+    """
     command = ["convert", "recipe.yaml", "--output", "out/{date:%Y}/{date}", "--quiet"]
     assert run([*command, "--date", "2026-11-21"]) == 0
     before = digests(folder / "out")
@@ -179,20 +218,41 @@ def test_a_new_day_leaves_the_others_untouched(folder: Path, capsys: pytest.Capt
     assert (first["counts"]["written"], second["counts"]["written"]) == (40, 50)
     assert first["recipe"]["sources"]["clicks"]["path"] == ["clicks/{date}.csv"]
     assert first["recipe_hash"] == second["recipe_hash"]
-    assert [file["path"] for file in second["sources"]["clicks"]["files"]] == ["clicks/2026-11-22.csv"]
+    assert [file["path"] for file in second["sources"]["clicks"]["files"]] == [
+        "clicks/2026-11-22.csv"
+    ]
     assert run([*command, "--date", "2026-11-21"]) == 2
     assert "out/2026/2026-11-21: there is a dataset already" in capsys.readouterr().err
 
 
-def test_a_day_is_named_wherever_data_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--dry_run``, ``describe`` and ``validate`` take the day, and a log without a recipe is named after its folder."""
+def test_a_day_is_named_wherever_data_are_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--dry_run``, ``describe`` and ``validate`` take the day, and a log without a recipe is
+    named after its folder.
+    """
     assert run(["convert", "recipe.yaml", "--date", "2026-11-22", "--dry_run"]) == 0
     assert "plan of 'clicks' of 2026-11-22, span 20779" in capsys.readouterr().out
     assert (
-        run(["describe", "clicks/{date}.csv", "--date", "2026-11-22", "--output", "described/{date}", "--quiet"]) == 0
+        run(
+            [
+                "describe",
+                "clicks/{date}.csv",
+                "--date",
+                "2026-11-22",
+                "--output",
+                "described/{date}",
+                "--quiet",
+            ]
+        )
+        == 0
     )
     description = json.loads((folder / "described" / "2026-11-22" / "description.json").read_text())
-    assert (description["name"], description["date"], description["counts"]["read"]) == ("clicks", "2026-11-22", 50)
+    assert (description["name"], description["date"], description["counts"]["read"]) == (
+        "clicks",
+        "2026-11-22",
+        50,
+    )
     assert run(["validate", "recipe.yaml", "--date", "2026-11-21"]) == 0
     assert run(["validate", "described/2026-11-22", "--date", "2026-11-21"]) == 2
     assert "found --date with described/2026-11-22" in capsys.readouterr().err
@@ -200,7 +260,9 @@ def test_a_day_is_named_wherever_data_are_read(folder: Path, capsys: pytest.Capt
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Datasets with encodings: two days fitted each for itself, and the second day by the encodings of the first, found in three ways."""
+    """Datasets with encodings: two days fitted each for itself, and the second day by the encodings
+    of the first, found in three ways.
+    """
     folder = tmp_path_factory.mktemp("encoded")
     write_day(folder, "2026-11-30", "aaabbcd" * 10)
     write_day(folder, "2026-12-01", "cccbbz" * 10)
@@ -214,8 +276,20 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["convert", recipe, "--date", "2026-11-30", "--output", str(folder / "out" / "{date}")],
         ["convert", recipe, "--date", "2026-12-01", "--output", str(folder / "anew")],
         ["transform", first, *later, str(folder / "out" / "{date}")],
-        ["transform", first, str(folder / "clicks" / "{date:%Y-%m-%d}.csv"), *later, str(folder / "pattern")],
-        ["transform", first, str(folder / "clicks" / "2026-12-01.csv"), "--output", str(folder / "file")],
+        [
+            "transform",
+            first,
+            str(folder / "clicks" / "{date:%Y-%m-%d}.csv"),
+            *later,
+            str(folder / "pattern"),
+        ],
+        [
+            "transform",
+            first,
+            str(folder / "clicks" / "2026-12-01.csv"),
+            "--output",
+            str(folder / "file"),
+        ],
     ):
         assert run([*command, "--quiet"]) == 0
     return folder
@@ -225,28 +299,38 @@ def rows(folder: Path | list[Path], split: str = "train") -> list[tuple[int, int
     """Item, price and label of every row, sorted."""
     batches = loader.load(folder, split, batch_size=7, shuffle=False)
     found = [
-        (f["item"][row, 0], f["price"][row, 0], label[row, 0]) for f, label in batches for row in range(len(label))
+        (f["item"][row, 0], f["price"][row, 0], label[row, 0])
+        for f, label in batches
+        for row in range(len(label))
     ]
     return sorted(tuple(int(value) for value in row) for row in found)
 
 
 def test_a_later_day_by_the_encodings_of_the_first(encoded: Path) -> None:
-    """By date, each source is read from its place on that day; ids are those of the first day, where a convert would have given others."""
+    """By date, each source is read from its place on that day; ids are those of the first day,
+    where a convert would have given others.
+    """
     assert rows(encoded / "out" / "2026-11-30") == sorted(
         [(0, 1, 1)] * 30 + [(1, 2, 0)] * 20 + [(3, 3, 0), (2, 0, 0)] * 10
     )
     by_first_day = sorted([(3, 30, 0)] * 30 + [(1, 20, 0)] * 20 + [(4, 0, 0)] * 10)
     assert rows(encoded / "out" / "2026-12-01") == by_first_day
     assert rows(encoded / "pattern") == by_first_day
-    assert rows(encoded / "anew") == sorted([(0, 30, 0)] * 30 + [(1, 20, 0)] * 20 + [(2, 0, 0)] * 10)
+    assert rows(encoded / "anew") == sorted(
+        [(0, 30, 0)] * 30 + [(1, 20, 0)] * 20 + [(2, 0, 0)] * 10
+    )
     later = manifest(encoded / "out" / "2026-12-01")
     assert (later["date"], later["span"]) == ("2026-12-01", 20788)
     assert later["recipe"]["sources"]["prices"]["path"] == ["prices/{date:%Y%m}.csv"]
 
 
 def test_a_named_file_has_no_date(encoded: Path) -> None:
-    """Without ``--date`` other sources stay with the files of the dataset, and the new dataset is of no day."""
-    assert rows(encoded / "file", "test") == sorted([(3, 3, 0)] * 30 + [(1, 2, 0)] * 20 + [(4, 0, 0)] * 10)
+    """Without ``--date`` other sources stay with the files of the dataset, and the new dataset is
+    of no day.
+    """
+    assert rows(encoded / "file", "test") == sorted(
+        [(3, 3, 0)] * 30 + [(1, 2, 0)] * 20 + [(4, 0, 0)] * 10
+    )
     assert (manifest(encoded / "file")["date"], manifest(encoded / "file")["span"]) == (None, None)
 
 
@@ -256,12 +340,22 @@ def test_a_named_file_has_no_date(encoded: Path) -> None:
         ("out/2026-11-30", "found no NEW_DATA, expected new files, or the --date"),
         ("out/2026-11-30 clicks/{date}.csv", "sources.clicks.path: found a date in"),
         ("out/2026-11-30 --date 2026-12-02", "sources.clicks.path: no file matches"),
-        ("file --date 2026-12-01", "found --date without NEW_DATA, and the recipe's path of 'clicks'"),
-        ("file clicks/2026-11-30.csv --date 2026-12-01", "found --date 2026-12-01, but no source has {date}"),
+        (
+            "file --date 2026-12-01",
+            "found --date without NEW_DATA, and the recipe's path of 'clicks'",
+        ),
+        (
+            "file clicks/2026-11-30.csv --date 2026-12-01",
+            "found --date 2026-12-01, but no source has {date}",
+        ),
     ],
 )
 def test_wrong_dates_of_transform(
-    encoded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+    encoded: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    message: str,
 ) -> None:
     """A new day has to be said, and has to have files."""
     monkeypatch.chdir(encoded)
@@ -270,7 +364,9 @@ def test_wrong_dates_of_transform(
 
 
 def test_days_are_loaded_together(encoded: Path) -> None:
-    """Several folders give the rows of all, one day after the other or shuffled, and the epoch's length is that of all."""
+    """Several folders give the rows of all, one day after the other or shuffled, and the epoch's
+    length is that of all.
+    """
     days_ = [encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"]
     assert rows(days_) == sorted(rows(days_[0]) + rows(days_[1]))
     assert rows(days_[:1]) == rows(days_[0])
@@ -279,16 +375,25 @@ def test_days_are_loaded_together(encoded: Path) -> None:
     batches = loader.load([str(day) for day in days_], batch_size=50, seed=1)
     assert len(batches) == info.steps_per_epoch(batch_size=50) == 3
     assert sum(len(label) for _, label in batches) == 130
-    prices = [int(price) for f, _ in loader.load(days_, batch_size=70, shuffle=False) for price in f["price"][:, 0]]
+    prices = [
+        int(price)
+        for f, _ in loader.load(days_, batch_size=70, shuffle=False)
+        for price in f["price"][:, 0]
+    ]
     assert max(prices[:70]) == 3
     assert max(prices[70:]) == 30
 
 
-def test_days_that_do_not_go_together(encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other encodings, other features, another label and a split that not all have are errors that name the folders."""
+def test_days_that_do_not_go_together(
+    encoded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other encodings, other features, another label and a split that not all have are errors that
+    name the folders.
+    """
     first, later = encoded / "out" / "2026-11-30", encoded / "out" / "2026-12-01"
     with pytest.raises(
-        ValueError, match=r"anew: found other encodings than in .*2026-11-30, .*beam-pipelines transform"
+        ValueError,
+        match=r"anew: found other encodings than in .*2026-11-30, .*beam-pipelines transform",
     ):
         loader.load([first, encoded / "anew"])
     with pytest.raises(ValueError, match=r"2026-11-30, .*file: found no split that all have"):
@@ -304,6 +409,8 @@ def test_days_that_do_not_go_together(encoded: Path, tmp_path: Path, monkeypatch
         (tmp_path / "copy").mkdir(exist_ok=True)
         (tmp_path / "copy" / "other.pbtxt").write_text('feature { name: "item" type: INT }')
         (tmp_path / "copy" / "same.pbtxt").write_bytes((later / changed["schema"]).read_bytes())
-        (tmp_path / "copy" / "dataset.json").write_text(json.dumps(changed | {"schema": "same.pbtxt"} | {key: value}))
+        (tmp_path / "copy" / "dataset.json").write_text(
+            json.dumps(changed | {"schema": "same.pbtxt"} | {key: value})
+        )
         with pytest.raises(ValueError, match=message):
             loader.load([first, tmp_path / "copy"])

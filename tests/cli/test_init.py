@@ -1,4 +1,6 @@
-"""Tests of writing a first recipe: it is read back, its suggestions are recipes too, and it runs."""
+"""Tests of writing a first recipe: it is read back, its suggestions are recipes too, and it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,15 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
     path = f"data/{name}.csv"
-    return SourcePlan(Source(name, (path,)), "csv", (FileInfo(path, 1000),), schema, schema, (), (schema.names[-1],))
+    return SourcePlan(
+        Source(name, (path,)),
+        "csv",
+        (FileInfo(path, 1000),),
+        schema,
+        schema,
+        (),
+        (schema.names[-1],),
+    )
 
 
 def uncomment(text: str, key: str) -> str:
@@ -39,13 +49,17 @@ def uncomment(text: str, key: str) -> str:
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     """Two tables that share a column."""
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "clicks.csv").write_text("user id,at,item\n1,2013-01-01,a\n2,2013-01-02,b\n")
+    (tmp_path / "data" / "clicks.csv").write_text(
+        "user id,at,item\n1,2013-01-01,a\n2,2013-01-02,b\n"
+    )
     (tmp_path / "data" / "users.csv").write_text("user id,age,none\n1,20,\n2,30,\n")
     return tmp_path
 
 
 def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe as it is written loads and can be planned, from any folder, and says what was seen."""
+    """The recipe as it is written loads and can be planned, from any folder, and says what was
+    seen.
+    """
     monkeypatch.chdir(folder)
     write_recipe(["data/clicks.csv", "data/users.csv"], "recipes/first.yaml")
     text = (folder / "recipes" / "first.yaml").read_text()
@@ -63,17 +77,23 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("key", ["join", "filter", "derive", "drop", "label", "on_error"])
-def test_suggestions_are_recipes(key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_are_recipes(
+    key: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each suggestion that is not taken out of its comment can be planned."""
     monkeypatch.chdir(folder)
     write_recipe(["data/clicks.csv", "data/users.csv"], "recipe.yaml")
-    recipe, _ = recipes.parse_recipe(uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml")
+    recipe, _ = recipes.parse_recipe(
+        uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml"
+    )
     assert getattr(recipe, key) != recipes.bare_recipe("a.csv").__getattribute__(key)
     plan_module.make_plan(recipe)
 
 
 def test_existing_file_is_kept(folder: pathlib.Path) -> None:
-    """A file that is there is replaced only when asked for; a missing source leaves nothing behind."""
+    """A file that is there is replaced only when asked for; a missing source leaves nothing
+    behind.
+    """
     output = folder / "recipe.yaml"
     output.write_text("mine")
     with pytest.raises(RecipeError, match="is there already"):
@@ -82,12 +102,19 @@ def test_existing_file_is_kept(folder: pathlib.Path) -> None:
         write_recipe([str(folder / "missing.csv")], str(output), overwrite=True)
     assert output.read_text() == "mine"
     write_recipe([str(folder / "data" / "clicks.csv")], str(output), overwrite=True)
-    assert recipes.load_recipe(str(output))[0].sources["clicks"].path == (str(folder / "data" / "clicks.csv"),)
+    assert recipes.load_recipe(str(output))[0].sources["clicks"].path == (
+        str(folder / "data" / "clicks.csv"),
+    )
 
 
 def test_source_names() -> None:
     """Sources of the same file name get numbers, and never one that another source has."""
-    names = [source.name for source in name_sources(["a/x.csv", "b/x.csv", "x_2.csv", "gs://b/y/*.parquet", "x_2.tsv"])]
+    names = [
+        source.name
+        for source in name_sources(
+            ["a/x.csv", "b/x.csv", "x_2.csv", "gs://b/y/*.parquet", "x_2.tsv"]
+        )
+    ]
     assert names == ["x", "x_2", "x_2_2", "y", "x_2_3"]
 
 
@@ -112,7 +139,9 @@ def test_candidates_for_joins(left: pa.DataType, right: pa.DataType, expected: b
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_quoted_text_is_read_back(text: str) -> None:
     """Any text survives being written as YAML: in a list, as a value and as a key."""
-    tree, _, problems = parse_yaml(f"a: [{quoted(text)}]\nb: {quoted(text)}\n? {quoted(text)}\n: 1\n", "r.yaml")
+    tree, _, problems = parse_yaml(
+        f"a: [{quoted(text)}]\nb: {quoted(text)}\n? {quoted(text)}\n: 1\n", "r.yaml"
+    )
     assert isinstance(tree, dict)
     assert tree["a"] == [Scalar(text, text)]
     if text not in ("a", "b"):
@@ -124,16 +153,24 @@ def test_quoted_text_is_read_back(text: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(
-        st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4, unique=True
+        st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1),
+        min_size=1,
+        max_size=4,
+        unique=True,
     )
 )
 def test_any_column_names(names: list[str]) -> None:
     """Whatever columns are called, the recipe can be read, and so can each of its suggestions."""
-    plans = [source_plan(name, pa.schema([(column, pa.date32()) for column in names])) for name in ("a", "b")]
+    plans = [
+        source_plan(name, pa.schema([(column, pa.date32()) for column in names]))
+        for name in ("a", "b")
+    ]
     text = recipe_text(plans, "")
     assert recipes.parse_recipe(text, "r.yaml")[0].base == "a"
     if all(name.strip() for name in names):
         for key in ("join", "filter", "derive", "drop", "label"):
             recipe = recipes.parse_recipe(uncomment(text, key), "r.yaml")[0]
             assert getattr(recipe, key)
-        assert recipes.parse_recipe(uncomment(text, "join"), "r.yaml")[0].join[0].on == tuple((n, n) for n in names)
+        assert recipes.parse_recipe(uncomment(text, "join"), "r.yaml")[0].join[0].on == tuple(
+            (n, n) for n in names
+        )

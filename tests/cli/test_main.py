@@ -1,4 +1,6 @@
-"""Tests of the command line: what is ours and what is Beam's, exit status, and what people read when something is wrong."""
+"""Tests of the command line: what is ours and what is Beam's, exit status, and what people read
+when something is wrong.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,42 @@ OWN = {
 SIZES = {"rows": 80, "bytes": 4000, "shards": [{"path": "a"}, {"path": "b"}]}
 MANIFEST = {
     "splits": {"train": SIZES, "eval": {"rows": 20, "bytes": 1_000_000, "shards": [{"path": "c"}]}},
-    "sources": {"flights [1]": {"read": 1_000_000, "rejected": 3, "files": [{"bytes": 5}, {"bytes": 30_000_000}]}},
-    "joins": [{"source": "planes", "how": "left", "matched": 90, "unmatched": 10, "dropped": 0, "added": 0}],
-    "counts": {"read": 1_000_000, "rejected": 3, "added": 0, "dropped": 0, "filtered": 999_900, "written": 100},
+    "sources": {
+        "flights [1]": {
+            "read": 1_000_000,
+            "rejected": 3,
+            "files": [{"bytes": 5}, {"bytes": 30_000_000}],
+        }
+    },
+    "joins": [
+        {
+            "source": "planes",
+            "how": "left",
+            "matched": 90,
+            "unmatched": 10,
+            "dropped": 0,
+            "added": 0,
+        }
+    ],
+    "counts": {
+        "read": 1_000_000,
+        "rejected": 3,
+        "added": 0,
+        "dropped": 0,
+        "filtered": 999_900,
+        "written": 100,
+    },
     "timings": {"total_secs": 12.34},
     "record": "example",
     "recipe": {"output": {"floats": "round"}},
-    "columns": {"a": "int64", "b": "float64", "c": "list<float64>", "d": "float32", "e": "float64", "f": "float64"},
+    "columns": {
+        "a": "int64",
+        "b": "float64",
+        "c": "list<float64>",
+        "d": "float32",
+        "e": "float64",
+        "f": "float64",
+    },
 }
 
 
@@ -81,7 +112,10 @@ def test_arguments_are_divided(arguments: str, own: str, beam: str) -> None:
         ("--zzzzzzz", "nor of Beam.$"),
         ("--direct_num_workers two", "invalid int value: 'two'"),
         ("--direct_num_workers=-1", "found --direct_num_workers -1, expected a number from 0"),
-        ("--runner FnApiRuner", "found --runner FnApiRuner, expected one of .* Did you mean 'FnApiRunner'?"),
+        (
+            "--runner FnApiRuner",
+            "found --runner FnApiRuner, expected one of .* Did you mean 'FnApiRunner'?",
+        ),
         ("--direct_running_mode quick", "invalid choice: 'quick'"),
         ("--runner", "expected one argument"),
     ],
@@ -98,8 +132,16 @@ def test_wrong_flags(arguments: str, message: str) -> None:
     [
         (["convert"], 2, "error: Missing argument 'RECIPE_OR_DATA'."),
         (["convert", "a.csv"], 2, "error: found no --output"),
-        (["convert", "a.csv", "--outptu", "x"], 2, "Did you mean '--output'?\nSee 'beam-pipelines convert --help'."),
-        (["convert", "missing.yaml", "--output", "x"], 2, "error: missing.yaml: the recipe cannot be read"),
+        (
+            ["convert", "a.csv", "--outptu", "x"],
+            2,
+            "Did you mean '--output'?\nSee 'beam-pipelines convert --help'.",
+        ),
+        (
+            ["convert", "missing.yaml", "--output", "x"],
+            2,
+            "error: missing.yaml: the recipe cannot be read",
+        ),
         (["describe", "missing.yaml"], 2, "error: missing.yaml: the recipe cannot be read"),
         (["inspect", "missing"], 2, "error: missing: found neither a dataset"),
         (["inspect", "x", "-n", "0"], 2, "error: Invalid value for '-n'"),
@@ -117,7 +159,9 @@ def test_errors_and_status(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each command says what is wrong on standard error, without a traceback, and with the documented status."""
+    """Each command says what is wrong on standard error, without a traceback, and with the
+    documented status.
+    """
     monkeypatch.chdir(tmp_path)
     assert main_module.run(arguments) == status
     printed = capsys.readouterr()
@@ -130,14 +174,22 @@ def test_problems_of_planning_have_lines(recipe: str, capsys: pytest.CaptureFixt
     """What only the data can tell is reported with the recipe's lines, all of it at once."""
     assert main_module.run(["convert", recipe, "--dry_run"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line[: len(recipe) + 9] for line in lines] == [f"error: {recipe}:3", f"error: {recipe}:4"]
+    assert [line[: len(recipe) + 9] for line in lines] == [
+        f"error: {recipe}:3",
+        f"error: {recipe}:4",
+    ]
 
 
 def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A dry run of a right recipe prints files, columns, splits and shards, and writes nothing."""
     folder = pathlib.Path(recipe).parent
     before = sorted(folder.iterdir())
-    assert main_module.run(["convert", str(folder / "a.csv"), "--dry_run", "--output", str(folder / "out")]) == 0
+    assert (
+        main_module.run(
+            ["convert", str(folder / "a.csv"), "--dry_run", "--output", str(folder / "out")]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("a.csv", "x: int64", "train", "shards"))
     assert sorted(folder.iterdir()) == before
@@ -147,21 +199,37 @@ def test_dry_run_prints_the_plan(recipe: str, capsys: pytest.CaptureFixture[str]
     ("error", "status", "printed"),
     [
         (DataError("a.csv, line 2: bad.\n  more"), 1, "error: a.csv, line 2: bad.\n  more\n"),
-        (RecipeError("r.yaml:1: a.\nr.yaml:2: b."), 2, "error: r.yaml:1: a.\nerror: r.yaml:2: b.\n"),
+        (
+            RecipeError("r.yaml:1: a.\nr.yaml:2: b."),
+            2,
+            "error: r.yaml:1: a.\nerror: r.yaml:2: b.\n",
+        ),
         (RecipeProblems([Problem(("label",), "bad.")]), 2, "error: a.csv: label: bad.\n"),
-        (ValueError("boom"), 1, "error: ValueError: boom. Run again with --verbose for the traceback.\n"),
+        (
+            ValueError("boom"),
+            1,
+            "error: ValueError: boom. Run again with --verbose for the traceback.\n",
+        ),
         (KeyboardInterrupt(), 130, "error: interrupted; nothing was committed.\n"),
     ],
 )
 def test_failures_of_a_run(
-    error: BaseException, status: int, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    status: int,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """However a run ends, the user gets the documented status and no traceback, but with --verbose."""
+    """However a run ends, the user gets the documented status and no traceback, but with
+    --verbose.
+    """
 
     def fail(recipe: object, **_: object) -> None:
         raise error
 
-    monkeypatch.setitem(sys.modules, "beam_pipelines.pipeline.plan", types.SimpleNamespace(make_plan=fail))
+    monkeypatch.setitem(
+        sys.modules, "beam_pipelines.pipeline.plan", types.SimpleNamespace(make_plan=fail)
+    )
     assert main_module.run(["convert", "a.csv", "--output", "out"]) == status
     assert capsys.readouterr().err.lstrip() == printed  # click ends the terminal's line with ^C
     if not isinstance(error, KeyboardInterrupt):
@@ -173,7 +241,8 @@ def test_help_is_quick() -> None:
     """--help and --version do not import Beam, Arrow or TensorFlow."""
     code = (
         "import sys; from beam_pipelines.cli import main\n"
-        "assert main.run(['convert', '--help']) == main.run(['--version']) == main.run(['--help']) == 0\n"
+        "assert main.run(['convert', '--help']) == main.run(['--version']) == main.run(['--help']) "
+        "== 0\n"
         "assert not {'apache_beam', 'pyarrow', 'tensorflow', 'rich'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -183,7 +252,10 @@ def test_help_is_quick() -> None:
 
 def test_installed_command() -> None:
     """The process ends with the status of the command line."""
-    code = "import sys; from beam_pipelines.cli.main import main; sys.argv = ['beam-pipelines', 'verify', '/missing']; main()"
+    code = (
+        "import sys; from beam_pipelines.cli.main import main; sys.argv = ['beam-pipelines', "
+        "'verify', '/missing']; main()"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: /missing: ")
@@ -196,11 +268,16 @@ def test_documented() -> None:
         assert f"`{name} " in page
         for parameter in command.params:
             if isinstance(parameter, click.Option):
-                assert any(f"`{option}" in page for option in parameter.opts), (name, parameter.opts)
+                assert any(f"`{option}" in page for option in parameter.opts), (
+                    name,
+                    parameter.opts,
+                )
 
 
 def test_summary() -> None:
-    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one chunk."""
+    """The summary shows splits, sources, joins and rows within 100 columns, and paths in one
+    chunk.
+    """
     stream = io.StringIO()
     folder = "out/" + "long" * 40
     summary.print_summary(MANIFEST, folder, stream)
@@ -223,7 +300,14 @@ def test_summary() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (999.6, "1 kB"), (1234, "1.23 kB"), (999_600, "1 MB"), (5e12, "5.00 TB")],
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (999.6, "1 kB"),
+        (1234, "1.23 kB"),
+        (999_600, "1 MB"),
+        (5e12, "5.00 TB"),
+    ],
 )
 def test_show_bytes(size: float, text: str) -> None:
     """Sizes have three digits and a decimal unit."""

@@ -1,4 +1,6 @@
-"""cli/streams.py: commands whose standard input, output or error is not there, is full, or is no longer read."""
+"""cli/streams.py: commands whose standard input, output or error is not there, is full, or is no
+longer read.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shell(folder: Path, text: str) -> tuple[int, str, str]:
-    """Runs shell commands, with ``run`` as the command. Returns their exit status, standard output and standard error."""
+    """Runs shell commands, with ``run`` as the command. Returns their exit status, standard output
+    and standard error.
+    """
     script = f'run() {{ "{COMMAND}" "$@"; }}; {text}'
-    ended = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    ended = subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
     return ended.returncode, ended.stdout, ended.stderr
 
 
@@ -46,7 +52,9 @@ def test_an_output_that_is_not_there(folder: Path, command: str) -> None:
 def test_an_output_that_nobody_reads(folder: Path) -> None:
     """A complete dataset is a success, also where the reader of the summary has left."""
     for command in ("convert data.csv --output out", "verify out", "inspect out"):
-        status, _, error = shell(folder, f"set -o pipefail; run {command} --verbose 2>/dev/null | true")
+        status, _, error = shell(
+            folder, f"set -o pipefail; run {command} --verbose 2>/dev/null | true"
+        )
         assert (status, error) == (0, "")
     assert shell(folder, "run verify out")[0] == 0
 
@@ -56,11 +64,16 @@ def test_an_output_that_is_full(folder: Path) -> None:
     for command in ("convert data.csv --output out", "verify out"):
         status, _, error = shell(folder, f"run {command} >/dev/full")
         assert status == 1
-        assert error.splitlines()[-1].startswith("error: standard output: cannot be written: No space left on device.")
+        assert error.splitlines()[-1].startswith(
+            "error: standard output: cannot be written: No space left on device."
+        )
     assert shell(folder, "run verify out")[0] == 0
 
 
 def test_a_current_folder_that_is_gone(folder: Path) -> None:
     """A command whose paths are absolute needs none."""
-    script = f"mkdir gone; cd gone; rmdir ../gone; run convert {folder}/data.csv --output {folder}/out --quiet"
+    script = (
+        f"mkdir gone; cd gone; rmdir ../gone; run convert {folder}/data.csv --output "
+        f"{folder}/out --quiet"
+    )
     assert shell(folder, script) == (0, "", "")

@@ -14,35 +14,51 @@ from beam_pipelines.core.errors import DataError
 
 
 @pytest.mark.parametrize("pattern", ["*.csv", "x*", "**"])
-def test_a_name_that_is_no_text(tmp_path: Path, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file whose name is not UTF-8 could not be named in any output: it is named in an error, as far as that goes."""
+def test_a_name_that_is_no_text(
+    tmp_path: Path, pattern: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file whose name is not UTF-8 could not be named in any output: it is named in an error, as
+    far as that goes.
+    """
     path = os.fsencode(tmp_path) + b"/x\xff.csv"
     with open(path, "wb") as file:
         file.write(b"a\n1\n")
-    with pytest.raises(DataError, match=r"x\\xff\.csv: found bytes in the file's name that are not UTF-8"):
+    with pytest.raises(
+        DataError, match=r"x\\xff\.csv: found bytes in the file's name that are not UTF-8"
+    ):
         files.list_files(f"{tmp_path}/{pattern}")
     assert main_module.run(["convert", f"{tmp_path}/*.csv", "--output", str(tmp_path / "out")]) == 1
-    assert f"error: {tmp_path}/x\\xff.csv: found bytes in the file's name" in capsys.readouterr().err
+    assert (
+        f"error: {tmp_path}/x\\xff.csv: found bytes in the file's name" in capsys.readouterr().err
+    )
     os.unlink(path)
     assert files.list_files(f"{tmp_path}/{pattern}") == []
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("a/b.csv", "b.csv"), ("/a/b/", "b"), ("b", "b"), ("s3://bucket/a/b%20.csv", "b%20.csv")]
+    ("path", "name"),
+    [("a/b.csv", "b.csv"), ("/a/b/", "b"), ("b", "b"), ("s3://bucket/a/b%20.csv", "b%20.csv")],
 )
 def test_names(path: str, name: str) -> None:
     """The last component, whatever the storage."""
     assert files.name_of(path) == name
 
 
-def test_threads_of_an_interrupted_run_make_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is removed at the end of a run that was interrupted is not made anew by its threads; the main thread may."""
+def test_threads_of_an_interrupted_run_make_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is removed at the end of a run that was interrupted is not made anew by its threads; the
+    main thread may.
+    """
     monkeypatch.setattr(files, "has_raised", lambda: True)
 
     def write(path: Path) -> None:
         with pytest.raises(DataError, match="not made, as the run was interrupted"):
             files.write_bytes(str(path), b"x")
-        with pytest.raises(DataError, match="not made, as the run was interrupted"), files.replace(str(path)):
+        with (
+            pytest.raises(DataError, match="not made, as the run was interrupted"),
+            files.replace(str(path)),
+        ):
             pass
 
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,6 @@
-"""Tests of core/hashing.py against its definition in plain Python, and against vectors that must never change."""
+"""Tests of core/hashing.py against its definition in plain Python, and against vectors that must
+never change.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,30 @@ def expected_hash(value, seed=0):
         words = [expected_hash(item, seed) for item in value]
     else:
         if isinstance(value, float):
-            bits = 0x7FF8 << 48 if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+            bits = (
+                0x7FF8 << 48
+                if math.isnan(value)
+                else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+            )
         elif isinstance(value, datetime.datetime):
-            bits = (value - datetime.datetime.fromisoformat("1970-01-01")) // datetime.timedelta(microseconds=1)
+            bits = (value - datetime.datetime.fromisoformat("1970-01-01")) // datetime.timedelta(
+                microseconds=1
+            )
         elif isinstance(value, datetime.date):
             bits = (value - datetime.date(1970, 1, 1)).days
         elif isinstance(value, datetime.time):
-            bits = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000000 + value.microsecond
+            bits = (
+                (value.hour * 60 + value.minute) * 60 + value.second
+            ) * 1000000 + value.microsecond
         else:
             bits = int(value)
         return mix(bits + G + seed)
-    return mix(len(value) + G + seed + sum(mix(word ^ mix((place + 1) * G + seed)) for place, word in enumerate(words)))
+    return mix(
+        len(value)
+        + G
+        + seed
+        + sum(mix(word ^ mix((place + 1) * G + seed)) for place, word in enumerate(words))
+    )
 
 
 def expected_row(values, seed=0):
@@ -76,7 +91,10 @@ VALUES_FOR_TYPE = [
     (pa.list_(pa.bool_()), st.lists(st.booleans(), max_size=5)),
 ]
 TYPED_VALUES = st.one_of(
-    [st.tuples(st.just(kind), st.lists(st.none() | values, max_size=12)) for kind, values in VALUES_FOR_TYPE]
+    [
+        st.tuples(st.just(kind), st.lists(st.none() | values, max_size=12))
+        for kind, values in VALUES_FOR_TYPE
+    ]
 )
 
 
@@ -91,7 +109,8 @@ def test_hash_column_is_as_defined(typed, start, length, seed):
     ]
 
 
-# Pinned on 2026-11-21. A change of any of these moves rows of existing datasets to other splits: never change them.
+# Pinned on 2026-11-21. A change of any of these moves rows of existing datasets to other splits:
+# never change them.
 PINNED = [
     (pa.int64(), 0, 0xE220A8397B1DCDAF),
     (pa.int64(), -1, 0xE4D971771B652C20),
@@ -107,7 +126,11 @@ PINNED = [
     (pa.binary(), b"12345678", 0x44CDBE8D4615ABFF),
     (pa.string(), "123456789", 0xEBD1E050DEDA5E8D),
     (pa.string(), "Zürich", 0x4BBB7D52F513EC52),
-    (pa.string(), "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 0x3D0428C097E97AC4),
+    (
+        pa.string(),
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        0x3D0428C097E97AC4,
+    ),
     (pa.string(), None, 0x8CB2369A629251C8),
     (pa.date32(), datetime.date(2013, 1, 1), 0xC2D4B737258FAAE5),
     (pa.list_(pa.int64()), [], 0xE220A8397B1DCDAF),
@@ -133,26 +156,36 @@ def test_text_and_bytes_hash_alike():
     """A column may become text or bytes without its rows changing splits."""
     values = ["", "a", "Zürich", "x" * 100, None]
     text = pa.array(values, pa.string())
-    assert hashing.hash_column(text).tolist() == hashing.hash_column(text.cast(pa.binary())).tolist()
+    assert (
+        hashing.hash_column(text).tolist() == hashing.hash_column(text.cast(pa.binary())).tolist()
+    )
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 1 << 20])
 def test_hash_does_not_depend_on_blocks(monkeypatch, block_bytes):
-    """However many rows or bytes are hashed at a time, and by either way of adding up words, the hash is the same."""
+    """However many rows or bytes are hashed at a time, and by either way of adding up words, the
+    hash is the same.
+    """
     values = ["x" * (7 * number % 83) for number in range(50)] + [None]
     monkeypatch.setattr(hashing, "_BLOCK_ROWS", 7)
     monkeypatch.setattr(hashing, "_BLOCK_BYTES", block_bytes)
     for short_bytes in (0, 64, 1 << 10):
         monkeypatch.setattr(hashing, "_SHORT_BYTES", short_bytes)
-        assert hashing.hash_column(pa.array(values)).tolist() == [expected_hash(value) for value in values]
+        assert hashing.hash_column(pa.array(values)).tolist() == [
+            expected_hash(value) for value in values
+        ]
 
 
 def test_hash_spreads_evenly():
-    """Neighbouring numbers and texts fill 64 buckets evenly (chi-square with 63 degrees of freedom, 0.999 quantile)."""
+    """Neighbouring numbers and texts fill 64 buckets evenly (chi-square with 63 degrees of freedom,
+    0.999 quantile).
+    """
     numbers = pa.array(np.arange(100_000))
     for array in (numbers, numbers.cast(pa.string()), pa.array(np.arange(100_000) / 4)):
         for shift in (0, 58):
-            counts = np.bincount((hashing.hash_rows([array]) >> np.uint64(shift)) & np.uint64(63), minlength=64)
+            counts = np.bincount(
+                (hashing.hash_rows([array]) >> np.uint64(shift)) & np.uint64(63), minlength=64
+            )
             expected = len(array) / 64
             assert ((counts - expected) ** 2 / expected).sum() < 103.4
 
@@ -164,8 +197,14 @@ def test_a_struct_cannot_be_hashed():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20), st.integers(0, MASK))
+@given(
+    st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20),
+    st.integers(0, MASK),
+)
 def test_hash_rows_is_as_defined(rows, seed):
     """Rows hash as the definition says."""
-    arrays = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
+    arrays = [
+        pa.array([row[0] for row in rows], pa.int64()),
+        pa.array([row[1] for row in rows], pa.string()),
+    ]
     assert hashing.hash_rows(arrays, seed).tolist() == [expected_row(row, seed) for row in rows]

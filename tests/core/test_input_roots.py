@@ -1,4 +1,6 @@
-"""``--input_root``: what lies below it is read, and nothing else, whatever a recipe names and wherever links lead."""
+"""``--input_root``: what lies below it is read, and nothing else, whatever a recipe names and
+wherever links lead.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MODULE = "def preprocessing_fn(inputs):\n    return inputs\n"
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """A folder that may be read and one beside it, whose name begins alike, with the same files in both."""
+    """A folder that may be read and one beside it, whose name begins alike, with the same files in
+    both.
+    """
     inside, outside = tmp_path / "data", tmp_path / "data-secret"
     for folder in (inside, outside):
         folder.mkdir()
@@ -35,33 +39,48 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
         (folder / "b.csv").write_text("a,c\n1,x\n2,y\n")
         (folder / "schema.pbtxt").write_text(SCHEMA)
         (folder / "features.py").write_text(MODULE)
-        (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">HBBIII", 0, 8, 3, 2, 2, 2) + bytes(8))
-        (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, 2) + bytes(2))
+        (folder / "train-images-idx3-ubyte").write_bytes(
+            struct.pack(">HBBIII", 0, 8, 3, 2, 2, 2) + bytes(8)
+        )
+        (folder / "train-labels-idx1-ubyte").write_bytes(
+            struct.pack(">HBBI", 0, 8, 1, 2) + bytes(2)
+        )
         (folder / "pictures" / "cat").mkdir(parents=True)
-        (folder / "pictures" / "cat" / "1.png").write_bytes(encode(np.zeros((2, 2), np.uint8), "png"))
+        (folder / "pictures" / "cat" / "1.png").write_bytes(
+            encode(np.zeros((2, 2), np.uint8), "png")
+        )
         (folder / "batches").mkdir()
         (folder / "batches" / "data_batch_1.bin").write_bytes(bytes(3073))
         (folder / "batches" / "batches.meta.txt").write_text("\n".join("abcdefghij") + "\n")
         examples = folder / "set" / "examples" / "Split-train"
         examples.mkdir(parents=True)
-        (examples / "a.tfrecord").write_bytes(b"".join(framing.frame(pa.array([b""], pa.binary())).to_pylist()))
+        (examples / "a.tfrecord").write_bytes(
+            b"".join(framing.frame(pa.array([b""], pa.binary())).to_pylist())
+        )
         (folder / "set" / "schema.pbtxt").write_text(SCHEMA)
-        (folder / "set" / "dataset.json").write_text(json.dumps({"record": "example", "schema": "schema.pbtxt"}))
+        (folder / "set" / "dataset.json").write_text(
+            json.dumps({"record": "example", "schema": "schema.pbtxt"})
+        )
     return inside, outside
 
 
 def plan(text: str, directory: Path, *roots: Path | str) -> None:
     """Plans a recipe that lies in a folder."""
     make_plan(
-        parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory))[0], input_roots=[str(root) for root in roots]
+        parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory))[0],
+        input_roots=[str(root) for root in roots],
     )
 
 
 def refused(text: str, directory: Path, *roots: Path | str) -> list[str]:
-    """Returns the problems of a recipe as ``path: message``, each of which has to be about a root."""
+    """Returns the problems of a recipe as ``path: message``, each of which has to be about a
+    root.
+    """
     with pytest.raises(RecipeProblems) as error:
         plan(text, directory, *roots)
-    assert all("expected a path below --input_root" in problem.message for problem in error.value.problems)
+    assert all(
+        "expected a path below --input_root" in problem.message for problem in error.value.problems
+    )
     return [".".join(map(str, problem.path)) for problem in error.value.problems]
 
 
@@ -71,7 +90,8 @@ GOOD = {
     "schema": "sources: {t: a.csv}\nschema: schema.pbtxt",
     "join": "sources: {t: a.csv, u: {path: b.csv, key: a}}\nfrom: t\njoin: [{source: u, on: a}]",
     "module": "sources: {t: a.csv}\npreprocessing_fn: features.py",
-    "labels": "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: train-labels-idx1-ubyte}}}",
+    "labels": "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: "
+    "train-labels-idx1-ubyte}}}",
     "labels by name": "sources: {t: train-images-idx3-ubyte}",
     "images": "sources: {t: {path: pictures, format: images}}",
     "cifar": "sources: {t: {path: batches/*, format: cifar}}",
@@ -105,7 +125,10 @@ NAMED = {
     "file URL": ("sources: {t: 'file://OUT/a.csv'}", "sources.t"),
     "other storage": ("sources: {t: 'gs://bucket/a.csv'}", "sources.t"),
     "schema": ("sources: {t: a.csv}\nschema: OUT/schema.pbtxt", "schema"),
-    "module": ("sources: {t: a.csv}\npreprocessing_fn: ../data-secret/features.py", "preprocessing_fn"),
+    "module": (
+        "sources: {t: a.csv}\npreprocessing_fn: ../data-secret/features.py",
+        "preprocessing_fn",
+    ),
     "labels": (
         "sources: {t: {path: train-images-idx3-ubyte, idx: {labels: OUT/train-labels-idx1-ubyte}}}",
         "sources.t",
@@ -158,7 +181,9 @@ def test_links_that_lead_out(folders: tuple[Path, Path], case: str) -> None:
 
 
 def test_a_manifest_that_leads_out(folders: tuple[Path, Path]) -> None:
-    """A path that stands in data, the schema in a dataset's manifest, is judged like those of the recipe."""
+    """A path that stands in data, the schema in a dataset's manifest, is judged like those of the
+    recipe.
+    """
     inside, _ = folders
     manifest = {"record": "example", "schema": "../../data-secret/schema.pbtxt"}
     (inside / "set" / "dataset.json").write_text(json.dumps(manifest))
@@ -211,9 +236,14 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+    folders: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
 ) -> None:
-    """Every command that opens a recipe's files takes the option, and refuses with the recipe's line and status 2."""
+    """Every command that opens a recipe's files takes the option, and refuses with the recipe's
+    line and status 2.
+    """
     inside, outside = folders
     monkeypatch.chdir(inside.parent)
     recipe = outside / "recipe.yaml"
@@ -226,13 +256,21 @@ def test_commands(
     assert command == "bare" or "recipe.yaml:3: sources.t: found" in printed.err
     assert not Path("out").exists()
     if command in ("dry run", "bare"):
-        assert main_module.run([*arguments, "--input_root", str(inside), "--input-root", str(outside)]) == 0
+        assert (
+            main_module.run([*arguments, "--input_root", str(inside), "--input-root", str(outside)])
+            == 0
+        )
 
 
-def test_a_root_that_is_not_there(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_root_that_is_not_there(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     """A misspelt root is told apart from a file outside."""
     inside, _ = folders
     assert (
-        main_module.run(["convert", str(inside / "a.csv"), "--dry_run", "--input_root", str(inside / "nothing")]) == 2
+        main_module.run(
+            ["convert", str(inside / "a.csv"), "--dry_run", "--input_root", str(inside / "nothing")]
+        )
+        == 2
     )
     assert "which is no folder, expected one, or a URL" in capsys.readouterr().err

@@ -30,11 +30,22 @@ VALUES = {
     pa.large_string(): st.text(max_size=20),
     pa.large_binary(): st.binary(max_size=20),
 }
-# No name begins another one: Python's protobuf (upb) writes the longer of two such names first, others, as we do, the shorter.
+# No name begins another one: Python's protobuf (upb) writes the longer of two such names first,
+# others, as we do, the shorter.
 NAMES = st.builds(
-    "{}|".format, st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5) | st.just("n" * 130)
+    "{}|".format,
+    st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5) | st.just("n" * 130),
 )
-INDICES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+INDICES = [
+    pa.int8(),
+    pa.uint8(),
+    pa.int16(),
+    pa.uint16(),
+    pa.int32(),
+    pa.uint32(),
+    pa.int64(),
+    pa.uint64(),
+]
 LISTS = ["list", "large_list", "fixed_size_list"]
 
 
@@ -49,7 +60,9 @@ def list_type(shape: str, kind: pa.DataType, size: int) -> pa.DataType:
 def indices_into(draw: st.DrawFn, dictionary: pa.Array, length: int) -> pa.DictionaryArray:
     """Draws a dictionary array of so many values, with null indices."""
     places = st.none() | st.integers(0, len(dictionary) - 1) if len(dictionary) else st.none()
-    index = pa.array(draw(st.lists(places, min_size=length, max_size=length)), draw(st.sampled_from(INDICES)))
+    index = pa.array(
+        draw(st.lists(places, min_size=length, max_size=length)), draw(st.sampled_from(INDICES))
+    )
     return pa.DictionaryArray.from_arrays(index, dictionary)
 
 
@@ -59,13 +72,19 @@ def leaves(draw: st.DrawFn, kind: pa.DataType, length: int, nulls: bool) -> pa.A
     values = st.none() | VALUES[kind] if nulls else VALUES[kind]
     before = draw(st.integers(0, 3))
     if draw(st.booleans()) or not (nulls or length):
-        array = pa.array(draw(st.lists(values, min_size=before + length, max_size=before + length)), kind)
+        array = pa.array(
+            draw(st.lists(values, min_size=before + length, max_size=before + length)), kind
+        )
         return array.slice(before)
     dictionary = pa.array(draw(st.lists(values, min_size=1, max_size=3)), kind)
     if nulls:
         return draw(indices_into(dictionary, before + length)).slice(before)
-    places = st.lists(st.integers(0, len(dictionary) - 1), min_size=before + length, max_size=before + length)
-    return pa.DictionaryArray.from_arrays(pa.array(draw(places), pa.int16()), dictionary).slice(before)
+    places = st.lists(
+        st.integers(0, len(dictionary) - 1), min_size=before + length, max_size=before + length
+    )
+    return pa.DictionaryArray.from_arrays(pa.array(draw(places), pa.int16()), dictionary).slice(
+        before
+    )
 
 
 @st.composite
@@ -80,16 +99,24 @@ def lists_of(draw: st.DrawFn, kind: pa.DataType, length: int, null_values: bool)
     values = draw(leaves(kind, sum(lengths), null_values))
     mask = pa.array(draw(st.lists(st.booleans(), min_size=length, max_size=length)), pa.bool_())
     if shape == "fixed_size_list":
-        validity = pa.array([None if gone else 1 for gone in mask.to_pylist()], pa.int8()).buffers()[0]
-        return pa.Array.from_buffers(pa.list_(values.type, size), length, [validity], children=[values])
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if shape == "list" else pa.int64())
+        validity = pa.array(
+            [None if gone else 1 for gone in mask.to_pylist()], pa.int8()
+        ).buffers()[0]
+        return pa.Array.from_buffers(
+            pa.list_(values.type, size), length, [validity], children=[values]
+        )
+    offsets = pa.array(
+        np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if shape == "list" else pa.int64()
+    )
     of = pa.ListArray if shape == "list" else pa.LargeListArray
     return of.from_arrays(offsets, values, mask=mask)
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
-    """Draws batches of every type, and which columns can be feature lists; often slices of longer ones."""
+    """Draws batches of every type, and which columns can be feature lists; often slices of longer
+    ones.
+    """
     rows = draw(st.integers(0, 5))
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
     arrays, lists = [], []
@@ -126,7 +153,9 @@ def fill(feature: tf.train.Feature, kind: pa.DataType, values: list[Any]) -> Non
         feature.float_list.value.extend(values)
     else:
         feature.bytes_list.SetInParent()
-        feature.bytes_list.value.extend(value.encode() if isinstance(value, str) else value for value in values)
+        feature.bytes_list.value.extend(
+            value.encode() if isinstance(value, str) else value for value in values
+        )
 
 
 def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
@@ -156,14 +185,24 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
 
 @given(batches(), st.data())
 @settings(max_examples=250, deadline=None)
-def test_bytes_equal_tensorflow(drawn: tuple[pa.RecordBatch, list[str]], data: st.DataObject) -> None:
-    """Each selected row has exactly the bytes that TensorFlow writes with deterministic=True, framed or not."""
+def test_bytes_equal_tensorflow(
+    drawn: tuple[pa.RecordBatch, list[str]], data: st.DataObject
+) -> None:
+    """Each selected row has exactly the bytes that TensorFlow writes with deterministic=True,
+    framed or not.
+    """
     batch, lists = drawn
     expected = by_tensorflow(batch, lists)
     assert _native.serialize(batch, lists=lists, framed=False).to_pylist() == expected
     places = data.draw(st.lists(st.integers(0, len(batch) - 1), max_size=8)) if len(batch) else []
     rows = data.draw(
-        st.sampled_from([np.array(places, np.int64), np.array(places, np.int32), pa.array([0, *places]).slice(1)])
+        st.sampled_from(
+            [
+                np.array(places, np.int64),
+                np.array(places, np.int32),
+                pa.array([0, *places]).slice(1),
+            ]
+        )
     )
     selected = [expected[place] for place in places]
     records = _native.serialize(batch, rows, lists, framed=False)
@@ -193,21 +232,30 @@ def batch_of(array: pa.Array) -> pa.RecordBatch:
 
 
 def texts_with_offsets(offsets: list[int]) -> pa.Array:
-    """Returns an array of texts over four bytes, with any offsets between the first and the last."""
+    """Returns an array of texts over four bytes, with any offsets between the first and the
+    last.
+    """
     buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"abcd")]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
 
 def lists_with_offsets(offsets: list[int]) -> pa.Array:
-    """Returns an array of lists over four numbers, with any offsets between the first and the last."""
+    """Returns an array of lists over four numbers, with any offsets between the first and the
+    last.
+    """
     buffers = [None, pa.py_buffer(np.array(offsets, np.int32))]
-    return pa.Array.from_buffers(pa.list_(pa.int64()), len(offsets) - 1, buffers, children=[pa.array([1, 2, 3, 4])])
+    return pa.Array.from_buffers(
+        pa.list_(pa.int64()), len(offsets) - 1, buffers, children=[pa.array([1, 2, 3, 4])]
+    )
 
 
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (texts_with_offsets([0, 3, 1, 4]), "found offsets 3 and 1 in row 1, expected them in order, from 0 to 4"),
+        (
+            texts_with_offsets([0, 3, 1, 4]),
+            "found offsets 3 and 1 in row 1, expected them in order, from 0 to 4",
+        ),
         (texts_with_offsets([0, 900, 900, 4]), "found offsets 0 and 900 in row 0"),
         (texts_with_offsets([0, -9, 2, 4]), "found offsets 0 and -9 in row 0"),
         (lists_with_offsets([0, 3, 1, 4]), "found offsets 3 and 1 in row 1"),
@@ -216,7 +264,10 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
             pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["a"]), safe=False),
             "found index 7 in row 1, expected one into",
         ),
-        (pa.DictionaryArray.from_arrays(pa.array([0, -1]), pa.array(["a"]), safe=False), "found index -1 in row 1"),
+        (
+            pa.DictionaryArray.from_arrays(pa.array([0, -1]), pa.array(["a"]), safe=False),
+            "found index -1 in row 1",
+        ),
         (pa.array([[1, None]]), "found a null inside a list, which tf.Example cannot hold"),
         (pa.array([[1, 2]]), None),
     ],
@@ -233,8 +284,12 @@ def lists_with_offsets(offsets: list[int]) -> pa.Array:
     ],
 )
 @pytest.mark.parametrize("in_order", [True, False])
-def test_buffers_that_contradict_themselves_are_refused(array: pa.Array, message: str | None, in_order: bool) -> None:
-    """Offsets and indices that point nowhere are errors that name the row, in order of the rows and in any order."""
+def test_buffers_that_contradict_themselves_are_refused(
+    array: pa.Array, message: str | None, in_order: bool
+) -> None:
+    """Offsets and indices that point nowhere are errors that name the row, in order of the rows and
+    in any order.
+    """
     rows = None if in_order else np.arange(len(array))
     if message is None:
         assert len(_native.serialize(batch_of(array), rows)) == len(array)
@@ -259,16 +314,26 @@ def test_rows_that_are_not_there_are_refused(rows: Any, message: str) -> None:
 
 @pytest.mark.parametrize("lists", [(), ("x",)])
 def test_a_record_of_over_two_gib_is_refused(lists: tuple[str, ...]) -> None:
-    """What protobuf could not read is not written, and takes no memory: a list of one text, 3,000 times a MiB."""
-    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(3000, np.int32)), pa.array(["x" * (1 << 20)]))
+    """What protobuf could not read is not written, and takes no memory: a list of one text, 3,000
+    times a MiB.
+    """
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(3000, np.int32)), pa.array(["x" * (1 << 20)])
+    )
     with pytest.raises(ValueError, match="feature 'x': found a record of over 2 GiB"):
-        _native.serialize(batch_of(pa.ListArray.from_arrays(pa.array([0, 3000], pa.int32()), texts)), lists=lists)
+        _native.serialize(
+            batch_of(pa.ListArray.from_arrays(pa.array([0, 3000], pa.int32()), texts)), lists=lists
+        )
 
 
 @pytest.mark.parametrize(
     ("array", "lists", "message"),
     [
-        (pa.array([1.5]), (), "feature 'x': found double, expected int64, float, string, binary, or lists of them"),
+        (
+            pa.array([1.5]),
+            (),
+            "feature 'x': found double, expected int64, float, string, binary, or lists of them",
+        ),
         (pa.array([[[1]]]), (), "feature 'x': found list"),
         (pa.array([1]), ("x",), "feature list 'x': found int64, expected a list"),
     ],
@@ -286,8 +351,12 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 def test_results_stay_when_others_are_made() -> None:
-    """Memory is used again only when nobody looks at it any more: large results that are kept do not change."""
-    batch = pa.RecordBatch.from_pydict({"i": list(range(50_000)), "s": [f"text {number}" for number in range(50_000)]})
+    """Memory is used again only when nobody looks at it any more: large results that are kept do
+    not change.
+    """
+    batch = pa.RecordBatch.from_pydict(
+        {"i": list(range(50_000)), "s": [f"text {number}" for number in range(50_000)]}
+    )
     kept = [_native.serialize(batch, np.arange(start, 50_000)) for start in (0, 7, 9)]
     expected = framing.frame(example.serialize_batch(batch))
     del kept[1]
@@ -298,10 +367,15 @@ def test_results_stay_when_others_are_made() -> None:
 
 
 def test_rows_whose_lengths_differ_widely() -> None:
-    """A row's length takes one to four bytes, from row to row, and long names and texts leave the short way."""
+    """A row's length takes one to four bytes, from row to row, and long names and texts leave the
+    short way.
+    """
     values = [b"x" * size for size in (0, 100, 130, 20_000, 1, 3_000_000, 5, 127, 128)]
     batch = pa.RecordBatch.from_arrays([pa.array(values), pa.array([1] * 9)], ["text", "n" * 300])
-    assert _native.serialize(batch, framed=False).to_pylist() == example.serialize_batch(batch).to_pylist()
+    assert (
+        _native.serialize(batch, framed=False).to_pylist()
+        == example.serialize_batch(batch).to_pylist()
+    )
     rows = np.array([5, 0, 3, 5, 1])
     assert _native.serialize(batch, rows, framed=False).to_pylist() == [
         example.serialize_batch(batch)[int(row)].as_py() for row in rows
@@ -310,16 +384,22 @@ def test_rows_whose_lengths_differ_widely() -> None:
 
 @pytest.mark.parametrize("there", [False, True], ids=["not built", "built elsewhere"])
 def test_kernels_that_cannot_be_loaded_are_spoken_of(tmp_path: Path, there: bool) -> None:
-    """What was built for another system is not passed over in silence; what was not built is, as the installation has said so."""
+    """What was built for another system is not passed over in silence; what was not built is, as
+    the installation has said so.
+    """
     package = tmp_path / "beam_pipelines"
     shutil.copytree(
-        Path(_native.__file__).parent, package / "core" / "_native", ignore=shutil.ignore_patterns("_kernels*")
+        Path(_native.__file__).parent,
+        package / "core" / "_native",
+        ignore=shutil.ignore_patterns("_kernels*"),
     )
     (package / "__init__.py").touch()
     (package / "core" / "__init__.py").touch()
     if there:
         (package / "core" / "_native" / "_kernels.abi3.so").write_text("for another machine")
     code = "from beam_pipelines.core import _native; print(_native.KERNELS_AVAILABLE)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "False\n"
     assert ("cannot be loaded" in done.stderr, "install again" in done.stderr) == (there, there)

@@ -1,4 +1,6 @@
-"""The CSV kernel: what it parses is what pyarrow.csv parses; what it declines is unusual; what is common it takes."""
+"""The CSV kernel: what it parses is what pyarrow.csv parses; what it declines is unusual; what is
+common it takes.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def natively(
     dialect: Dialect = COMMAS,
     places: Sequence[int] | None = None,
 ) -> tuple[CsvParser, pa.RecordBatch | None]:
-    """Parses with the kernel; returns the parser, too. ``places`` are the columns to read, in order."""
+    """Parses with the kernel; returns the parser, too. ``places`` are the columns to read, in
+    order.
+    """
     names = tuple(f"c{place}" for place in range(len(types)))
     wanted = range(len(types)) if places is None else places
     read_schema = pa.schema([(names[place], types[place]) for place in wanted])
@@ -83,7 +87,9 @@ def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
         assert column.equals(other)
 
 
-def row_texts(rows: Sequence[Sequence[bytes]], delimiter: int, end: bytes, quote: int | None, quoted: Any) -> bytes:
+def row_texts(
+    rows: Sequence[Sequence[bytes]], delimiter: int, end: bytes, quote: int | None, quoted: Any
+) -> bytes:
     """Joins cells; ``quoted`` says of each whether it stands in quotes."""
     lines = []
     for row in rows:
@@ -100,9 +106,13 @@ def row_texts(rows: Sequence[Sequence[bytes]], delimiter: int, end: bytes, quote
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_equals_pyarrow_or_is_declined(data: st.DataObject) -> None:
-    """Cells of every type and of none, quotes, line ends, damage: pyarrow.csv gives the same batch, or the kernel declines."""
+    """Cells of every type and of none, quotes, line ends, damage: pyarrow.csv gives the same batch,
+    or the kernel declines.
+    """
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))
-    delimiter, quote = data.draw(st.sampled_from([(44, 34), (59, 39), (9, 34), (32, None), (124, None)]))
+    delimiter, quote = data.draw(
+        st.sampled_from([(44, 34), (59, 39), (9, 34), (32, None), (124, None)])
+    )
     cell = (
         st.sampled_from(ODD)
         | st.binary(max_size=9)
@@ -110,22 +120,31 @@ def test_equals_pyarrow_or_is_declined(data: st.DataObject) -> None:
         | st.floats().map(lambda value: repr(value).encode())
     )
     kind = st.sampled_from([b"1", b"12345", b"-7", b""]) if data.draw(st.booleans()) else cell
-    rows = data.draw(st.lists(st.lists(kind, min_size=len(types), max_size=len(types)), min_size=1, max_size=6))
+    rows = data.draw(
+        st.lists(st.lists(kind, min_size=len(types), max_size=len(types)), min_size=1, max_size=6)
+    )
     if data.draw(st.booleans()):
         rows = rows * data.draw(st.integers(1, 30))
     end = data.draw(st.sampled_from([b"\n", b"\r\n"]))
-    records = row_texts(rows, delimiter, end, quote, lambda: data.draw(st.booleans()) if len(rows) < 7 else False)
+    records = row_texts(
+        rows, delimiter, end, quote, lambda: data.draw(st.booleans()) if len(rows) < 7 else False
+    )
     records += data.draw(st.sampled_from([b"", end, end, end + end]))
     for place, damage in data.draw(
         st.lists(
-            st.tuples(st.integers(0, len(records)), st.sampled_from([b'"', b"\r", b"\n", b",", b" ", b"\xe9"])),
+            st.tuples(
+                st.integers(0, len(records)),
+                st.sampled_from([b'"', b"\r", b"\n", b",", b" ", b"\xe9"]),
+            ),
             max_size=2,
         )
     ):
         records = records[:place] + damage + records[place:]
     nulls = data.draw(st.sampled_from([NULLS, (), ("",), ("0", "-7", '"', "a" * 70)]))
     places = (
-        data.draw(st.permutations(range(len(types))).map(lambda order: order[: 1 + len(order) // 2]))
+        data.draw(
+            st.permutations(range(len(types))).map(lambda order: order[: 1 + len(order) // 2])
+        )
         if len(types) > 1
         else [0]
     )
@@ -145,7 +164,9 @@ def text_of(value: Any) -> str:
 
 
 # A carriage return needs quotes, which older versions of Python's csv module forget.
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=40)
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=40
+)
 COMMON = {
     pa.int8(): st.integers(-128, 127),
     pa.int64(): st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 99_999),
@@ -171,18 +192,35 @@ COMMON = {
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.sampled_from([1, 1, 100]),
 )
-def test_what_is_common_is_not_declined(data: st.DataObject, end: str, quoting: Any, times: int) -> None:
-    """Values of every type, written by Python's csv module, come back as they were: the kernel takes them all."""
+def test_what_is_common_is_not_declined(
+    data: st.DataObject, end: str, quoting: Any, times: int
+) -> None:
+    """Values of every type, written by Python's csv module, come back as they were: the kernel
+    takes them all.
+    """
     types = data.draw(st.lists(st.sampled_from(list(COMMON)), min_size=2, max_size=6))
     rows = (
-        data.draw(st.lists(st.tuples(*(st.none() | COMMON[type_] for type_ in types)), min_size=1, max_size=8)) * times
+        data.draw(
+            st.lists(
+                st.tuples(*(st.none() | COMMON[type_] for type_ in types)), min_size=1, max_size=8
+            )
+        )
+        * times
     )
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator=end, quoting=quoting).writerows([text_of(value) for value in row] for row in rows)
+    csv.writer(text, lineterminator=end, quoting=quoting).writerows(
+        [text_of(value) for value in row] for row in rows
+    )
     _, found = natively(text.getvalue().encode("latin-1"), types)
     assert found is not None
-    expected = [pa.array(values, type_) for type_, values in zip(types, zip(*rows, strict=True), strict=True)]
-    check_same(found, pa.RecordBatch.from_arrays(list(map(columns.normalise, expected)), schema=found.schema))
+    expected = [
+        pa.array(values, type_)
+        for type_, values in zip(types, zip(*rows, strict=True), strict=True)
+    ]
+    check_same(
+        found,
+        pa.RecordBatch.from_arrays(list(map(columns.normalise, expected)), schema=found.schema),
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +237,10 @@ def test_what_is_common_is_not_declined(data: st.DataObject, end: str, quoting: 
         (b'""\nb\n', [pa.string()]),
         (b" 39, 77516\n\t5 ,6 \n", [pa.int64(), pa.float64()]),
         (b'"1","2.5"\n"",""\n', [pa.int64(), pa.float64()]),
-        (b'"a ""b""","c,d"\n"e\nf","g\r\nh"\n"\r","""\n"\n"""",""""""\n', [pa.string(), pa.string()]),
+        (
+            b'"a ""b""","c,d"\n"e\nf","g\r\nh"\n"\r","""\n"\n"""",""""""\n',
+            [pa.string(), pa.string()],
+        ),
         (b'"a","b"\r\n"c\r","d"\r\n', [pa.string(), pa.string()]),
         (b"\xef\xbb\xbfa,b\n", [pa.string(), pa.string()]),
         (b"\xef", [pa.binary()]),
@@ -210,8 +251,12 @@ def test_what_is_common_is_not_declined(data: st.DataObject, end: str, quoting: 
     ],
 )
 @pytest.mark.parametrize("nulls", [NULLS, ("",)], ids=["usual-nulls", "empty-is-null"])
-def test_edges_that_are_taken(records: bytes, types: list[pa.DataType], nulls: tuple[str, ...]) -> None:
-    """Line ends of both kinds, none at the end, blank ones after it, quotes, spaces around numbers: taken, as pyarrow.csv takes them."""
+def test_edges_that_are_taken(
+    records: bytes, types: list[pa.DataType], nulls: tuple[str, ...]
+) -> None:
+    """Line ends of both kinds, none at the end, blank ones after it, quotes, spaces around numbers:
+    taken, as pyarrow.csv takes them.
+    """
     parser, found = natively(records, types, nulls)
     assert found is not None
     check_same(found, parser.parse_with_arrow(records))
@@ -270,11 +315,19 @@ def test_what_is_unusual_is_declined(records: bytes, type_: pa.DataType) -> None
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["newline", "return"])
 def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
-    """Wherever in the blocks of 64 bytes quotes, delimiters and line ends lie, and however many, the cells are the same."""
+    """Wherever in the blocks of 64 bytes quotes, delimiters and line ends lie, and however many,
+    the cells are the same.
+    """
     rows = []
     for row in range(300):
         inner = (b'"' if row % 7 == 0 else b"x") * (length + row % 3)
-        rows.append([b"%d" % row, inner + (b"\n," if quoted and row % 5 == 0 else b""), b"" if row % 4 == 0 else b"e"])
+        rows.append(
+            [
+                b"%d" % row,
+                inner + (b"\n," if quoted and row % 5 == 0 else b""),
+                b"" if row % 4 == 0 else b"e",
+            ]
+        )
     records = row_texts(rows, 44, end, 34 if quoted else None, lambda: True)
     dialect = Dialect(44, 34 if quoted else None)
     parser, found = natively(records, [pa.int64(), pa.string(), pa.binary()], dialect=dialect)
@@ -284,21 +337,32 @@ def test_cells_across_blocks(length: int, quoted: bool, end: bytes) -> None:
 
 
 def test_buffers_grow() -> None:
-    """A column that is empty in the first records and long in the others, and the other way round, comes out whole."""
+    """A column that is empty in the first records and long in the others, and the other way round,
+    comes out whole.
+    """
     first = [["", "y" * 100, str(row)] for row in range(3_000)]
     rows = first + [["x" * (row % 997), "", ""] for row in range(3_000)]
-    _, found = natively("".join(",".join(row) + "\n" for row in rows).encode(), [pa.string(), pa.string(), pa.int64()])
+    _, found = natively(
+        "".join(",".join(row) + "\n" for row in rows).encode(),
+        [pa.string(), pa.string(), pa.int64()],
+    )
     assert found is not None
     assert found.column(0).to_pylist() == [row[0] or None for row in rows]
     assert found.column(1).to_pylist() == [row[1] or None for row in rows]
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.integers(0, 10**22) | st.integers(0, 1 << 64) | st.integers(0, 1 << 54), st.integers(-40, 30))
+@given(
+    st.integers(0, 10**22) | st.integers(0, 1 << 64) | st.integers(0, 1 << 54), st.integers(-40, 30)
+)
 def test_numbers_are_the_nearest(mantissa: int, exponent: int) -> None:
-    """Digits and an exponent become the float64 and the float32 that are nearest, of two the even one, by exact arithmetic."""
+    """Digits and an exponent become the float64 and the float32 that are nearest, of two the even
+    one, by exact arithmetic.
+    """
     exact = Fraction(mantissa) * Fraction(10) ** exponent
-    _, found = natively(b"%de%d,%de%d\n" % (mantissa, exponent, mantissa, exponent), [pa.float64(), pa.float64()])
+    _, found = natively(
+        b"%de%d,%de%d\n" % (mantissa, exponent, mantissa, exponent), [pa.float64(), pa.float64()]
+    )
     if found is not None:  # nothing is too large or small for float64 here
         assert found.column(0)[0].as_py() == float(exact)
     assert found is not None
@@ -314,12 +378,16 @@ def test_numbers_are_the_nearest(mantissa: int, exponent: int) -> None:
     for other in (below, above):
         if np.isfinite(other):
             farther = abs(Fraction(float(other)) - exact)
-            assert distance < farther or (distance == farther and struct.pack("<f", value)[0] % 2 == 0)
+            assert distance < farther or (
+                distance == farther and struct.pack("<f", value)[0] % 2 == 0
+            )
 
 
 @given(st.integers(1, 1 << 23), st.integers(-60, 60), st.sampled_from([-1, 0, 1]))
 def test_numbers_between_two_floats(significand: int, exponent: int, near: int) -> None:
-    """Exactly between two float32, and a last digit to either side of it, the right one is taken."""
+    """Exactly between two float32, and a last digit to either side of it, the right one is
+    taken.
+    """
     middle = (Fraction(2 * ((1 << 23) + significand - 1) + 1) * Fraction(2) ** exponent) / 2
     digits = 120
     text = f"{(middle.numerator * 10**digits) // middle.denominator + near}e-{digits}"
@@ -329,9 +397,15 @@ def test_numbers_between_two_floats(significand: int, exponent: int, near: int) 
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text('"",\n\rab', max_size=200), st.sampled_from([0, 60, 63, 64, 200]), st.sampled_from(b',\n\r"a'))
+@given(
+    st.text('"",\n\rab', max_size=200),
+    st.sampled_from([0, 60, 63, 64, 200]),
+    st.sampled_from(b',\n\r"a'),
+)
 def test_quotes_are_followed(text: str, before: int, previous: int) -> None:
-    """Across blocks of 64 bytes, the state after some text is for each state before it that of numpy's automaton, which other tests hold to be right."""
+    """Across blocks of 64 bytes, the state after some text is for each state before it that of
+    numpy's automaton, which other tests hold to be right.
+    """
     data = b"x" * before + text.encode()
     found = _native.quote_transition(data, previous, ord(","), ord('"'))
     expected = [
@@ -341,7 +415,9 @@ def test_quotes_are_followed(text: str, before: int, previous: int) -> None:
     assert list(found) == expected
 
 
-@pytest.mark.parametrize(("line_bytes", "is_taken"), [(None, True), (12, True), (11, True), (10, False), (9, False)])
+@pytest.mark.parametrize(
+    ("line_bytes", "is_taken"), [(None, True), (12, True), (11, True), (10, False), (9, False)]
+)
 def test_long_lines_are_declined(line_bytes: int | None, is_taken: bool) -> None:
     """A record that comes near the limit of a line is declined, wherever it is."""
     parser, _ = natively(b"a,b\n", [pa.string(), pa.string()])
@@ -350,10 +426,16 @@ def test_long_lines_are_declined(line_bytes: int | None, is_taken: bool) -> None
 
 
 def test_csv_is_read_natively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of common values is not read by pyarrow.csv once its types are known; without the kernels it is, with the same result."""
+    """A file of common values is not read by pyarrow.csv once its types are known; without the
+    kernels it is, with the same result.
+    """
     path = tmp_path / "a.csv"
     path.write_text(
-        "i,f,s,t\n" + "".join(f'{row},{row / 7},"s ""{row}""",2013-01-31 05:15:{row % 60:02}\n' for row in range(5_000))
+        "i,f,s,t\n"
+        + "".join(
+            f'{row},{row / 7},"s ""{row}""",2013-01-31 05:15:{row % 60:02}\n'
+            for row in range(5_000)
+        )
     )
     plan = planner.plan_source(Source("s", (str(path),)), "")
     called = []
@@ -383,13 +465,17 @@ def test_without_kernels_or_columns_it_declines(monkeypatch: pytest.MonkeyPatch)
         None,
     )
     assert native.parse(b"1,2\n", *arguments) is not None
-    assert native.parse(b"1,2\n", arguments[0], pa.schema([]), pa.schema([]), *arguments[3:]) is None
+    assert (
+        native.parse(b"1,2\n", arguments[0], pa.schema([]), pa.schema([]), *arguments[3:]) is None
+    )
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
     assert native.parse(b"1,2\n", *arguments) is None
 
 
 def test_places_and_types_are_checked() -> None:
-    """A column that the records do not have, or a type without a name, is an error of the caller."""
+    """A column that the records do not have, or a type without a name, is an error of the
+    caller.
+    """
     for wanted in ([(2, "l")], [(-1, "l")], [(0, "w:3")]):
         with pytest.raises(ValueError, match="no such place or type"):
             _native.parse_csv(b"1,2\n", 44, 34, 2, wanted, [])

@@ -1,4 +1,6 @@
-"""The kernel that parses tf.Examples: what it takes has the values of tfx-bsl and of protobuf; what is damaged or odd it declines; what is common it takes."""
+"""The kernel that parses tf.Examples: what it takes has the values of tfx-bsl and of protobuf; what
+is damaged or odd it declines; what is common it takes.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,15 @@ pytestmark = pytest.mark.skipif(
 
 TYPES = {"i": pa.int64(), "f": pa.float32(), "b": pa.large_binary()}
 KIND_OF = {"b": 1, "f": 2, "i": 3}
-FEATURE_TYPE = {pa.large_binary(): schema_pb2.BYTES, pa.float32(): schema_pb2.FLOAT, pa.int64(): schema_pb2.INT}
+FEATURE_TYPE = {
+    pa.large_binary(): schema_pb2.BYTES,
+    pa.float32(): schema_pb2.FLOAT,
+    pa.int64(): schema_pb2.INT,
+}
 LISTS = {pa.int64(): "int64_list", pa.float32(): "float_list", pa.large_binary(): "bytes_list"}
-INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, 127, 128, 2**55, 2**56, 2**62, -1, -(2**63)])
+INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
+    [0, 1, 127, 128, 2**55, 2**56, 2**62, -1, -(2**63)]
+)
 VALUES = {
     pa.int64(): INTEGERS,
     pa.float32(): st.floats(width=32),
@@ -62,7 +70,9 @@ def schema_of(types: dict[str, pa.DataType]) -> schema_pb2.Schema:
 
 def by_tfx_bsl(records: Sequence[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatch:
     """Decodes with tfx-bsl; raises RuntimeError for what it refuses."""
-    return ExamplesToRecordBatchDecoder(schema_of(types).SerializeToString()).DecodeBatch(list(records))
+    return ExamplesToRecordBatchDecoder(schema_of(types).SerializeToString()).DecodeBatch(
+        list(records)
+    )
 
 
 def natively(records: Sequence[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatch | None:
@@ -86,7 +96,9 @@ def check_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 
 def check(records: Sequence[bytes], types: dict[str, pa.DataType]) -> bool:
-    """Checks that the kernel declines, or does what tfx-bsl does. Returns whether it has not declined."""
+    """Checks that the kernel declines, or does what tfx-bsl does. Returns whether it has not
+    declined.
+    """
     found = natively(records, types)
     if found is not None:
         check_same(found, by_tfx_bsl(records, types))
@@ -105,7 +117,9 @@ TAKEN = {
     "bytes": example(entry(b"b", feature(1, delimited(1, b""), delimited(1, b"x" * 300)))),
     "no-kind": example(entry(b"i", b""), entry(b"f", b""), entry(b"b", b"")),
     "no-values": example(entry(b"b", feature(1)), entry(b"f", feature(2)), entry(b"i", feature(3))),
-    "packed-without-numbers": example(entry(b"f", feature(2, delimited(1, b""))), entry(b"i", feature(3, b"\x0a\0"))),
+    "packed-without-numbers": example(
+        entry(b"f", feature(2, delimited(1, b""))), entry(b"i", feature(3, b"\x0a\0"))
+    ),
     "integers-one-by-one": example(entry(b"i", feature(3, b"\x08\1\x08\xac\2"))),
     "floats-one-by-one": example(entry(b"f", feature(2, b"\x0d", HALF, b"\x0d", HALF))),
     "packed-and-one-by-one": example(
@@ -121,9 +135,15 @@ TAKEN = {
         entry("é€😀".encode(), b""),
         entry(b"", feature(1)),
     ),
-    "another-feature-twice": example(entry(b"x", ONE_TWO), entry(b"i", ONE_TWO), entry(b"x", feature(1))),
-    "order-of-keys": example(entry(b"i", ONE_TWO), entry(b"b", feature(1)), entry(b"f", feature(2))),
-    "beginnings-of-keys": example(entry(b"ii", feature(2)), entry(b"", feature(1)), entry(b"i", ONE_TWO)),
+    "another-feature-twice": example(
+        entry(b"x", ONE_TWO), entry(b"i", ONE_TWO), entry(b"x", feature(1))
+    ),
+    "order-of-keys": example(
+        entry(b"i", ONE_TWO), entry(b"b", feature(1)), entry(b"f", feature(2))
+    ),
+    "beginnings-of-keys": example(
+        entry(b"ii", feature(2)), entry(b"", feature(1)), entry(b"i", ONE_TWO)
+    ),
 }
 NUMBERS = {
     "minus-one": b"\xff" * 9 + b"\1",
@@ -145,13 +165,21 @@ DECLINED = {
     "no-value": delimited(1, delimited(1, delimited(1, b"i"))),
     "no-key": delimited(1, delimited(1, delimited(2, ONE_TWO))),
     "two-values": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) * 2)),
-    "two-keys": delimited(1, delimited(1, delimited(1, b"x") + delimited(1, b"i") + delimited(2, ONE_TWO))),
-    "another-field-than-the-value": delimited(1, delimited(1, delimited(1, b"i") + delimited(3, ONE_TWO))),
-    "another-field-than-the-value-of-another": delimited(1, delimited(1, delimited(1, b"x") + delimited(3, ONE_TWO))),
+    "two-keys": delimited(
+        1, delimited(1, delimited(1, b"x") + delimited(1, b"i") + delimited(2, ONE_TWO))
+    ),
+    "another-field-than-the-value": delimited(
+        1, delimited(1, delimited(1, b"i") + delimited(3, ONE_TWO))
+    ),
+    "another-field-than-the-value-of-another": delimited(
+        1, delimited(1, delimited(1, b"x") + delimited(3, ONE_TWO))
+    ),
     "empty-entry": delimited(1, delimited(1, b"")),
     "unknown-field": example(entry(b"i", ONE_TWO)) + b"\x10\5",
     "unknown-field-of-features": delimited(1, entry(b"i", ONE_TWO) + b"\x10\5"),
-    "unknown-field-of-entry": delimited(1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) + b"\x18\5")),
+    "unknown-field-of-entry": delimited(
+        1, delimited(1, delimited(1, b"i") + delimited(2, ONE_TWO) + b"\x18\5")
+    ),
     "unknown-field-of-feature": example(entry(b"i", ONE_TWO + b"\x20\5")),
     "unknown-kind": example(entry(b"i", feature(4))),
     "unknown-kind-of-another": example(entry(b"x", feature(4))),
@@ -184,7 +212,9 @@ DECLINED = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_takes_what_writers_write(name: str) -> None:
-    """Every layout of numbers, absent kinds and values, other features and any order of keys is taken, with the values of tfx-bsl."""
+    """Every layout of numbers, absent kinds and values, other features and any order of keys is
+    taken, with the values of tfx-bsl.
+    """
     assert check([TAKEN[name]], TYPES)
     assert check([TAKEN["packed-integers"], TAKEN[name], TAKEN["bytes"], TAKEN[name]], TYPES)
 
@@ -192,16 +222,24 @@ def test_takes_what_writers_write(name: str) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("behind", [0, 20], ids=["at-the-end", "within"])
 def test_takes_numbers_of_any_length(name: str, behind: int) -> None:
-    """Varints of up to ten bytes are those of tfx-bsl, packed or not, with and without bytes behind them that can be read."""
+    """Varints of up to ten bytes are those of tfx-bsl, packed or not, with and without bytes behind
+    them that can be read.
+    """
     number = NUMBERS[name]
     rest = b"" if not behind else entry(b"x", feature(1, delimited(1, b"\xff" * behind)))
-    for value in (delimited(1, number), b"\x08" + number, delimited(1, b"\5" + number * 3 + b"\6" * 17 + number)):
+    for value in (
+        delimited(1, number),
+        b"\x08" + number,
+        delimited(1, b"\5" + number * 3 + b"\6" * 17 + number),
+    ):
         assert check([example(entry(b"i", feature(3, value)), rest)], TYPES)
 
 
 @pytest.mark.parametrize("name", DECLINED)
 def test_declines_what_is_odd_or_damaged(name: str) -> None:
-    """Damaged records, other kinds, and messages laid out as no writer does are left to tfx-bsl, among sound records as well."""
+    """Damaged records, other kinds, and messages laid out as no writer does are left to tfx-bsl,
+    among sound records as well.
+    """
     assert natively([DECLINED[name]], TYPES) is None
     assert natively([TAKEN["bytes"], DECLINED[name], TAKEN["bytes"]], TYPES) is None
 
@@ -212,12 +250,16 @@ def messages(draw: st.DrawFn) -> tuple[dict[str, pa.DataType], list[dict[str, li
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     names = draw(st.lists(st.text(characters, max_size=12), max_size=6, unique=True))
     types = {name: draw(st.sampled_from(list(VALUES))) for name in names}
-    values = {name: st.none() | st.lists(VALUES[type_], max_size=20) for name, type_ in types.items()}
+    values = {
+        name: st.none() | st.lists(VALUES[type_], max_size=20) for name, type_ in types.items()
+    }
     rows = st.fixed_dictionaries({}, optional=values)
     return types, draw(st.lists(rows, max_size=6))
 
 
-def serialized(types: dict[str, pa.DataType], row: dict[str, list[Any] | None], is_sorted: bool) -> bytes:
+def serialized(
+    types: dict[str, pa.DataType], row: dict[str, list[Any] | None], is_sorted: bool
+) -> bytes:
     """Returns a record as TensorFlow's message writes it."""
     message = tf.train.Example()
     for name, values in row.items():
@@ -234,10 +276,16 @@ def serialized(types: dict[str, pa.DataType], row: dict[str, list[Any] | None], 
 def test_examples_of_tensorflow_are_taken(
     drawn: tuple[dict[str, pa.DataType], list[dict[str, list[Any] | None]]], data: st.DataObject
 ) -> None:
-    """Whatever tf.train.Example writes, keys sorted or not, is taken with its values, whichever of its features are read."""
+    """Whatever tf.train.Example writes, keys sorted or not, is taken with its values, whichever of
+    its features are read.
+    """
     types, rows = drawn
     records = [serialized(types, row, data.draw(st.booleans())) for row in rows]
-    wanted = {name: types[name] for name in data.draw(st.permutations(list(types))) if data.draw(st.booleans())}
+    wanted = {
+        name: types[name]
+        for name in data.draw(st.permutations(list(types)))
+        if data.draw(st.booleans())
+    }
     found = natively(records, wanted)
     assert found is not None
     check_same(found, by_tfx_bsl(records, wanted))
@@ -259,7 +307,9 @@ def values_of(message: tf.train.Example, name: str) -> list[Any] | None:
 @given(st.integers(0, 2**32), st.integers(1, 4))
 @settings(max_examples=400, deadline=None)
 def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, count: int) -> None:
-    """Records of odd layouts, with bytes changed, left out, doubled or cut off, are declined, or are what tfx-bsl and protobuf make of them."""
+    """Records of odd layouts, with bytes changed, left out, doubled or cut off, are declined, or
+    are what tfx-bsl and protobuf make of them.
+    """
     chance = random.Random(seed)
     records = [any_record(chance, is_sequence=False) for _ in range(count)]
     for _ in range(chance.randrange(4)):
@@ -283,7 +333,9 @@ def test_damaged_records_have_the_values_of_protobuf_or_are_declined(seed: int, 
 
 
 def test_takes_most_of_what_the_fuzzer_makes() -> None:
-    """Of generated records, of which one in three is odd, many are taken one by one, and others are not: the comparison above has both."""
+    """Of generated records, of which one in three is odd, many are taken one by one, and others are
+    not: the comparison above has both.
+    """
     chance = random.Random(3)
     taken = sum(check([any_record(chance, is_sequence=False)], TYPES) for _ in range(300))
     assert 100 < taken < 280
@@ -292,36 +344,60 @@ def test_takes_most_of_what_the_fuzzer_makes() -> None:
 @given(st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_any_order_of_many_keys(seed: int) -> None:
-    """Records with many features, long names that begin alike, some missing, in an order that changes or not, are taken."""
+    """Records with many features, long names that begin alike, some missing, in an order that
+    changes or not, are taken.
+    """
     chance = random.Random(seed)
-    names = [f"{'a long name ' * chance.randrange(20)}{number}" for number in range(chance.randrange(1, 60))]
+    names = [
+        f"{'a long name ' * chance.randrange(20)}{number}"
+        for number in range(chance.randrange(1, 60))
+    ]
     wanted = {name: pa.int64() for name in names if chance.randrange(3)} or {names[0]: pa.int64()}
     records = []
     for row in range(12):
         if not chance.randrange(4):
             chance.shuffle(names)
         present = [name for name in names if chance.randrange(4)]
-        records.append(example(*(entry(n.encode(), feature(3, b"\x08" + varint(len(n) * 99 + row))) for n in present)))
+        records.append(
+            example(
+                *(
+                    entry(n.encode(), feature(3, b"\x08" + varint(len(n) * 99 + row)))
+                    for n in present
+                )
+            )
+        )
     assert check(records, wanted)
 
 
 def test_more_keys_than_are_kept() -> None:
-    """Of keys that nobody asked for only so many are remembered, and none of hundreds of bytes; all are checked."""
+    """Of keys that nobody asked for only so many are remembered, and none of hundreds of bytes; all
+    are checked.
+    """
     records = [
-        example(*(entry(f"{row} {number}".encode(), ONE_TWO) for number in range(900)), entry(b"i", ONE_TWO))
+        example(
+            *(entry(f"{row} {number}".encode(), ONE_TWO) for number in range(900)),
+            entry(b"i", ONE_TWO),
+        )
         for row in range(8)
     ]
-    records += [example(entry(b"k" * 1000, ONE_TWO), entry(b"i", ONE_TWO), entry(b"k" * 1000, ONE_TWO))] * 2
+    records += [
+        example(entry(b"k" * 1000, ONE_TWO), entry(b"i", ONE_TWO), entry(b"k" * 1000, ONE_TWO))
+    ] * 2
     assert check(records, TYPES)
     assert natively([*records, example(entry(b"k" * 1000 + b"\xff", ONE_TWO))], TYPES) is None
 
 
 def test_columns_that_grow() -> None:
-    """Lists that get longer and longer, after rows of nulls, need more memory than was expected, and keep all their values."""
+    """Lists that get longer and longer, after rows of nulls, need more memory than was expected,
+    and keep all their values.
+    """
     chance = np.random.default_rng(1)
     records = [b""] * 30
     for size in (1, 0, 3, 200, 0, 5_000, 70_000):
-        numbers = b"".join(varint(int(n)) for n in chance.integers(0, 2**63 - 1, size) >> chance.integers(0, 63, size))
+        numbers = b"".join(
+            varint(int(n))
+            for n in chance.integers(0, 2**63 - 1, size) >> chance.integers(0, 63, size)
+        )
         texts = b"".join(delimited(1, b"t" * int(n)) for n in chance.integers(0, 40, size))
         records += [
             example(
@@ -337,18 +413,28 @@ def test_frames_and_slices() -> None:
     """Framed records, and slices of arrays of either width, are read where they lie."""
     records = [example(entry(b"i", feature(3, delimited(1, bytes([n]) * n)))) for n in range(20)]
     framed = _native.frame(pa.array(records, pa.binary()))
-    arrays = [(framed, True), (pa.array(records, pa.binary()), False), (pa.array(records, pa.large_binary()), False)]
+    arrays = [
+        (framed, True),
+        (pa.array(records, pa.binary()), False),
+        (pa.array(records, pa.large_binary()), False),
+    ]
     for start, stop in ((0, 20), (3, 9), (19, 20), (20, 20)):
         for array, is_framed in arrays:
-            found = _native.parse_examples(array.slice(start, stop - start), TYPES, framed=is_framed)
+            found = _native.parse_examples(
+                array.slice(start, stop - start), TYPES, framed=is_framed
+            )
             assert found is not None
             check_same(found, by_tfx_bsl(records[start:stop], TYPES))
 
 
 def test_columns_outlive_their_batch() -> None:
-    """A column of which the batch is gone keeps its memory, also when other batches have come and gone."""
+    """A column of which the batch is gone keeps its memory, also when other batches have come and
+    gone.
+    """
     records = [
-        example(entry(b"i", feature(3, delimited(1, b"\7" * 5000))), entry(b"b", feature(1, b"\x0a\1a")))
+        example(
+            entry(b"i", feature(3, delimited(1, b"\7" * 5000))), entry(b"b", feature(1, b"\x0a\1a"))
+        )
         for _ in range(300)
     ]
     array = pa.array(records)
@@ -359,13 +445,17 @@ def test_columns_outlive_their_batch() -> None:
     gc.collect()
     for _ in range(5):
         _native.parse_examples(array, {"i": pa.int64()})
-        _native._kernels.parse_examples(array.__arrow_c_array__(), [b"i"], b"l", False)  # a result that nobody imports
+        _native._kernels.parse_examples(
+            array.__arrow_c_array__(), [b"i"], b"l", False
+        )  # a result that nobody imports
     assert column.to_pylist() == [[b"a"]] * 300
     assert values.equals(pa.array(np.full(1_500_000, 7)))
 
 
 def test_names_with_a_zero_byte() -> None:
-    """Such a name is cut where it is handed over, as tfx-bsl's is; the key that is looked for is whole."""
+    """Such a name is cut where it is handed over, as tfx-bsl's is; the key that is looked for is
+    whole.
+    """
     records = [example(entry(b"i\0", ONE_TWO), entry(b"i", b"")), example(entry(b"i", ONE_TWO))]
     assert check(records, {"i\0": pa.int64()})
     assert check(records, TYPES)
@@ -374,7 +464,10 @@ def test_names_with_a_zero_byte() -> None:
 def test_threads_parse_at_once() -> None:
     """Several threads, none of which holds the interpreter's lock, get what one alone gets."""
     chance = random.Random(2)
-    parts = [pa.array([any_record(chance, is_sequence=False) for _ in range(50)], pa.binary()) for _ in range(40)]
+    parts = [
+        pa.array([any_record(chance, is_sequence=False) for _ in range(50)], pa.binary())
+        for _ in range(40)
+    ]
     expected = [_native.parse_examples(part, TYPES) for part in parts]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for found, alone in zip(
@@ -386,8 +479,15 @@ def test_threads_parse_at_once() -> None:
 
 
 def test_what_nobody_should_ask_for() -> None:
-    """Nulls, frames that are too short, other types, and offsets that go back are errors of the caller; two features of one name are declined."""
-    assert _native._kernels.parse_examples(pa.array([b""]).__arrow_c_array__(), [b"i", b"i"], b"ll", False) is None
+    """Nulls, frames that are too short, other types, and offsets that go back are errors of the
+    caller; two features of one name are declined.
+    """
+    assert (
+        _native._kernels.parse_examples(
+            pa.array([b""]).__arrow_c_array__(), [b"i", b"i"], b"ll", False
+        )
+        is None
+    )
     with pytest.raises(ValueError, match="found a null at place 1"):
         _native.parse_examples(pa.array([b"", None]), TYPES)
     with pytest.raises(ValueError, match="found 15 bytes at place 0, expected a frame"):

@@ -1,4 +1,6 @@
-"""The native hashes are those of hashing.py, whose vectors never change, and of its definition in plain Python."""
+"""The native hashes are those of hashing.py, whose vectors never change, and of its definition in
+plain Python.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,15 @@ def mix(value: int) -> int:
 def as_int(value: object) -> int:
     """The 64 bits of a number or time."""
     if isinstance(value, float):
-        return 0x7FF8 << 48 if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+        return (
+            0x7FF8 << 48
+            if math.isnan(value)
+            else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+        )
     if isinstance(value, datetime.datetime):
-        return (value - datetime.datetime.fromisoformat("1970-01-01")) // datetime.timedelta(microseconds=1)
+        return (value - datetime.datetime.fromisoformat("1970-01-01")) // datetime.timedelta(
+            microseconds=1
+        )
     if isinstance(value, datetime.date):
         return (value - datetime.date(1970, 1, 1)).days
     if isinstance(value, datetime.time):
@@ -56,7 +64,12 @@ def expected(value: object, seed: int = 0) -> int:
         words = [expected(item, seed) for item in value]
     else:
         return mix(as_int(value) + G + seed)
-    return mix(len(value) + G + seed + sum(mix(word ^ mix((place + 1) * G + seed)) for place, word in enumerate(words)))
+    return mix(
+        len(value)
+        + G
+        + seed
+        + sum(mix(word ^ mix((place + 1) * G + seed)) for place, word in enumerate(words))
+    )
 
 
 def expected_row(values: tuple[object, ...], seed: int) -> int:
@@ -90,21 +103,31 @@ VALUES = {
 
 @given(st.sampled_from(list(VALUES)), st.data(), st.integers(0, MASK), st.booleans())
 @settings(max_examples=250, deadline=None)
-def test_hashes_are_as_defined(kind: pa.DataType, data: st.DataObject, seed: int, is_dictionary: bool) -> None:
+def test_hashes_are_as_defined(
+    kind: pa.DataType, data: st.DataObject, seed: int, is_dictionary: bool
+) -> None:
     """Each value of a slice, null or not, in a dictionary or not, hashes as the definition says."""
     array = pa.array(data.draw(st.lists(st.none() | VALUES[kind], max_size=12)), kind)
     if is_dictionary and not pa.types.is_nested(kind):
         array = array.dictionary_encode()
     start = data.draw(st.integers(0, len(array)))
     array = array.slice(start, data.draw(st.integers(0, len(array) - start)))
-    assert _native.hash_column(array, seed).tolist() == [expected(value, seed) for value in array.to_pylist()]
+    assert _native.hash_column(array, seed).tolist() == [
+        expected(value, seed) for value in array.to_pylist()
+    ]
 
 
-@given(st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20), st.integers(0, MASK))
+@given(
+    st.lists(st.tuples(st.none() | INT64, st.none() | st.text(max_size=9)), max_size=20),
+    st.integers(0, MASK),
+)
 @settings(max_examples=100, deadline=None)
 def test_hash_rows_is_as_defined(rows: list[tuple[object, ...]], seed: int) -> None:
     """Rows hash as the definition says."""
-    arrays = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
+    arrays = [
+        pa.array([row[0] for row in rows], pa.int64()),
+        pa.array([row[1] for row in rows], pa.string()),
+    ]
     assert _native.hash_rows(arrays, seed).tolist() == [expected_row(row, seed) for row in rows]
 
 
@@ -139,5 +162,7 @@ def test_hashes_of_many_rows_equal_those_of_few() -> None:
     whole = _native.hash_column(array)
     again = _native.hash_column(array)
     assert np.array_equal(whole, again)
-    parts = [_native.hash_column(array.slice(start, 7_000)) for start in range(0, len(array), 7_000)]
+    parts = [
+        _native.hash_column(array.slice(start, 7_000)) for start in range(0, len(array), 7_000)
+    ]
     assert np.array_equal(np.concatenate(parts), whole)

@@ -1,4 +1,6 @@
-"""The kernels under AddressSanitizer and UBSan: their tests, and a fuzzer; `make test-native` runs these."""
+"""The kernels under AddressSanitizer and UBSan: their tests, and a fuzzer; `make test-native` runs
+these.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
-# Loads the sanitized extension where `beam_pipelines.core._native` would load its own, and runs tests in the same process.
+# Loads the sanitized extension where `beam_pipelines.core._native` would load its own, and runs
+# tests in the same process.
 RUN_TESTS = """
 import importlib.machinery, importlib.util, sys
 import pytest
@@ -56,14 +59,27 @@ def sources(*, with_module: bool) -> list[str]:
 
 
 def test_fuzzer_finds_nothing(tmp_path: pathlib.Path) -> None:
-    """Arrays, text and messages that random bytes make up, sound and hostile ones, are serialized, hashed, parsed or refused; no byte beyond a buffer is touched."""
+    """Arrays, text and messages that random bytes make up, sound and hostile ones, are serialized,
+    hashed, parsed or refused; no byte beyond a buffer is touched.
+    """
     program = str(tmp_path / "fuzz")
     subprocess.run(
-        [COMPILER, *SANITIZE, str(ROOT / "tests/core/native/fuzz.cc"), *sources(with_module=False), "-o", program],
+        [
+            COMPILER,
+            *SANITIZE,
+            str(ROOT / "tests/core/native/fuzz.cc"),
+            *sources(with_module=False),
+            "-o",
+            program,
+        ],
         check=True,
     )
     run = subprocess.run(
-        [program, FUZZ_SECONDS], env={**os.environ, **OPTIONS}, capture_output=True, text=True, check=False
+        [program, FUZZ_SECONDS],
+        env={**os.environ, **OPTIONS},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr[-4000:]
     assert int(run.stdout.split()[0]) > 1000
@@ -74,7 +90,17 @@ def test_tests_pass_with_sanitizers(tmp_path: pathlib.Path) -> None:
     library = str(tmp_path / "_kernels.abi3.so")
     include = sysconfig.get_paths()["include"]
     subprocess.run(
-        [COMPILER, *SANITIZE, "-fPIC", "-shared", f"-I{include}", *sources(with_module=True), "-o", library], check=True
+        [
+            COMPILER,
+            *SANITIZE,
+            "-fPIC",
+            "-shared",
+            f"-I{include}",
+            *sources(with_module=True),
+            "-o",
+            library,
+        ],
+        check=True,
     )
     runtimes = [
         subprocess.run(

@@ -1,4 +1,6 @@
-"""The native ``take`` gives what Arrow's gives, for any type, and refuses rows that are not there."""
+"""The native ``take`` gives what Arrow's gives, for any type, and refuses rows that are not
+there.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +45,29 @@ def bits(batch: pa.RecordBatch) -> list[tuple[pa.DataType, str]]:
     return [(column.type, str(column.to_pylist())) for column in batch.columns]
 
 
-@given(st.data(), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4), st.integers(0, 40))
+@given(
+    st.data(), st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4), st.integers(0, 40)
+)
 @settings(max_examples=200, deadline=None)
-def test_rows_are_those_that_arrow_takes(data: st.DataObject, types: list[pa.DataType], count: int) -> None:
-    """Of a slice of columns of all types, rows in any order, some several times: the same values and nulls as Arrow's ``take``."""
+def test_rows_are_those_that_arrow_takes(
+    data: st.DataObject, types: list[pa.DataType], count: int
+) -> None:
+    """Of a slice of columns of all types, rows in any order, some several times: the same values
+    and nulls as Arrow's ``take``.
+    """
     columns = [
-        pa.array(data.draw(st.lists(st.none() | VALUES[type_], min_size=count, max_size=count)), type_)
+        pa.array(
+            data.draw(st.lists(st.none() | VALUES[type_], min_size=count, max_size=count)), type_
+        )
         for type_ in types
     ]
     start = data.draw(st.integers(0, count))
-    batch = pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(types))]).slice(start)
-    rows = data.draw(st.lists(st.integers(0, max(count - start - 1, 0)), max_size=60 if count > start else 0))
+    batch = pa.RecordBatch.from_arrays(
+        columns, [str(number) for number in range(len(types))]
+    ).slice(start)
+    rows = data.draw(
+        st.lists(st.integers(0, max(count - start - 1, 0)), max_size=60 if count > start else 0)
+    )
     found = _native.take(batch, np.array(rows, np.int64))
     found.validate(full=True)
     assert found.schema == batch.schema
@@ -61,7 +75,9 @@ def test_rows_are_those_that_arrow_takes(data: st.DataObject, types: list[pa.Dat
 
 
 def test_texts_may_outgrow_what_was_foreseen() -> None:
-    """The longest of many texts, a thousand times: far more bytes than the rows' share of the column."""
+    """The longest of many texts, a thousand times: far more bytes than the rows' share of the
+    column.
+    """
     batch = pa.record_batch({"text": pa.array(["a", *["b"] * 5000, "c" * 100_000])})
     rows = np.array([5001] * 1000 + [0], np.int32)
     found = _native.take(batch, rows)
@@ -84,7 +100,9 @@ def test_without_nulls_there_is_no_bitmap() -> None:
 
 
 @pytest.mark.parametrize("is_native", [True, False], ids=["kernels", "arrow"])
-def test_take_rows_with_and_without_kernels(monkeypatch: pytest.MonkeyPatch, is_native: bool) -> None:
+def test_take_rows_with_and_without_kernels(
+    monkeypatch: pytest.MonkeyPatch, is_native: bool
+) -> None:
     """What stages call gives the same either way."""
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", is_native)
     batch = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})

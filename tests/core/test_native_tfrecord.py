@@ -1,4 +1,6 @@
-"""Native framing, the check of framed records and CRC-32C equal tfrecord.py, TensorFlow and google-crc32c; every damage is noticed."""
+"""Native framing, the check of framed records and CRC-32C equal tfrecord.py, TensorFlow and
+google-crc32c; every damage is noticed.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,34 @@ def test_crc_equals_google_crc32c(data: bytes, start: int) -> None:
     """The processor's instructions and the tables give the CRC of bytes at any alignment."""
     view = memoryview(b"-" * start + data)[start:]
     expected = google_crc32c.value(data)
-    assert _native._kernels.crc32c(_native._one_text(view).__arrow_c_array__()) == (expected, expected)
+    assert _native._kernels.crc32c(_native._one_text(view).__arrow_c_array__()) == (
+        expected,
+        expected,
+    )
 
 
 @given(st.lists(st.binary(max_size=100)), st.sampled_from(KINDS), st.integers(0, 5))
 @settings(max_examples=200, deadline=None)
-def test_frames_equal_those_of_tfrecord(records: list[bytes], kind: pa.DataType, start: int) -> None:
+def test_frames_equal_those_of_tfrecord(
+    records: list[bytes], kind: pa.DataType, start: int
+) -> None:
     """Slices of arrays of both widths are framed byte by byte as before, and found again."""
     array = pa.array(records, kind).slice(min(start, len(records)))
     frames = _native.frame(array)
     assert frames.to_pylist() == framing.frame(array).to_pylist()
     starts = _native.unframe(b"".join(frames.to_pylist()))
-    assert starts.tolist() == np.concatenate([[0], np.cumsum([len(data) + 16 for data in array.to_pylist()])]).tolist()
+    assert (
+        starts.tolist()
+        == np.concatenate([[0], np.cumsum([len(data) + 16 for data in array.to_pylist()])]).tolist()
+    )
 
 
 def test_tensorflow_reads_frames_and_its_own_are_found(tmp_path: pathlib.Path) -> None:
     """tf.data reads what we frame, and unframe what tf.io.TFRecordWriter writes."""
     path = tmp_path / "ours"
-    path.write_bytes(_native.frame(pa.array(RECORDS)).buffers()[2].to_pybytes()[: sum(map(len, RECORDS)) + 80])
+    path.write_bytes(
+        _native.frame(pa.array(RECORDS)).buffers()[2].to_pybytes()[: sum(map(len, RECORDS)) + 80]
+    )
     assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == RECORDS
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
         for record in RECORDS:

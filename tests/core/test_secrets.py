@@ -1,4 +1,6 @@
-"""Passwords, tokens and environment variables reach no byte that we write or print: runs that succeed and that fail are searched."""
+"""Passwords, tokens and environment variables reach no byte that we write or print: runs that
+succeed and that fail are searched.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def leaks(folder: Path) -> list[str]:
-    """Returns the files in a folder, by content or name, that give a secret away; compressed ones are looked into."""
+    """Returns the files in a folder, by content or name, that give a secret away; compressed ones
+    are looked into.
+    """
     found = []
     for path in sorted(folder.rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
@@ -65,7 +69,11 @@ def leaks(folder: Path) -> list[str]:
             import pyarrow as pa
 
             data = repr(pa.ipc.open_file(io.BytesIO(data)).read_all().to_pylist()).encode()
-        found += [f"{path}: {secret}" for secret in SECRETS if secret.encode() in data or secret in str(path)]
+        found += [
+            f"{path}: {secret}"
+            for secret in SECRETS
+            if secret.encode() in data or secret in str(path)
+        ]
     return found
 
 
@@ -75,7 +83,9 @@ def recipe(text: str) -> str:
 
 
 def check_silent(capsys: pytest.CaptureFixture[str], *expected: str) -> str:
-    """Checks that nothing printed and nothing written has a secret, and returns what was printed."""
+    """Checks that nothing printed and nothing written has a secret, and returns what was
+    printed.
+    """
     captured = capsys.readouterr()
     printed = captured.out + captured.err
     assert [secret for secret in SECRETS if secret in printed] == [], printed
@@ -94,12 +104,21 @@ def test_the_store_opens_nothing_without_its_password() -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--verbose",)])
-def test_a_run_that_succeeds(store: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
-    """Manifest, report, statistics, rejected rows, log and plan show the URL without user, password and token."""
-    (store / "a.csv").write_text("a,b\n" + "".join(f"{number},x\n" for number in range(200)) + "oops,y\n")
-    (store / "schema.pbtxt").write_text('feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n')
+def test_a_run_that_succeeds(
+    store: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    """Manifest, report, statistics, rejected rows, log and plan show the URL without user, password
+    and token.
+    """
+    (store / "a.csv").write_text(
+        "a,b\n" + "".join(f"{number},x\n" for number in range(200)) + "oops,y\n"
+    )
+    (store / "schema.pbtxt").write_text(
+        'feature { name: "a" type: INT }\nfeature { name: "b" type: BYTES }\n'
+    )
     path = recipe(
-        f"sources:\n  t: {{path: '{url('a.csv')}', format: csv, types: {{a: int64}}}}\nschema: '{url('schema.pbtxt')}'\n"
+        f"sources:\n  t: {{path: '{url('a.csv')}', format: csv, types: {{a: int64}}}}\nschema: "
+        f"'{url('schema.pbtxt')}'\n"
         "on_error: {reject: 10%}\nlabel: a"
     )
     assert main_module.run(["convert", path, "--output", "out", *more]) == 0
@@ -107,18 +126,24 @@ def test_a_run_that_succeeds(store: Path, capsys: pytest.CaptureFixture[str], mo
     assert manifest["sources"]["t"]["files"][0]["path"] == "sealed://***@host/a.csv?token=***"
     assert manifest["recipe"]["sources"]["t"]["path"] == ["sealed://***@host/a.csv?token=***"]
     assert manifest["recipe"]["schema"] == "sealed://***@host/schema.pbtxt?token=***"
-    rejected = [json.loads(line) for line in next(Path("out/rejected").iterdir()).read_text().splitlines()]
+    rejected = [
+        json.loads(line) for line in next(Path("out/rejected").iterdir()).read_text().splitlines()
+    ]
     assert [row["file"] for row in rejected] == ["sealed://***@host/a.csv?token=***"]
     check_silent(capsys)
 
 
 @pytest.mark.parametrize("command", ["convert --dry_run", "plan", "describe --quiet"])
-def test_plans_and_descriptions(store: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_plans_and_descriptions(
+    store: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     """What is printed of a plan names the files, without what opens them."""
     (store / "a.csv").write_text("a,b\n" + "1,x\n" * 50)
     path = recipe(f"sources: {{t: {{path: '{url('a.csv')}', format: csv}}}}")
     assert main_module.run([*command.split(), path]) == 0
-    check_silent(capsys, *([] if command.startswith("describe") else ["sealed://***@host/a.csv?token=***"]))
+    check_silent(
+        capsys, *([] if command.startswith("describe") else ["sealed://***@host/a.csv?token=***"])
+    )
 
 
 FAILURES = {
@@ -127,15 +152,24 @@ FAILURES = {
     "damaged": ("sources: {t: {path: 'URL/damaged.csv.gz', format: csv, compression: gzip}}", 1),
     "damaged Parquet": ("sources: {t: {path: 'URL/damaged.parquet', format: parquet}}", 1),
     "line too long": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nlimits: {columns: 1}", 1),
-    "filter": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nfilter: CAST(b AS INTEGER) > 1", 1),
+    "filter": (
+        "sources: {t: {path: 'URL/good.csv', format: csv}}\nfilter: CAST(b AS INTEGER) > 1",
+        1,
+    ),
     "unknown column": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nlabel: nothing", 2),
     "schema": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nschema: 'URL/nothing.pbtxt'", 2),
     "anomaly": ("sources: {t: {path: 'URL/good.csv', format: csv}}\nschema: 'URL/other.pbtxt'", 1),
-    "module": ("sources: {t: {path: 'URL/good.csv', format: csv}}\npreprocessing_fn: 'URL/nothing.py'", 2),
+    "module": (
+        "sources: {t: {path: 'URL/good.csv', format: csv}}\npreprocessing_fn: 'URL/nothing.py'",
+        2,
+    ),
     "twice": ("sources: {t: {path: ['URL/good.csv', 'URL/good.csv'], format: csv}}", 2),
     "unknown storage": ("sources: {t: 'vault://user:PASSWORD@host/a.csv?access_key=TOKEN'}", 1),
     "endpoint": ("sources: {t: 's3://key:PASSWORD@bucket/a.csv'}", 2),
-    "exceptions of the storage": ("sources: {t: 'sealed://other:PASSWORD@host/a.csv?token=TOKEN'}", 1),
+    "exceptions of the storage": (
+        "sources: {t: 'sealed://other:PASSWORD@host/a.csv?token=TOKEN'}",
+        1,
+    ),
     "variables": ("sources: {t: 'data/$SENTINEL/${SENTINEL}/~/%SENTINEL%.csv'}", 2),
     "YAML": ("sources: {t: 'URL/good.csv'", 2),
     "root": ("sources: {t: {path: 'URL/good.csv', format: csv}}", 2),
@@ -144,8 +178,12 @@ FAILURES = {
 
 @pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("case", FAILURES)
-def test_runs_that_fail(store: Path, capsys: pytest.CaptureFixture[str], case: str, verbose: bool) -> None:
-    """Each failure is told as ever, also with tracebacks and the log of Beam, and without the secret."""
+def test_runs_that_fail(
+    store: Path, capsys: pytest.CaptureFixture[str], case: str, verbose: bool
+) -> None:
+    """Each failure is told as ever, also with tracebacks and the log of Beam, and without the
+    secret.
+    """
     (store / "good.csv").write_text("a,b\n1,x\n2,y\n")
     (store / "bad.csv").write_text("a,b\n1,x\nz,y\n")
     (store / "damaged.csv.gz").write_bytes(b"\x1f\x8bnothing")
@@ -155,8 +193,18 @@ def test_runs_that_fail(store: Path, capsys: pytest.CaptureFixture[str], case: s
     start, end = url("").split("?")
     import re
 
-    text = re.sub(r"URL/([\w.]+)", rf"{start}\1?{end}", text).replace("PASSWORD", PASSWORD).replace("TOKEN", TOKEN)
-    arguments = ["convert", recipe(text), "--output", "out", *(["--verbose"] if verbose else ["--quiet"])]
+    text = (
+        re.sub(r"URL/([\w.]+)", rf"{start}\1?{end}", text)
+        .replace("PASSWORD", PASSWORD)
+        .replace("TOKEN", TOKEN)
+    )
+    arguments = [
+        "convert",
+        recipe(text),
+        "--output",
+        "out",
+        *(["--verbose"] if verbose else ["--quiet"]),
+    ]
     if case == "root":
         arguments += ["--input_root", "."]
     if case == "endpoint":
@@ -170,7 +218,9 @@ def test_runs_that_fail(store: Path, capsys: pytest.CaptureFixture[str], case: s
 
 
 def test_options_that_are_secret(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The key of a storage is hidden wherever an error of another library shows it, also by itself."""
+    """The key of a storage is hidden wherever an error of another library shows it, also by
+    itself.
+    """
     key = "sentinel-key-77b2"
     Path("a.csv").write_text("a\n1\n")
     path = recipe(f"sources: {{t: a.csv}}\nfilter: a = '{key}'")
@@ -179,7 +229,10 @@ def test_options_that_are_secret(store: Path, capsys: pytest.CaptureFixture[str]
     printed = capsys.readouterr().err
     assert key not in printed
     assert "error: " in printed
-    assert main_module.run(["convert", "a.csv", "--output", "out", f"--s3_secret_acces_key={key}"]) == 2
+    assert (
+        main_module.run(["convert", "a.csv", "--output", "out", f"--s3_secret_acces_key={key}"])
+        == 2
+    )
     assert key not in capsys.readouterr().err
     Path("recipe.yaml").write_text("name: t\nsources: {t: a.csv}\n")
     assert main_module.run(["convert", path, "--output", "out2", "--verbose", *options]) == 0
@@ -187,13 +240,30 @@ def test_options_that_are_secret(store: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_process_of_its_own(store: Path) -> None:
-    """With worker processes and Beam's whole log, standard output and error of the command have no secret of the environment or its options."""
+    """With worker processes and Beam's whole log, standard output and error of the command have no
+    secret of the environment or its options.
+    """
     Path("a.csv").write_text("a,b\n" + "1,x\n" * 1000)
     key = "sentinel-key-77b2"
-    command = [sys.executable, "-m", "beam_pipelines", "convert", "a.csv", "--output", "out", "--verbose"]
-    command += [f"--s3_secret_access_key={key}", "--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    command = [
+        sys.executable,
+        "-m",
+        "beam_pipelines",
+        "convert",
+        "a.csv",
+        "--output",
+        "out",
+        "--verbose",
+    ]
+    command += [
+        f"--s3_secret_access_key={key}",
+        "--direct_num_workers=2",
+        "--direct_running_mode=multi_processing",
+    ]
     root = str(Path(errors.__file__).parents[2])
-    done = subprocess.run(command, capture_output=True, timeout=200, env={**os.environ, "PYTHONPATH": root})
+    done = subprocess.run(
+        command, capture_output=True, timeout=200, env={**os.environ, "PYTHONPATH": root}
+    )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     assert [secret for secret in SECRETS if secret.encode() in done.stdout + done.stderr] == []
     assert leaks(Path("out")) == []
@@ -207,7 +277,10 @@ def test_a_process_of_its_own(store: Path) -> None:
         ("https://user:p@ss@host/x", "https://***@host/x"),
         ("https://TOKEN@host/x and gs://a/b", "https://***@host/x and gs://a/b"),
         ("sealed://h/x.csv?token=abc&y=2", "sealed://h/x.csv?token=***&y=2"),
-        ("https://h/x?X-Amz-Signature=ab&X-Amz-Credential=c", "https://h/x?X-Amz-Signature=***&X-Amz-Credential=***"),
+        (
+            "https://h/x?X-Amz-Signature=ab&X-Amz-Credential=c",
+            "https://h/x?X-Amz-Signature=***&X-Amz-Credential=***",
+        ),
         ("https://h/x?sig=abc", "https://h/x?sig=***"),
         ("--s3_secret_access_key=abc --foo", "--s3_secret_access_key=*** --foo"),
         ("--s3_secret_access_key abc --foo", "--s3_secret_access_key *** --foo"),
@@ -216,7 +289,9 @@ def test_a_process_of_its_own(store: Path) -> None:
     ],
 )
 def test_masked(text: str, masked: str) -> None:
-    """What opens something is hidden, what it opens is not; errors are masked as they are made, and masking twice changes nothing."""
+    """What opens something is hidden, what it opens is not; errors are masked as they are made, and
+    masking twice changes nothing.
+    """
     assert mask(text) == masked
     assert mask(masked) == masked
     assert str(DataError(text)) == masked
@@ -235,7 +310,9 @@ def test_masked(text: str, masked: str) -> None:
     ],
 )
 def test_left_alone(text: str) -> None:
-    """Ports, names with @, partitions, columns called like secrets, and tokens of texts are none."""
+    """Ports, names with @, partitions, columns called like secrets, and tokens of texts are
+    none.
+    """
     assert mask(text) == text
 
 
@@ -247,9 +324,16 @@ def test_short_values_are_no_secrets() -> None:
 
 
 def test_a_recipe_keeps_what_is_no_path() -> None:
-    """Only paths of a manifest's recipe are masked, so that expressions come back as they were; a new password is the same recipe."""
-    text = "name: t\nsources: {t: {path: 's3://k:PASS@b/a.csv'}}\nderive: {u: \"'http://me:you@' || h\"}\n"
-    first, second = (parse_recipe(text.replace("PASS", word), "r.yaml")[0] for word in ("one", "two"))
+    """Only paths of a manifest's recipe are masked, so that expressions come back as they were; a
+    new password is the same recipe.
+    """
+    text = (
+        "name: t\nsources: {t: {path: 's3://k:PASS@b/a.csv'}}\nderive: {u: \"'http://me:you@' "
+        '|| h"}\n'
+    )
+    first, second = (
+        parse_recipe(text.replace("PASS", word), "r.yaml")[0] for word in ("one", "two")
+    )
     assert normalised(first)["derive"] == {"u": "'http://me:you@' || h"}
     assert normalised(first)["sources"]["t"]["path"] == ["s3://***@b/a.csv"]
     assert recipe_hash(first) == recipe_hash(second)

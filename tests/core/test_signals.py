@@ -1,4 +1,6 @@
-"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily and without a traceback, wherever its main thread is."""
+"""core/signals.py: Ctrl-C, SIGTERM and SIGHUP end a process tidily and without a traceback,
+wherever its main thread is.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,21 @@ LINE = "error: interrupted; nothing was committed.\n"
 
 
 def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
-    """Runs a program that stops itself. Returns its exit status, and what it printed to standard output and standard error."""
+    """Runs a program that stops itself. Returns its exit status, and what it printed to standard
+    output and standard error.
+    """
     code = BEGIN.replace("SIGNAL", signal) + body
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False
+    )
     return ended.returncode, ended.stdout, ended.stderr
 
 
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_finalizer_does_not_swallow_the_exception(signal: str) -> None:
-    """Stopped in a function that cannot raise, the process prints nothing, and the exception comes a moment later."""
+    """Stopped in a function that cannot raise, the process prints nothing, and the exception comes
+    a moment later.
+    """
     body = """
 class Thing:
     def __del__(self):
@@ -43,7 +51,9 @@ except KeyboardInterrupt:
 
 def test_what_else_a_finalizer_raises_is_told() -> None:
     """An error in a finalizer of a process that nobody stops is printed as ever."""
-    body = "signals.raise_on_signal()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
+    body = (
+        "signals.raise_on_signal()\nclass Thing:\n    def __del__(self):\n        1 / 0\nThing()\n"
+    )
     status, _, err = run(body)
     assert status == 0
     assert "ZeroDivisionError" in err
@@ -79,7 +89,10 @@ except KeyboardInterrupt:
 """
     status, _, err = run(body)
     assert status == 130
-    assert err == "error: interrupted twice; temporary files may be left, which the next run removes.\n"
+    assert (
+        err
+        == "error: interrupted twice; temporary files may be left, which the next run removes.\n"
+    )
 
 
 def test_a_body_that_is_not_to_be_disturbed() -> None:
@@ -117,7 +130,9 @@ start.main()
 
 
 def test_a_command_stopped_at_its_very_end() -> None:
-    """When all is done the exit status stands, and functions registered for the end print nothing."""
+    """When all is done the exit status stands, and functions registered for the end print
+    nothing.
+    """
     body = """
 def late():
     stop()
@@ -179,6 +194,12 @@ csv.read_csv(File(b"a,b\\n1,2\\n"))
 def test_the_end_of_the_terminal_is_ignored_by_who_was_told_to() -> None:
     """A command that was started to outlive its terminal (nohup) does."""
     body = "signals.raise_on_signal()\nstop()\ntime.sleep(0.01)\nprint('goes on')\n"
-    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + BEGIN.replace("SIGNAL", "SIGHUP") + body
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False)
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        + BEGIN.replace("SIGNAL", "SIGHUP")
+        + body
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "goes on\n", "")

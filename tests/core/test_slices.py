@@ -1,4 +1,6 @@
-"""core/slices.py cuts bytes so that no element is larger than an engine takes, and puts them together again."""
+"""core/slices.py cuts bytes so that no element is larger than an engine takes, and puts them
+together again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from beam_pipelines.core.slices import (
 
 @given(st.integers(0, 3 * SLICE_BYTES + 1), st.randoms(use_true_random=False))
 def test_bytes_come_back_in_any_order(size: int, rng: random.Random) -> None:
-    """Slices stay below the bound, pickled as a runner does it, and give the bytes they were cut from."""
+    """Slices stay below the bound, pickled as a runner does it, and give the bytes they were cut
+    from.
+    """
     data = bytes(range(251)) * (size // 251 + 1)
     slices = list(cut(data[:size]))
     assert all(len(pickle.dumps((((1, 2), 3), each))) <= MAX_ELEMENT_BYTES for each in slices)
@@ -33,7 +37,9 @@ def test_bytes_come_back_in_any_order(size: int, rng: random.Random) -> None:
 
 def test_buffers_are_concatenated() -> None:
     """Several buffers, also Arrow's, are cut as if they were one."""
-    assert concatenate(cut([b"a", pa.py_buffer(b"b" * SLICE_BYTES), b""])) == b"a" + b"b" * SLICE_BYTES
+    assert (
+        concatenate(cut([b"a", pa.py_buffer(b"b" * SLICE_BYTES), b""])) == b"a" + b"b" * SLICE_BYTES
+    )
 
 
 @pytest.mark.parametrize("numbers", [[0], [1], [0, 0], [0, 1, 1]])

@@ -1,4 +1,6 @@
-"""The sheet of pictures that ``inspect --images`` draws: where each one is, what is written below it, and what it refuses."""
+"""The sheet of pictures that ``inspect --images`` draws: where each one is, what is written below
+it, and what it refuses.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ WHITE = (255, 255, 255)
 def compressed(image: Image.Image | np.ndarray, kind: str = "PNG", **options) -> bytes:
     """Pixels as an image file."""
     file = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, kind, **options)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(
+        file, kind, **options
+    )
     return file.getvalue()
 
 
-def plain(color: tuple[int, ...], size: tuple[int, int] = (20, 20), mode: str = "RGB", kind: str = "PNG") -> bytes:
+def plain(
+    color: tuple[int, ...], size: tuple[int, int] = (20, 20), mode: str = "RGB", kind: str = "PNG"
+) -> bytes:
     """An image of one color; size is width, height."""
     return compressed(Image.new("RGB", size, color).convert(mode), kind)
 
@@ -43,19 +49,29 @@ def cell(sheet: Image.Image, column: int, row: int) -> np.ndarray:
     return np.asarray(sheet)[top : top + CELL_PIXELS, left : left + CELL_PIXELS]
 
 
-@pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (10, 4, 3)])
+@pytest.mark.parametrize(
+    ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (10, 4, 3)]
+)
 def test_pictures_stand_in_rows(count, columns, rows):
     """As many columns as the root of their number, each picture in the middle of its place."""
     sheet = draw_contact_sheet([Picture(plain(COLORS[number % 5]), "") for number in range(count)])
     assert sheet.size == (8 + columns * STEP, 8 + rows * (STEP + 18))
     for number in range(count):
-        assert tuple(cell(sheet, number % columns, number // columns)[100, 64]) == COLORS[number % 5]
+        assert (
+            tuple(cell(sheet, number % columns, number // columns)[100, 64]) == COLORS[number % 5]
+        )
 
 
 def test_pictures_keep_their_proportions():
-    """Tiny ones grow by a whole number with sharp pixels, large ones shrink to the place's width or height."""
-    checked = np.array([[[255, 0, 0], [0, 0, 255], [255, 0, 0]], [[0, 0, 255], [255, 0, 0], [0, 0, 255]]], np.uint8)
-    sheet = draw_contact_sheet([Picture(compressed(checked), ""), Picture(plain(COLORS[0], (400, 100)), "")])
+    """Tiny ones grow by a whole number with sharp pixels, large ones shrink to the place's width or
+    height.
+    """
+    checked = np.array(
+        [[[255, 0, 0], [0, 0, 255], [255, 0, 0]], [[0, 0, 255], [255, 0, 0], [0, 0, 255]]], np.uint8
+    )
+    sheet = draw_contact_sheet(
+        [Picture(compressed(checked), ""), Picture(plain(COLORS[0], (400, 100)), "")]
+    )
     tiny = cell(sheet, 0, 0)
     inside = tiny[CELL_PIXELS - 84 :, 1:127]
     np.testing.assert_array_equal(inside, checked.repeat(42, axis=0).repeat(42, axis=1))
@@ -86,7 +102,14 @@ def test_formats_and_modes_become_colors(content, color):
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"no image", plain(COLORS[0])[:50], compressed(load_sample_image("china.jpg"), "JPEG")[:999]]
+    "content",
+    [
+        None,
+        b"",
+        b"no image",
+        plain(COLORS[0])[:50],
+        compressed(load_sample_image("china.jpg"), "JPEG")[:999],
+    ],
 )
 def test_what_cannot_be_shown_has_its_place(content):
     """A missing or damaged image is a grey place with red words; the others are there."""
@@ -99,14 +122,20 @@ def test_what_cannot_be_shown_has_its_place(content):
 def test_an_image_of_too_many_pixels_is_not_decoded(monkeypatch):
     """Its header is enough to refuse it."""
     monkeypatch.setattr(contact_sheet, "MOST_PIXELS", 399)
-    sheet = draw_contact_sheet([Picture(plain(COLORS[0]), ""), Picture(plain(COLORS[1], (20, 19)), "")])
+    sheet = draw_contact_sheet(
+        [Picture(plain(COLORS[0]), ""), Picture(plain(COLORS[1], (20, 19)), "")]
+    )
     assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
     assert tuple(cell(sheet, 1, 0)[100, 64]) == COLORS[1]
 
 
 def test_captions_are_written_below_and_stay_in_their_place():
     """A long text is cut, an empty one leaves white."""
-    sheet = np.asarray(draw_contact_sheet([Picture(plain(WHITE), "a very long name " * 9), Picture(plain(WHITE), "")]))
+    sheet = np.asarray(
+        draw_contact_sheet(
+            [Picture(plain(WHITE), "a very long name " * 9), Picture(plain(WHITE), "")]
+        )
+    )
     dark = (sheet < 128).all(axis=2)
     assert dark[8 + CELL_PIXELS :, 8:STEP].any()
     assert not dark[: 8 + CELL_PIXELS].any()
@@ -115,10 +144,18 @@ def test_captions_are_written_below_and_stay_in_their_place():
 
 @pytest.mark.parametrize(
     ("text", "same"),
-    [("Kätzchen Å", "Katzchen A"), ("猫", r"\u732b"), ("가", r"\uac00"), ("Straße", r"Stra\xdfe"), ("a\n b", "a b")],
+    [
+        ("Kätzchen Å", "Katzchen A"),
+        ("猫", r"\u732b"),
+        ("가", r"\uac00"),
+        ("Straße", r"Stra\xdfe"),
+        ("a\n b", "a b"),
+    ],
 )
 def test_letters_that_the_font_does_not_have(text, same):
-    """Accents are left out; other letters are shown as their numbers, by which two classes of another script differ."""
+    """Accents are left out; other letters are shown as their numbers, by which two classes of
+    another script differ.
+    """
     drawn, wanted, other = (
         np.asarray(draw_contact_sheet([Picture(plain(WHITE), name)])) for name in (text, same, "犬")
     )
@@ -132,7 +169,8 @@ def write_shard(path: Path, columns: dict[str, pa.Array]) -> None:
     lists = {}
     for name, column in columns.items():
         values = [
-            None if value is None else value if isinstance(value, list) else [value] for value in column.to_pylist()
+            None if value is None else value if isinstance(value, list) else [value]
+            for value in column.to_pylist()
         ]
         item = column.type.value_type if pa.types.is_list(column.type) else column.type
         if pa.types.is_string(item):
@@ -146,12 +184,28 @@ def write_dataset(folder: Path, columns: dict[str, pa.Array], schema: str = "", 
     """Writes a dataset of two shards that hold the rows twice."""
     for number in range(2):
         write_shard(folder / f"{number}.tfrecord", columns)
-    types = {"image": "BYTES", "image/encoded": "BYTES", "image/class/text": "BYTES", "image/filename": "BYTES"}
-    described = "\n".join(f'feature {{ name: "{name}" type: {types.get(name, "INT")} }}' for name in columns)
+    types = {
+        "image": "BYTES",
+        "image/encoded": "BYTES",
+        "image/class/text": "BYTES",
+        "image/filename": "BYTES",
+    }
+    described = "\n".join(
+        f'feature {{ name: "{name}" type: {types.get(name, "INT")} }}' for name in columns
+    )
     (folder / "schema.pbtxt").write_text(schema or described)
     rows = len(next(iter(columns.values())))
-    shards = [{"path": f"{number}.tfrecord", "rows": rows, "bytes": 0, "crc32c": ""} for number in range(2)]
-    text = {"format_version": 1, "schema": "schema.pbtxt", "compression": "none", "record": "example", "sources": {}}
+    shards = [
+        {"path": f"{number}.tfrecord", "rows": rows, "bytes": 0, "crc32c": ""}
+        for number in range(2)
+    ]
+    text = {
+        "format_version": 1,
+        "schema": "schema.pbtxt",
+        "compression": "none",
+        "record": "example",
+        "sources": {},
+    }
     text |= {
         "counts": dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 0),
         "label": None,
@@ -182,9 +236,17 @@ def drawn(monkeypatch):
     ("columns", "manifest", "captions"),
     [
         ({}, {}, ["", "", ""]),
-        ({"image/filename": pa.array(["a.png", "b.png", None])}, {}, ["a.png", "b.png", "(missing)"]),
+        (
+            {"image/filename": pa.array(["a.png", "b.png", None])},
+            {},
+            ["a.png", "b.png", "(missing)"],
+        ),
         ({"image/class/label": pa.array([2, 0, 1])}, {}, ["2", "0", "1"]),
-        ({"id": pa.array([2, 0, 7])}, {"label": "id", "labels": {"id": ["cat", "dog", "eel"]}}, ["eel", "cat", "7"]),
+        (
+            {"id": pa.array([2, 0, 7])},
+            {"label": "id", "labels": {"id": ["cat", "dog", "eel"]}},
+            ["eel", "cat", "7"],
+        ),
         (
             {"id": pa.array([2, 0, 1]), "image/class/text": pa.array(["x", "y", "ü"])},
             {"label": "id"},
@@ -215,9 +277,14 @@ def test_as_many_are_drawn_as_asked_for(tmp_path, drawn):
 
 
 def test_the_feature_is_named_or_the_schemas(tmp_path, drawn):
-    """``--feature``, else the feature with an ``image_domain``, else ``image/encoded``; in a file without a schema too."""
+    """``--feature``, else the feature with an ``image_domain``, else ``image/encoded``; in a file
+    without a schema too.
+    """
     columns = {"image": IMAGES, "image/encoded": pa.array([b"x", None, b"z"])}
-    schema = 'feature { name: "image" type: BYTES image_domain {} } feature { name: "image/encoded" type: BYTES }'
+    schema = (
+        'feature { name: "image" type: BYTES image_domain {} } feature { name: '
+        '"image/encoded" type: BYTES }'
+    )
     folder, output = write_dataset(tmp_path, columns, schema), str(tmp_path / "out.png")
     for path, feature, wanted in (
         (folder, None, IMAGES.to_pylist() * 2),
@@ -241,16 +308,28 @@ def test_raw_records_are_pictures_themselves(tmp_path, drawn):
 @pytest.mark.parametrize(
     ("output", "arguments", "message"),
     [
-        ("out.jpg", {}, r"--images .*out\.jpg: found another suffix, expected the name of a \.png file"),
+        (
+            "out.jpg",
+            {},
+            r"--images .*out\.jpg: found another suffix, expected the name of a \.png file",
+        ),
         (
             "out.png",
             {"feature": "imag"},
-            "found no feature 'imag' of bytes, expected one of image. Name it by --feature. Did you mean 'image'",
+            (
+                "found no feature 'imag' of bytes, expected one of image. Name it by "
+                "--feature. Did "
+                "you mean 'image'"
+            ),
         ),
         ("out.png", {}, "found no feature 'image/encoded' of bytes, expected one of image"),
         ("out.png", {"feature": "id"}, "found no feature 'id' of bytes, expected one of image"),
         ("out.png", {"split": "eval"}, "found no split 'eval', expected one of train"),
-        ("out.png", {"number": 1025}, "-n 1025: found more pictures than fit on a sheet, expected at most 1,024"),
+        (
+            "out.png",
+            {"number": 1025},
+            "-n 1025: found more pictures than fit on a sheet, expected at most 1,024",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(tmp_path, output, arguments, message):
@@ -269,13 +348,22 @@ def test_no_examples_are_an_error(tmp_path):
 
 
 def test_the_command_draws_and_says_so(tmp_path):
-    """``inspect --images`` prints what it wrote, and needs no TensorFlow for it; ``--feature`` alone is an error."""
+    """``inspect --images`` prints what it wrote, and needs no TensorFlow for it; ``--feature``
+    alone is an error.
+    """
     folder = write_dataset(tmp_path, {"image/encoded": IMAGES})
-    code = "import sys; from beam_pipelines.cli.main import run; status = run(sys.argv[1:]); print(status, 'tensorflow' in sys.modules)"
+    code = (
+        "import sys; from beam_pipelines.cli.main import run; status = run(sys.argv[1:]); "
+        "print(status, 'tensorflow' in sys.modules)"
+    )
     command = [sys.executable, "-c", code, "inspect", folder]
-    shown = subprocess.run([*command, "--images", "out.png"], cwd=tmp_path, capture_output=True, text=True)
+    shown = subprocess.run(
+        [*command, "--images", "out.png"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert shown.stdout == f"out.png: 6 pictures of {folder}.\n0 False\n", shown.stderr
     assert (tmp_path / "out.png").exists()
-    wrong = subprocess.run([*command, "--feature", "x"], cwd=tmp_path, capture_output=True, text=True)
+    wrong = subprocess.run(
+        [*command, "--feature", "x"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert wrong.stdout == "2 False\n"
     assert "found --feature without --images FILE, expected both or neither" in wrong.stderr

@@ -1,4 +1,6 @@
-"""Images and raw numbers as ``bp.load`` decodes them, compared with Pillow and numpy; and what it refuses to decode."""
+"""Images and raw numbers as ``bp.load`` decodes them, compared with Pillow and numpy; and what it
+refuses to decode.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def random_pixels(height: int, width: int, channels: int = 3, seed: int = 0) -> 
 
 
 def write_dataset(folder: Path, contents: Sequence[bytes | None], schema: str = SCHEMA) -> str:
-    """Writes a dataset of two shards with the contents in both features of bytes, numbered by the label; None is no value."""
+    """Writes a dataset of two shards with the contents in both features of bytes, numbered by the
+    label; None is no value.
+    """
     (folder / "schema.pbtxt").write_text(schema)
     entries, framed, number = [], 0, 0
     for shard, part in enumerate((contents[: len(contents) // 2], contents[len(contents) // 2 :])):
@@ -58,8 +62,17 @@ def write_dataset(folder: Path, contents: Sequence[bytes | None], schema: str = 
                 writer.write(example.SerializeToString())
                 framed, number = framed + example.ByteSize() + 16, number + 1
         entries.append({"path": path.name, "rows": len(part), "bytes": path.stat().st_size})
-    manifest = {"format_version": 1, "schema": "schema.pbtxt", "label": "label", "labels": {}, "compression": "none"}
-    manifest |= {"record": "example", "splits": {"train": {"rows": number, "framed_bytes": framed, "shards": entries}}}
+    manifest = {
+        "format_version": 1,
+        "schema": "schema.pbtxt",
+        "label": "label",
+        "labels": {},
+        "compression": "none",
+    }
+    manifest |= {
+        "record": "example",
+        "splits": {"train": {"rows": number, "framed_bytes": framed, "shards": entries}},
+    }
     (folder / "dataset.json").write_text(json.dumps(manifest))
     return str(folder)
 
@@ -73,7 +86,9 @@ def loaded(folder: str, feature: str = "image/encoded", **arguments) -> np.ndarr
 
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_images_of_one_size_are_dense_pixels(tmp_path, kind):
-    """What was compressed without loss comes back pixel by pixel, in batches whose shape is known but for their number."""
+    """What was compressed without loss comes back pixel by pixel, in batches whose shape is known
+    but for their number.
+    """
     pixels = [random_pixels(5, 7, seed=seed) for seed in range(10)]
     folder = write_dataset(tmp_path, [compressed(image, kind) for image in pixels])
     np.testing.assert_array_equal(loaded(folder), pixels, strict=True)
@@ -95,7 +110,10 @@ def test_jpegs_are_decoded_as_pillow_does(tmp_path):
 def test_an_animation_is_its_first_picture(tmp_path):
     """GIF gives three dimensions like every other format, whatever the number of its frames."""
     frames = [Image.fromarray(random_pixels(4, 6, 1, seed)) for seed in range(3)]
-    contents = [compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]), compressed(frames[0], "GIF")]
+    contents = [
+        compressed(frames[0], "GIF", save_all=True, append_images=frames[1:]),
+        compressed(frames[0], "GIF"),
+    ]
     wanted = np.asarray(frames[0])[:, :, None].repeat(3, axis=2)
     np.testing.assert_array_equal(loaded(write_dataset(tmp_path, contents)), [wanted, wanted])
 
@@ -109,7 +127,9 @@ def test_an_animation_is_its_first_picture(tmp_path):
     width=st.integers(1, 9),
 )
 def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
-    """For every format and mode: grey is repeated, alpha is dropped or opaque, colors become TensorFlow's grey."""
+    """For every format and mode: grey is repeated, alpha is dropped or opaque, colors become
+    TensorFlow's grey.
+    """
     if (kind == "BMP" and "A" in mode) or (kind == "GIF" and mode != "L"):
         return
     pixels = random_pixels(height, width, CHANNELS[mode], seed=height * 10 + width)
@@ -128,11 +148,15 @@ def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
         assert np.abs(found[0, :, :, 0] - color.astype(float) @ weights).max() <= 1
     else:
         rgb = np.broadcast_to(color, (height, width, 3))
-        np.testing.assert_array_equal(found[0], rgb if wanted == 3 else np.concatenate([rgb, alpha], axis=2))
+        np.testing.assert_array_equal(
+            found[0], rgb if wanted == 3 else np.concatenate([rgb, alpha], axis=2)
+        )
 
 
 def test_images_of_several_sizes_are_resized(tmp_path):
-    """Sizes, proportions and channels may differ; images of the right size stay as they are, a photograph looks as Pillow makes it."""
+    """Sizes, proportions and channels may differ; images of the right size stay as they are, a
+    photograph looks as Pillow makes it.
+    """
     photo, digit, noise = (
         load_sample_image("china.jpg"),
         load_digits().images[0].astype(np.uint8),
@@ -143,7 +167,9 @@ def test_images_of_several_sizes_are_resized(tmp_path):
     assert found.shape == (3, 32, 48, 3)
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found[2], noise)
-    wanted = np.asarray(Image.fromarray(photo).resize((48, 32), Image.Resampling.BILINEAR)).astype(int)
+    wanted = np.asarray(Image.fromarray(photo).resize((48, 32), Image.Resampling.BILINEAR)).astype(
+        int
+    )
     assert np.abs(found[0].astype(int) - wanted).max() <= 2
 
 
@@ -160,11 +186,31 @@ def test_images_of_several_sizes_are_resized(tmp_path):
             {"image_size": (4, 4)},
             "of 4 × 4 × 3 and of 4 × 4 × 1 .* expected one number of channels",
         ),
-        ([(5, 7, 3)] * 2, {"image_channels": 2}, r"image_channels: found 2, expected one of 1 \(grey\), 3 \(RGB\), 4"),
-        ([(5, 7, 3)] * 2, {"image_size": (0, 4)}, r"image_size: found \(0, 4\), expected \(height, width\)"),
-        ([(5, 7, 3)] * 2, {"images": "lable"}, "images: found 'lable', expected a feature that is loaded"),
-        ([(5, 7, 3)] * 2, {"images": ["label"]}, "images: found 'label', a feature of numbers, expected one of bytes"),
-        ([(5, 7, 3)] * 2, {"raw": {"other": tf.TensorSpec([None], tf.uint8)}}, "raw: found .* of a known shape"),
+        (
+            [(5, 7, 3)] * 2,
+            {"image_channels": 2},
+            r"image_channels: found 2, expected one of 1 \(grey\), 3 \(RGB\), 4",
+        ),
+        (
+            [(5, 7, 3)] * 2,
+            {"image_size": (0, 4)},
+            r"image_size: found \(0, 4\), expected \(height, width\)",
+        ),
+        (
+            [(5, 7, 3)] * 2,
+            {"images": "lable"},
+            "images: found 'lable', expected a feature that is loaded",
+        ),
+        (
+            [(5, 7, 3)] * 2,
+            {"images": ["label"]},
+            "images: found 'label', a feature of numbers, expected one of bytes",
+        ),
+        (
+            [(5, 7, 3)] * 2,
+            {"raw": {"other": tf.TensorSpec([None], tf.uint8)}},
+            "raw: found .* of a known shape",
+        ),
         (
             [(5, 7, 3)] * 2,
             {"raw": {"othr": tf.TensorSpec([1], tf.uint8)}},
@@ -174,31 +220,38 @@ def test_images_of_several_sizes_are_resized(tmp_path):
 )
 def test_what_cannot_be_a_batch_is_explained(tmp_path, images, arguments, message):
     """Before the first batch, with what to do."""
-    folder = write_dataset(tmp_path, [compressed(random_pixels(*shape)) for shape in [*images, *images]])
+    folder = write_dataset(
+        tmp_path, [compressed(random_pixels(*shape)) for shape in [*images, *images]]
+    )
     with pytest.raises(ValueError, match=message):
         loader.load(folder, **arguments)
 
 
 def test_an_image_of_another_size_further_on_ends_the_epoch(tmp_path):
-    """Only the first examples are looked at before; the error says which size was found and expected, and what helps."""
+    """Only the first examples are looked at before; the error says which size was found and
+    expected, and what helps.
+    """
     contents = [compressed(random_pixels(5, 7))] * 60 + [compressed(random_pixels(5, 8))]
     batches = loader.load(write_dataset(tmp_path, contents), shuffle=False)
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"image/encoded: found an image .* \(5, 7, 3\).*image_size="
+        tf.errors.InvalidArgumentError,
+        match=r"image/encoded: found an image .* \(5, 7, 3\).*image_size=",
     ):
         list(batches)
 
 
-@pytest.mark.parametrize("content", [b"", b"no image", compressed(random_pixels(5, 7))[:40], b"II*\0\10\0\0\0"])
+@pytest.mark.parametrize(
+    "content", [b"", b"no image", compressed(random_pixels(5, 7))[:40], b"II*\0\10\0\0\0"]
+)
 def test_what_is_no_image_is_named(tmp_path, content):
     """With its file and number, and how to load the bytes all the same."""
     folder = write_dataset(tmp_path, [compressed(random_pixels(5, 7)), content] * 2)
-    message = (
-        rf"0\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
-    )
+    message = rf"0\.tfrecord, example 1, feature 'image/encoded': found {len(content)} bytes that TensorFlow does not decode"
     with pytest.raises(DataError, match=message):
         loader.load(folder)
-    assert loaded(folder, images=False).tolist() == [[compressed(random_pixels(5, 7))], [content]] * 2
+    assert (
+        loaded(folder, images=False).tolist() == [[compressed(random_pixels(5, 7))], [content]] * 2
+    )
 
 
 def animated_webp() -> bytes:
@@ -207,28 +260,47 @@ def animated_webp() -> bytes:
 
 
 def test_an_animated_webp_is_refused(tmp_path):
-    """It would end the program in TensorFlow's decoder: among the first images it is an error before the first batch, later one of the epoch."""
+    """It would end the program in TensorFlow's decoder: among the first images it is an error
+    before the first batch, later one of the epoch.
+    """
     still = compressed(random_pixels(5, 7), "WEBP")
     with_alpha = compressed(random_pixels(5, 7, 4), "WEBP")
     for name in ("first", "none", "later"):
         (tmp_path / name).mkdir()
     folder = write_dataset(tmp_path / "first", [still, animated_webp()] * 2)
-    with pytest.raises(DataError, match=r"example 1, feature 'image/encoded': found an animated WebP .*format: png"):
+    with pytest.raises(
+        DataError, match=r"example 1, feature 'image/encoded': found an animated WebP .*format: png"
+    ):
         loader.load(folder)
     later = [still] * 30 + [with_alpha] * 30
     assert loaded(write_dataset(tmp_path / "none", later), image_channels=3).shape == (60, 5, 7, 3)
-    batches = loader.load(write_dataset(tmp_path / "later", [*later, animated_webp()]), image_channels=3, shuffle=False)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="image/encoded: found an animated WebP image"):
+    batches = loader.load(
+        write_dataset(tmp_path / "later", [*later, animated_webp()]),
+        image_channels=3,
+        shuffle=False,
+    )
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="image/encoded: found an animated WebP image"
+    ):
         list(batches)
 
 
 def test_features_to_decode_are_chosen(tmp_path):
-    """By the schema's ``image_domain``, by the name ``image/encoded``, or by the caller; the rest stays bytes."""
+    """By the schema's ``image_domain``, by the name ``image/encoded``, or by the caller; the rest
+    stays bytes.
+    """
     contents = [compressed(random_pixels(5, 7))] * 2
     folder = write_dataset(
-        tmp_path, contents, SCHEMA.replace('"other" type: BYTES', '"other" type: BYTES image_domain {}')
+        tmp_path,
+        contents,
+        SCHEMA.replace('"other" type: BYTES', '"other" type: BYTES image_domain {}'),
     )
-    for images, wanted in ((True, (4, 4)), (False, (2, 2)), ("other", (2, 4)), (["image/encoded"], (4, 2))):
+    for images, wanted in (
+        (True, (4, 4)),
+        (False, (2, 2)),
+        ("other", (2, 4)),
+        (["image/encoded"], (4, 2)),
+    ):
         features, _ = loader.load(folder, images=images).element_spec
         assert tuple(features[name].shape.rank for name in ("image/encoded", "other")) == wanted
     assert set(loader.load(folder, features=["other"], label=False).element_spec) == {"other"}
@@ -238,15 +310,21 @@ def test_features_to_decode_are_chosen(tmp_path):
 def test_images_that_some_rows_lack_are_explained(tmp_path):
     """There is no picture to put in their place; the bytes can be loaded."""
     schema = SCHEMA.replace(REQUIRED, "value_count { min: 1 max: 1 }", 1)
-    folder = write_dataset(tmp_path, [None, compressed(random_pixels(5, 7))], schema.replace('"other"', '"unused"'))
-    with pytest.raises(ValueError, match=r"'image/encoded', of which a row may have none .*'filter'.*images=False"):
+    folder = write_dataset(
+        tmp_path, [None, compressed(random_pixels(5, 7))], schema.replace('"other"', '"unused"')
+    )
+    with pytest.raises(
+        ValueError, match=r"'image/encoded', of which a row may have none .*'filter'.*images=False"
+    ):
         loader.load(folder, features=["image/encoded"])
     assert loader.load(folder, features=["image/encoded"], images=False)
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    dtype=st.sampled_from([tf.uint8, tf.int8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64, tf.bool]),
+    dtype=st.sampled_from(
+        [tf.uint8, tf.int8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64, tf.bool]
+    ),
     shape=st.lists(st.integers(1, 4), max_size=3),
     rows=st.integers(1, 5),
 )
@@ -259,13 +337,16 @@ def test_raw_numbers_have_their_shape_and_values(dtype, shape, rows):
 
 
 def test_raw_numbers_are_loaded_beside_others(tmp_path):
-    """``raw`` names features with the shape and dtype of a row; a row of another length ends the epoch with both lengths."""
+    """``raw`` names features with the shape and dtype of a row; a row of another length ends the
+    epoch with both lengths.
+    """
     pixels = random_pixels(4, 4, seed=1)[:, :, 0]
     folder = write_dataset(tmp_path, [pixels.tobytes()] * 4)
     found = loaded(folder, "other", images=False, raw={"other": tf.TensorSpec([4, 4], tf.uint8)})
     np.testing.assert_array_equal(found, [pixels] * 4)
     batches = loader.load(folder, images=False, raw={"other": tf.TensorSpec([2, 4], tf.uint8)})
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"other: found another number of bytes than the 8 of uint8"
+        tf.errors.InvalidArgumentError,
+        match=r"other: found another number of bytes than the 8 of uint8",
     ):
         list(batches)

@@ -1,4 +1,6 @@
-"""Tests of printing examples: of datasets, of single files, with and without a schema, and of what is no example."""
+"""Tests of printing examples: of datasets, of single files, with and without a schema, and of what
+is no example.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ import pytest
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.dataset.inspect import compression_of, inspect_examples, read_examples, show_value, show_values
+from beam_pipelines.dataset.inspect import (
+    compression_of,
+    inspect_examples,
+    read_examples,
+    show_value,
+    show_values,
+)
 
 SCHEMA = """
 feature { name: "text" type: BYTES }
@@ -44,7 +52,8 @@ def examples(count: int) -> list[bytes]:
         {
             "number": pa.array([[n] for n in range(count)], pa.large_list(pa.int64())),
             "text": pa.array(
-                [None if n == 1 else [f"t{n}".encode()] for n in range(count)], pa.large_list(pa.large_binary())
+                [None if n == 1 else [f"t{n}".encode()] for n in range(count)],
+                pa.large_list(pa.large_binary()),
             ),
         }
     )
@@ -70,7 +79,10 @@ def dataset(tmp_path: pathlib.Path) -> str:
             name: {
                 "rows": 3 * len(of),
                 "bytes": 0,
-                "shards": [{"path": f"{shard}.tfrecord.gz", "rows": 3, "bytes": 0, "crc32c": ""} for shard in of],
+                "shards": [
+                    {"path": f"{shard}.tfrecord.gz", "rows": 3, "bytes": 0, "crc32c": ""}
+                    for shard in of
+                ],
             }
             for name, of in shards.items()
         },
@@ -80,7 +92,9 @@ def dataset(tmp_path: pathlib.Path) -> str:
 
 
 def test_dataset(dataset: str) -> None:
-    """Examples of a dataset come in the schema's order, from one shard after the other, missing features named."""
+    """Examples of a dataset come in the schema's order, from one shard after the other, missing
+    features named.
+    """
     texts = list(inspect_examples(dataset, 4))
     assert [text.split("\n")[0] for text in texts] == [
         f"{dataset}/a.tfrecord.gz, example 0",
@@ -93,7 +107,9 @@ def test_dataset(dataset: str) -> None:
 
 
 def test_split_of_dataset(dataset: str) -> None:
-    """Another split is read when asked for, all of it when it has fewer examples; an unknown one is an error."""
+    """Another split is read when asked for, all of it when it has fewer examples; an unknown one is
+    an error.
+    """
     texts = list(inspect_examples(dataset, 100, "eval"))
     assert len(texts) == 3
     assert "c.tfrecord.gz" in texts[0]
@@ -101,9 +117,13 @@ def test_split_of_dataset(dataset: str) -> None:
         inspect_examples(dataset, 1, "evl")
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zlib.compress, lambda data: zlib.compress(data, 1)])
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, zlib.compress, lambda data: zlib.compress(data, 1)]
+)
 def test_single_file(compress: object, tmp_path: pathlib.Path) -> None:
-    """A file alone is read without a schema, features by name, however it is compressed and whatever it is called."""
+    """A file alone is read without a schema, features by name, however it is compressed and
+    whatever it is called.
+    """
     path = tmp_path / "file.data"
     path.write_bytes(compress(framed(examples(10))))  # type: ignore[operator]
     texts = list(inspect_examples(str(path), 2))
@@ -139,7 +159,9 @@ def test_files_that_are_no_examples(content: bytes, message: str, tmp_path: path
 
 
 def test_paths_that_are_nothing(tmp_path: pathlib.Path) -> None:
-    """A folder without a manifest, a missing file, and --split with a file are mistakes of the command line."""
+    """A folder without a manifest, a missing file, and --split with a file are mistakes of the
+    command line.
+    """
     for path in (str(tmp_path), str(tmp_path / "missing")):
         with pytest.raises(RecipeError, match="neither a dataset"):
             inspect_examples(path, 1)
@@ -211,6 +233,7 @@ def test_no_tensorflow(dataset: str) -> None:
     code = (
         "import sys; from beam_pipelines.dataset.inspect import inspect_examples\n"
         f"assert len(list(inspect_examples({dataset!r}, 2))) == 2\n"
-        "assert not [name for name in sys.modules if name.split('.')[0] in ('tensorflow', 'tensorflow_transform')]"
+        "assert not [name for name in sys.modules if name.split('.')[0] in ('tensorflow', "
+        "'tensorflow_transform')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,6 @@
-"""``bp.load``: every row once an epoch, in the order asked for, parsed as the schema says; and what it refuses."""
+"""``bp.load``: every row once an epoch, in the order asked for, parsed as the schema says; and what
+it refuses.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SUFFIX = {"gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib", "none": ".tfrecord"}
 
 
 def example(number: int) -> bytes:
-    """A row: its number, half of it if it is even, as many words as the last digit says, and whether it is odd."""
+    """A row: its number, half of it if it is even, as many words as the last digit says, and
+    whether it is odd.
+    """
     made = tf.train.Example()
     feature = made.features.feature
     feature["id"].int64_list.value.append(number)
@@ -48,27 +52,39 @@ def write_dataset(
     schema: str = SCHEMA,
     labels: dict[str, list[str]] | None = None,
 ) -> str:
-    """Writes a dataset with a split ``train`` of so many rows a shard, numbered through, and an ``eval`` without rows."""
+    """Writes a dataset with a split ``train`` of so many rows a shard, numbered through, and an
+    ``eval`` without rows.
+    """
     (folder / "examples" / "Split-train").mkdir(parents=True)
     (folder / "schema.pbtxt").write_text(schema)
     number, entries, framed = 0, [], 0
     for index, rows in enumerate(shards):
         path = f"examples/Split-train/t-{index:05}-of-{len(shards):05}{SUFFIX[compression]}"
-        with tf.io.TFRecordWriter(str(folder / path), {"none": ""}.get(compression, compression.upper())) as writer:
+        with tf.io.TFRecordWriter(
+            str(folder / path), {"none": ""}.get(compression, compression.upper())
+        ) as writer:
             for _ in range(rows):
                 record = example(number)
                 writer.write(record)
                 number, framed = number + 1, framed + len(record) + 16
         entries.append({"path": path, "rows": rows, "bytes": (folder / path).stat().st_size})
     empty = f"t-00000-of-00001{SUFFIX[compression]}"
-    with tf.io.TFRecordWriter(str(folder / empty), {"none": ""}.get(compression, compression.upper())):
+    with tf.io.TFRecordWriter(
+        str(folder / empty), {"none": ""}.get(compression, compression.upper())
+    ):
         pass
     without = [{"path": empty, "rows": 0, "bytes": (folder / empty).stat().st_size}]
     splits = {
         "train": {"rows": number, "framed_bytes": framed, "shards": entries},
         "eval": {"rows": 0, "framed_bytes": 0, "shards": without},
     }
-    text = {"format_version": 1, "schema": "schema.pbtxt", "label": label, "compression": compression, "splits": splits}
+    text = {
+        "format_version": 1,
+        "schema": "schema.pbtxt",
+        "label": label,
+        "compression": compression,
+        "splits": splits,
+    }
     text["labels"] = labels or {}
     (folder / "dataset.json").write_text(json.dumps(text))
     return str(folder)
@@ -88,7 +104,9 @@ def larger(tmp_path_factory):
 
 @pytest.fixture
 def _small_windows(monkeypatch):
-    """Makes windows of two hundred rows or so and blocks of ten, so that there are several of them."""
+    """Makes windows of two hundred rows or so and blocks of ten, so that there are several of
+    them.
+    """
     monkeypatch.setattr(loader, "SHUFFLE_BYTES", 20_000)
     monkeypatch.setattr(loader, "BLOCK_BYTES", 1_000)
 
@@ -98,7 +116,9 @@ def ids(batches: tf.data.Dataset) -> list[int]:
     return [number for features, _ in batches for number in features["id"].numpy()[:, 0].tolist()]
 
 
-@pytest.mark.parametrize("order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"])
+@pytest.mark.parametrize(
+    "order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"]
+)
 @pytest.mark.parametrize(
     ("shards", "compression", "batch_size"),
     [
@@ -110,8 +130,12 @@ def ids(batches: tf.data.Dataset) -> list[int]:
     ],
 )
 def test_every_row_comes_once_an_epoch(tmp_path, compression, shards, order, batch_size):
-    """Whatever the shards, the batch size and the order, an epoch holds every row once, and its length is known."""
-    batches = loader.load(write_dataset(tmp_path, shards, compression), batch_size=batch_size, **order)
+    """Whatever the shards, the batch size and the order, an epoch holds every row once, and its
+    length is known.
+    """
+    batches = loader.load(
+        write_dataset(tmp_path, shards, compression), batch_size=batch_size, **order
+    )
     for _ in range(2):
         assert sorted(ids(batches)) == list(range(sum(shards)))
     assert len(batches) == -(-sum(shards) // batch_size)
@@ -125,7 +149,9 @@ def test_without_a_shuffle_rows_come_as_they_lie_in_the_shards(larger):
 
 @pytest.mark.usefixtures("_small_windows")
 def test_a_seed_fixes_the_order_of_every_epoch(larger):
-    """Two datasets of one seed give the same orders epoch by epoch; epochs differ, and so do seeds."""
+    """Two datasets of one seed give the same orders epoch by epoch; epochs differ, and so do
+    seeds.
+    """
     one, same, other = (loader.load(larger, seed=seed) for seed in (1, 1, 2))
     first, second = ids(one), ids(one)
     assert (ids(same), ids(same)) == (first, second)
@@ -145,7 +171,9 @@ def test_rows_of_one_shard_come_in_another_order_every_epoch(tmp_path):
 
 @pytest.mark.usefixtures("_small_windows")
 def test_a_batch_mixes_shards_and_epochs_mix_them_anew(larger):
-    """The first batch of an epoch comes from several shards, and from others than the first batch of another one."""
+    """The first batch of an epoch comes from several shards, and from others than the first batch
+    of another one.
+    """
     batches = loader.load(larger, seed=1, batch_size=50)
     shards = [frozenset(number // 100 for number in ids(batches)[:50]) for _ in range(4)]
     assert min(len(few) for few in shards) > 1
@@ -178,7 +206,9 @@ def test_features_are_parsed_as_the_schema_says(folder):
     ],
 )
 def test_label_and_features_are_what_is_asked_for(folder, arguments, features, label):
-    """By default pairs with the recipe's label; without it, or with another, or with few features on request."""
+    """By default pairs with the recipe's label; without it, or with another, or with few features
+    on request.
+    """
     element = loader.load(folder, **arguments).element_spec
     found, found_label = element if isinstance(element, tuple) else (element, None)
     assert set(found) == features
@@ -201,7 +231,9 @@ def test_drop_remainder_makes_all_batches_alike(folder):
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
-@pytest.mark.parametrize("order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"])
+@pytest.mark.parametrize(
+    "order", [{"shuffle": False}, {"seed": 3}, {}], ids=["in order", "seeded", "shuffled"]
+)
 def test_input_pipelines_divide_the_shards(larger, count, order):
     """``shard=(index, count)`` for all indexes gives every row to one of them."""
     parts = [ids(loader.load(larger, shard=(index, count), **order)) for index in range(count)]
@@ -212,11 +244,20 @@ def test_input_pipelines_divide_the_shards(larger, count, order):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"split": "trian"}, "found no split 'trian', expected one of train, eval. Did you mean 'train'"),
-        ({"features": ["halve"]}, "found no feature 'halve', expected one of the schema's. Did you mean 'half'"),
+        (
+            {"split": "trian"},
+            "found no split 'trian', expected one of train, eval. Did you mean 'train'",
+        ),
+        (
+            {"features": ["halve"]},
+            "found no feature 'halve', expected one of the schema's. Did you mean 'half'",
+        ),
         ({"label": "od"}, "found no feature 'od', .* Did you mean 'odd'"),
         ({"batch_size": 0}, "batch_size: found 0, expected at least 1"),
-        ({"batch_size": 51, "drop_remainder": True}, "batch_size: found 51, expected at most the 50 rows"),
+        (
+            {"batch_size": 51, "drop_remainder": True},
+            "batch_size: found 51, expected at most the 50 rows",
+        ),
         ({"shard": (2, 2)}, r"shard: found \(2, 2\), expected \(index, count\)"),
         ({"shard": (0, 5)}, "has 4 shards, too few for 5 readers"),
     ],
@@ -257,19 +298,30 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, text, message):
 
 
 @pytest.mark.parametrize(
-    "damage", [Path.unlink, lambda path: path.write_bytes(b""), lambda path: path.write_bytes(path.read_bytes()[:-9])]
+    "damage",
+    [
+        Path.unlink,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    ],
 )
 def test_a_shard_that_is_missing_or_cut_is_named(tmp_path, damage):
     """TensorFlow would read an empty file as one without records."""
     shard = Path(write_dataset(tmp_path)) / "examples/Split-train/t-00002-of-00004.tfrecord.gz"
     damage(shard)
-    with pytest.raises(DataError, match=r"t-00002-of-00004\.tfrecord\.gz: found (nothing|.* bytes), expected .* bytes"):
+    with pytest.raises(
+        DataError,
+        match=r"t-00002-of-00004\.tfrecord\.gz: found (nothing|.* bytes), expected .* bytes",
+    ):
         loader.load(tmp_path)
 
 
 def test_a_changed_byte_in_a_shard_ends_the_epoch(tmp_path):
     """Every record's checksum is checked as it is read."""
-    shard = Path(write_dataset(tmp_path, compression="none")) / "examples/Split-train/t-00002-of-00004.tfrecord"
+    shard = (
+        Path(write_dataset(tmp_path, compression="none"))
+        / "examples/Split-train/t-00002-of-00004.tfrecord"
+    )
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)
@@ -332,25 +384,34 @@ def test_the_feature_spec_is_tensorflow_transforms(schema):
 )
 def test_class_names_are_those_of_the_labels_domain(tmp_path, feature, names):
     """In the order of the schema; a label without named classes has none."""
-    schema = f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" value: "ant" }}'
+    schema = (
+        f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" '
+        f'value: "ant" }}'
+    )
     assert loader.info(write_dataset(tmp_path, schema=schema)).class_names() == names
 
 
 def test_class_names_are_those_that_the_source_knows(tmp_path):
-    """What the manifest says of the label's ids comes first; names of another feature are not the label's."""
+    """What the manifest says of the label's ids comes first; names of another feature are not the
+    label's.
+    """
     folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
     assert loader.info(folder).class_names() == ("even", "odd")
 
 
 def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
-    """Of a label that is encoded as an id, the classes are those that the serving graph keeps, by id."""
+    """Of a label that is encoded as an id, the classes are those that the serving graph keeps, by
+    id.
+    """
     folder = write_dataset(tmp_path)
     graph = tmp_path / "transform_graph"
     (graph / "transform_fn" / "assets").mkdir(parents=True)
     (graph / "transform_fn" / "assets" / "file").write_text("dog\ncat\n")
     (graph / "transformed_metadata").mkdir()
     (graph / "transformed_metadata" / "asset_map").write_text('{"odd": "file"}')
-    (graph / "transformed_metadata" / "schema.pbtxt").write_text('feature { name: "odd" type: INT }')
+    (graph / "transformed_metadata" / "schema.pbtxt").write_text(
+        'feature { name: "odd" type: INT }'
+    )
     text = json.loads((tmp_path / "dataset.json").read_text())
     (tmp_path / "dataset.json").write_text(
         json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
@@ -381,7 +442,9 @@ print(json.dumps({"rows": rows, "sizes": sizes, "beam": [name for name in sys.mo
 
 
 def test_replicas_share_the_batches_and_no_beam_is_imported(larger, repository):
-    """Under MirroredStrategy on two devices each gets half of every batch, all rows once; and a trainer's process has no Beam in it."""
+    """Under MirroredStrategy on two devices each gets half of every batch, all rows once; and a
+    trainer's process has no Beam in it.
+    """
     command = [sys.executable, "-c", UNDER_MIRRORED_STRATEGY, larger]
     run = subprocess.run(command, cwd=repository, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

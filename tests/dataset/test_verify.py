@@ -1,4 +1,6 @@
-"""Shards that are damaged after they were written: `verify` finds every single bit, and says where."""
+"""Shards that are damaged after they were written: `verify` finds every single bit, and says
+where.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,18 @@ def compression(request: pytest.FixtureRequest) -> str:
 def dataset(tmp_path_factory: pytest.TempPathFactory, compression: str) -> pathlib.Path:
     """A dataset of two tiny shards."""
     folder = tmp_path_factory.mktemp("tiny")
-    (folder / "t.csv").write_text("a,b\n" + "".join(f"{row * 7},{'x' * (row % 3)}y\n" for row in range(ROWS)))
+    (folder / "t.csv").write_text(
+        "a,b\n" + "".join(f"{row * 7},{'x' * (row % 3)}y\n" for row in range(ROWS))
+    )
     recipe, _ = parse_recipe(
-        f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{num_shards: 2, compression: {compression}}}",
+        f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{num_shards: 2, compression: "
+        f"{compression}}}",
         "recipe.yaml",
         str(folder),
     )
-    convert.convert(make_plan(recipe), str(folder / "out"), beam_options=("--direct_num_workers=1",), quiet=True)
+    convert.convert(
+        make_plan(recipe), str(folder / "out"), beam_options=("--direct_num_workers=1",), quiet=True
+    )
     return folder / "out"
 
 
@@ -56,7 +63,9 @@ def complaint(dataset: pathlib.Path) -> str:
 
 
 def record_at(data: bytes, position: int) -> tuple[int, int]:
-    """Returns the number and the offset of the record of an undamaged file in which a byte lies: a walk from length to length."""
+    """Returns the number and the offset of the record of an undamaged file in which a byte lies: a
+    walk from length to length.
+    """
     number = offset = 0
     while True:
         end = offset + 16 + struct.unpack_from("<Q", data, offset)[0]
@@ -66,7 +75,9 @@ def record_at(data: bytes, position: int) -> tuple[int, int]:
 
 
 def test_every_bit_of_a_shard(dataset: pathlib.Path, compression: str) -> None:
-    """Each bit that flips is found; the file is named, and where nothing is compressed the very record and its offset, else one up to it."""
+    """Each bit that flips is found; the file is named, and where nothing is compressed the very
+    record and its offset, else one up to it.
+    """
     path = shards(dataset)[0]
     good = path.read_bytes()
     plain = good if compression == "none" else zlib.decompress(good, 47)
@@ -99,7 +110,9 @@ def test_a_shard_that_ends_early(dataset: pathlib.Path, compression: str) -> Non
 
 
 @pytest.mark.parametrize("damage", ["swapped", "missing", "too many", "renamed", "empty"])
-def test_shards_that_are_not_where_they_belong(dataset: pathlib.Path, tmp_path: pathlib.Path, damage: str) -> None:
+def test_shards_that_are_not_where_they_belong(
+    dataset: pathlib.Path, tmp_path: pathlib.Path, damage: str
+) -> None:
     """Whole files in wrong places are found and named, both of them where there are two."""
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
@@ -123,8 +136,12 @@ def test_shards_that_are_not_where_they_belong(dataset: pathlib.Path, tmp_path: 
     assert all(f"{path}" in message for path in expected)
 
 
-def test_a_damaged_manifest(dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str) -> None:
-    """Cut anywhere, a manifest is no manifest; and every number and checksum of a shard or a split in it is held against the files."""
+def test_a_damaged_manifest(
+    dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
+) -> None:
+    """Cut anywhere, a manifest is no manifest; and every number and checksum of a shard or a split
+    in it is held against the files.
+    """
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
     path = copy / "dataset.json"
@@ -136,7 +153,9 @@ def test_a_damaged_manifest(dataset: pathlib.Path, tmp_path: pathlib.Path, compr
     for change in ("rows", "bytes", "crc32c", "path"):
         manifest = json.loads(good)
         shard = manifest["splits"]["train"]["shards"][1]
-        shard[change] = shard[change] + 1 if isinstance(shard[change], int) else shard[change][:-1] + "!"
+        shard[change] = (
+            shard[change] + 1 if isinstance(shard[change], int) else shard[change][:-1] + "!"
+        )
         path.write_text(json.dumps(manifest))
         assert str(shards(copy)[1]) in complaint(copy)
     for change in ("rows", "bytes"):
@@ -146,8 +165,12 @@ def test_a_damaged_manifest(dataset: pathlib.Path, tmp_path: pathlib.Path, compr
         assert f"{counted['splits']['train'][change]:,}" in complaint(copy)
 
 
-def test_bytes_of_a_manifest_that_change(dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str) -> None:
-    """Whatever byte of a manifest changes, `verify` finds nothing, or says so cleanly: never another exception."""
+def test_bytes_of_a_manifest_that_change(
+    dataset: pathlib.Path, tmp_path: pathlib.Path, compression: str
+) -> None:
+    """Whatever byte of a manifest changes, `verify` finds nothing, or says so cleanly: never
+    another exception.
+    """
     copy = tmp_path / "out"
     shutil.copytree(dataset, copy)
     path, rng = copy / "dataset.json", random.Random(3)
@@ -161,7 +184,9 @@ def test_bytes_of_a_manifest_that_change(dataset: pathlib.Path, tmp_path: pathli
 
 
 def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
-    """Behind megabytes, the record that is named is the one in which the damage is, and what was read before it is whole."""
+    """Behind megabytes, the record that is named is the one in which the damage is, and what was
+    read before it is whole.
+    """
     import pyarrow as pa
 
     rng = random.Random(5)
@@ -180,19 +205,27 @@ def test_damage_far_into_a_compressed_file(tmp_path: pathlib.Path) -> None:
     assert found is not None
     assert whole == records[: len(whole)]
     assert int(found[2]) == sum(16 + len(record) for record in records[: int(found[1])])
-    # These bytes hardly compress: the damaged one is nearly as far into the records as into the file.
+    # These bytes hardly compress: the damaged one is nearly as far into the records as into the
+    # file.
     assert abs(int(found[2]) / len(plain) - where / len(compressed)) < 0.01
 
 
 def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib.Path) -> None:
     """A dataset with encodings has two schemas: damage to either is found."""
     (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
-    (tmp_path / "r.yaml").write_text("name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n")
+    (tmp_path / "r.yaml").write_text(
+        "name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n"
+    )
     recipe, _ = load_recipe(str(tmp_path / "r.yaml"))
     out = tmp_path / "out"
-    convert.convert(make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True)
+    convert.convert(
+        make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True
+    )
     verify_dataset(str(out))
-    for path in (out / "schema" / "schema.pbtxt", out / "transform_graph" / "transformed_metadata" / "schema.pbtxt"):
+    for path in (
+        out / "schema" / "schema.pbtxt",
+        out / "transform_graph" / "transformed_metadata" / "schema.pbtxt",
+    ):
         before = path.read_bytes()
         path.write_text("no schema")
         assert str(path) in complaint(out)

@@ -1,8 +1,10 @@
-"""The promise: an example made by the pipeline and one made by the serving graph are the same, for every encoding.
+"""The promise: an example made by the pipeline and one made by the serving graph are the same, for
+every encoding.
 
-Each encoding has two faces: ``apply``, which encodes Arrow arrays for the shards, and ``to_tensorflow``, which builds the same
-for the serving graph. For every row below, and for any batch, both give the same rows of values: integers and bytes bit for bit,
-floats within one unit in the last place of float32 (numbers too small for a normal float32, below 1.2e-38, count as 0, as in
+Each encoding has two faces: ``apply``, which encodes Arrow arrays for the shards, and
+``to_tensorflow``, which builds the same for the serving graph. For every row below, and for any
+batch, both give the same rows of values: integers and bytes bit for bit, floats within one unit in
+the last place of float32 (numbers too small for a normal float32, below 1.2e-38, count as 0, as in
 TensorFlow's kernels). Where one face refuses a value, the other does.
 """
 
@@ -37,27 +39,60 @@ EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     ),
     FLOAT: st.one_of(
         st.sampled_from(
-            [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1e-40, 3.4028235e38, 0.5, 1.0, -1.0, 2.0]
+            [
+                float("nan"),
+                float("inf"),
+                float("-inf"),
+                -0.0,
+                0.0,
+                1e-40,
+                3.4028235e38,
+                0.5,
+                1.0,
+                -1.0,
+                2.0,
+            ]
         ),
         st.floats(-10, 30, width=32),
         st.floats(width=32),
     ),
     TEXT: st.one_of(
-        st.sampled_from(["", "a", "b", "\ufeff\x00\uffff", "A b", "new\nline", "0", "-7", "1e3", "nan"]),
+        st.sampled_from(
+            ["", "a", "b", "\ufeff\x00\uffff", "A b", "new\nline", "0", "-7", "1e3", "nan"]
+        ),
         st.text(st.characters(codec="utf-8"), max_size=8),
     ),
-    BYTES: st.one_of(st.sampled_from([b"", b"a", b"b", b"\xff\xfe", b"\x00", "é".encode()]), st.binary(max_size=8)),
+    BYTES: st.one_of(
+        st.sampled_from([b"", b"a", b"b", b"\xff\xfe", b"\x00", "é".encode()]),
+        st.binary(max_size=8),
+    ),
 }
 # What the chains are fitted to, besides nulls.
 TRAINING: dict[pa.DataType, list[Any]] = {
     INT: [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, -8, 20, 7, 0],
-    FLOAT: [0.5, 0.1, 2.25, -1.5, 7.0, 0.0, 0.5, 0.5, 30.0, 3.0, 1.0, float("nan"), 12.5, float("inf")],
+    FLOAT: [
+        0.5,
+        0.1,
+        2.25,
+        -1.5,
+        7.0,
+        0.0,
+        0.5,
+        0.5,
+        30.0,
+        3.0,
+        1.0,
+        float("nan"),
+        12.5,
+        float("inf"),
+    ],
     TEXT: ["a", "b", "a", "A b", "", "zebra", "a b c", "é", "b", "a", "-7", "b c"],
     BYTES: [b"a", b"b", b"a", b"\xff\xfe", b"", b"zebra", b"\x00", b"b", b"a"],
 }
 
 WORDS = st.lists(
-    st.sampled_from([*"abBÉéΣßİ ,\t\n\x0b\x1f\u00a0\u2003\x00", "zebra", "  "]) | st.characters(codec="utf-8"),
+    st.sampled_from([*"abBÉéΣßİ ,\t\n\x0b\x1f\u00a0\u2003\x00", "zebra", "  "])
+    | st.characters(codec="utf-8"),
     max_size=12,
 ).map("".join)
 
@@ -70,7 +105,8 @@ class Example(NamedTuple):
       chain: the steps, as a recipe has them.
       types: of the features it begins with, one unless the first step takes several.
       values: strategies of one value of each, where not any value of the type will do.
-      training: values to fit on, in the place of ``TRAINING``'s and a null; of lists whole rows will do, too.
+      training: values to fit on, in the place of ``TRAINING``'s and a null; of lists whole rows
+        will do, too.
       rows: strategies of what is in a row that is not null, in the place of ``values``.
       unit: of dates and timestamps.
       part: suffix of the feature to look at, where a step makes several.
@@ -91,7 +127,11 @@ class Example(NamedTuple):
 DAYS = st.integers(-(2**31), 2**31 - 1) | st.integers(-800_000, 100_000)
 MICROSECONDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**15), 2 * 10**15)
 SMALL_IDS = st.integers(-2, 9)
-LISTS_OF_3 = st.lists(st.floats(width=32), min_size=3, max_size=3) | st.just([1.5, float("nan"), -0.0]) | st.just([1.0])
+LISTS_OF_3 = (
+    st.lists(st.floats(width=32), min_size=3, max_size=3)
+    | st.just([1.5, float("nan"), -0.0])
+    | st.just([1.0])
+)
 
 EXAMPLES: list[Example] = [
     # Numbers.
@@ -246,7 +286,9 @@ def training_arrays(example: Example) -> list[pa.Array]:
 
 
 def stored(step: Step, encoding: Fitted) -> Fitted:
-    """A fitted encoding as workers and the serving graph see it: written to a folder and read again, if it learned something."""
+    """A fitted encoding as workers and the serving graph see it: written to a folder and read
+    again, if it learned something.
+    """
     if declared(step).learns is None:
         return encoding
     kind = step if isinstance(step, str) else next(iter(step))
@@ -256,7 +298,9 @@ def stored(step: Step, encoding: Fitted) -> Fitted:
 
 @functools.cache
 def both_faces(index: int) -> tuple[Callable[..., pa.Array], Callable[..., Any], pa.DataType]:
-    """Fits an example and returns its Arrow face, its traced graph, and the type of what both give."""
+    """Fits an example and returns its Arrow face, its traced graph, and the type of what both
+    give.
+    """
     example = EXAMPLES[index]
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
@@ -277,7 +321,9 @@ def batches(draw: st.DrawFn, example: Example) -> list[pa.Array]:
     ]
     arrays = []
     for type_, row in zip(example.types, example.rows or lists, strict=True):
-        rows = draw(st.lists(st.none() | row | row, min_size=number + skipped, max_size=number + skipped))
+        rows = draw(
+            st.lists(st.none() | row | row, min_size=number + skipped, max_size=number + skipped)
+        )
         arrays.append(pa.array(rows, type_).slice(skipped))
     return arrays
 
@@ -285,7 +331,9 @@ def batches(draw: st.DrawFn, example: Example) -> list[pa.Array]:
 def assert_same(got: npt.NDArray[Any], expected: list[Any], type_: pa.DataType) -> None:
     """Compares values: of floats up to one unit in the last place."""
     if not pa.types.is_floating(item_type(type_)):
-        assert got.tolist() == [value.encode() if isinstance(value, str) else value for value in expected]
+        assert got.tolist() == [
+            value.encode() if isinstance(value, str) else value for value in expected
+        ]
         return
     wanted = np.array(expected, np.float32)
     with np.errstate(all="ignore"):
@@ -296,7 +344,9 @@ def assert_same(got: npt.NDArray[Any], expected: list[Any], type_: pa.DataType) 
 
 @pytest.mark.parametrize("index", range(len(EXAMPLES)), ids=[example.name for example in EXAMPLES])
 def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
-    """Any batch: the examples in the shards and those of the serving graph are equal, or both faces refuse it."""
+    """Any batch: the examples in the shards and those of the serving graph are equal, or both faces
+    refuse it.
+    """
     import tensorflow as tf
 
     apply, graph, type_ = both_faces(index)
@@ -322,14 +372,20 @@ def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
 
 def test_every_kind_is_held_to_the_promise() -> None:
     """Each kind of the registry is in one of the examples, but for the two that encode nothing."""
-    tried = {step if isinstance(step, str) else next(iter(step)) for example in EXAMPLES for step in example.chain}
+    tried = {
+        step if isinstance(step, str) else next(iter(step))
+        for example in EXAMPLES
+        for step in example.chain
+    }
     assert set(ENCODING_FOR_KIND) - tried == {"drop", "column"} & set(ENCODING_FOR_KIND)
 
 
 def test_every_kind_is_documented() -> None:
     """docs/encodings.md has each kind in its table and a section about it."""
     text = (pathlib.Path(__file__).parents[2] / "docs" / "encodings.md").read_text()
-    sections = {word for line in text.splitlines() if line.startswith("### ") for word in line.split()[1:]}
+    sections = {
+        word for line in text.splitlines() if line.startswith("### ") for word in line.split()[1:]
+    }
     for kind in ENCODING_FOR_KIND:
         assert f"[`{kind}`](#" in text
         assert kind in sections

@@ -1,4 +1,6 @@
-"""What ids are called: names that survive encodings, tokens of a label's vocabulary, and the files and readers that tell them."""
+"""What ids are called: names that survive encodings, tokens of a label's vocabulary, and the files
+and readers that tell them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from tests.support import image_sets
 from tests.support.image_files import encode
 
 NAMES = ("cat", "dog", "eel")
-COLUMNS = pa.schema([("id", pa.int64()), ("other", pa.int64()), ("ids", pa.list_(pa.int64())), ("text", pa.string())])
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("other", pa.int64()),
+        ("ids", pa.list_(pa.int64())),
+        ("text", pa.string()),
+    ]
+)
 
 
 def recipe_of(encode: str) -> Recipe:
@@ -46,18 +55,26 @@ def recipe_of(encode: str) -> Recipe:
     ],
 )
 def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
-    """An id that is written as it is, or as the place of a one, keeps its names; what is scaled, numbered anew or joined with others does not."""
+    """An id that is written as it is, or as the place of a one, keeps its names; what is scaled,
+    numbered anew or joined with others does not.
+    """
     named = {"id": NAMES, "ids": NAMES}
-    plan = plan_encode(recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()})
+    plan = plan_encode(
+        recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()}
+    )
     assert kept_names(named, plan) == dict.fromkeys(kept, NAMES)
 
 
 def test_one_hot_is_as_long_as_there_are_names() -> None:
-    """Where a source names the classes, the vector's length needs no parameter; elsewhere a missing one is found when planning, all of them at once."""
+    """Where a source names the classes, the vector's length needs no parameter; elsewhere a missing
+    one is found when planning, all of them at once.
+    """
     plan = plan_encode(recipe_of("{id: one_hot}"), COLUMNS, {"id": 3})
     assert plan.features()["id"].length == 3
     with pytest.raises(RecipeProblems) as error:
-        plan_encode(recipe_of("{id: one_hot, ids: multi_hot, text: {vector: [ids, other]}}"), COLUMNS)
+        plan_encode(
+            recipe_of("{id: one_hot, ids: multi_hot, text: {vector: [ids, other]}}"), COLUMNS
+        )
     messages = [str(problem) for problem in error.value.problems]
     assert len(messages) == 3
     assert "expected their number, as in {one_hot: 12}" in messages[0]
@@ -67,9 +84,14 @@ def test_one_hot_is_as_long_as_there_are_names() -> None:
 
 
 def test_what_reads_find_out_need_not_be_said() -> None:
-    """Behind an encoding that is fitted, the length is known in time, and no problem of the recipe."""
+    """Behind an encoding that is fitted, the length is known in time, and no problem of the
+    recipe.
+    """
     plan = plan_encode(
-        recipe_of("{text: [vocabulary, one_hot], ids: {vector: {columns: [ids], lengths: {ids: 2}}}}"), COLUMNS
+        recipe_of(
+            "{text: [vocabulary, one_hot], ids: {vector: {columns: [ids], lengths: {ids: 2}}}}"
+        ),
+        COLUMNS,
     )
     assert plan.features()["text"].length is None
 
@@ -77,7 +99,11 @@ def test_what_reads_find_out_need_not_be_said() -> None:
 def test_files_are_named_after_features() -> None:
     """The label is in labels.txt; others are in files of their own, whose names no two share."""
     files = label_files({"a/b": ("x",), "label": ("y", "z"), "a-b": ("ü",)}, "label")
-    assert files == {"labels/a-b.txt": "0:x\n", "labels.txt": "0:y\n1:z\n", "labels/a-b-2.txt": "0:ü\n"}
+    assert files == {
+        "labels/a-b.txt": "0:x\n",
+        "labels.txt": "0:y\n1:z\n",
+        "labels/a-b-2.txt": "0:ü\n",
+    }
     assert list(label_files({"a": ("x",), "b": ("y",)}, None)) == ["labels.txt", "labels/b.txt"]
     assert list(label_files({"a": ("x",)}, "text")) == ["labels/a.txt"]
 
@@ -100,22 +126,34 @@ def folder(tmp_path: Path) -> Path:
     lines = ["image/filename,color,size"]
     for number, name in enumerate(NAMES):
         (folder / "pictures" / name).mkdir(parents=True)
-        (folder / "pictures" / name / "1.png").write_bytes(encode(np.full((4, 4), number, np.uint8), "png"))
-        lines.append(f"{name}/1.png,{'red' if number else 'blue'},{'small' if number < 2 else 'large'}")
+        (folder / "pictures" / name / "1.png").write_bytes(
+            encode(np.full((4, 4), number, np.uint8), "png")
+        )
+        lines.append(
+            f"{name}/1.png,{'red' if number else 'blue'},{'small' if number < 2 else 'large'}"
+        )
     (folder / "more.csv").write_text("\n".join(lines) + "\n")
     return folder
 
 
-def test_a_dataset_tells_its_class_names(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a vocabulary and one-hot, the label's names are in the manifest, labels.txt, ``info``, ``inspect`` and on the contact sheet; another one's in a file of its own."""
+def test_a_dataset_tells_its_class_names(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a vocabulary and one-hot, the label's names are in the manifest, labels.txt, ``info``,
+    ``inspect`` and on the contact sheet; another one's in a file of its own.
+    """
     names = ("small", "large")
     recipe, _ = parse_recipe(RECIPE, "recipe.yaml", str(folder))
     out = str(tmp_path / "out")
     convert.convert(make_plan(recipe), out, quiet=True)
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
     assert manifest["labels"] == {"image/class/label": list(NAMES), "size": list(names)}
-    assert (tmp_path / "out" / "labels.txt").read_text() == "".join(f"{n}:{name}\n" for n, name in enumerate(names))
-    assert (tmp_path / "out" / "labels" / "image-class-label.txt").read_text() == "0:cat\n1:dog\n2:eel\n"
+    assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
+        f"{n}:{name}\n" for n, name in enumerate(names)
+    )
+    assert (
+        tmp_path / "out" / "labels" / "image-class-label.txt"
+    ).read_text() == "0:cat\n1:dog\n2:eel\n"
     assert loader.info(out).class_names() == names
     shown = "".join(inspect.inspect_examples(out, 3))
     assert all(f"({name})" in shown for name in (*names, *NAMES))
@@ -132,15 +170,27 @@ def test_a_dataset_tells_its_class_names(tmp_path: Path, folder: Path, monkeypat
 
 
 def test_two_maps_of_one_source(tmp_path: Path) -> None:
-    """CIFAR-100's fine classes are the label's, and its coarse ones have a file of their own; overwritten by a dataset without names, none is left."""
+    """CIFAR-100's fine classes are the label's, and its coarse ones have a file of their own;
+    overwritten by a dataset without names, none is left.
+    """
     pictures, _ = image_sets.colour_digits(30)
-    members = {"train": image_sets.cifar100_batch(pictures, range(30)), "meta": image_sets.cifar100_meta()}
+    members = {
+        "train": image_sets.cifar100_batch(pictures, range(30)),
+        "meta": image_sets.cifar100_meta(),
+    }
     image_sets.write_archive(tmp_path / "cifar-100-python.tar.gz", "cifar-100-python", members)
     out = tmp_path / "out"
-    text = "name: cifar\nsources: {cifar: cifar-100-python.tar.gz}\nlabel: image/class/label\nsplit: {train: 1.0}\n"
-    convert.convert(make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))[0]), str(out), quiet=True)
+    text = (
+        "name: cifar\nsources: {cifar: cifar-100-python.tar.gz}\nlabel: "
+        "image/class/label\nsplit: {train: 1.0}\n"
+    )
+    convert.convert(
+        make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))[0]), str(out), quiet=True
+    )
     assert (out / "labels.txt").read_text().splitlines()[1] == "1:fine_1"
-    assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[1] == "1:coarse_1"
+    assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
+        1
+    ] == "1:coarse_1"
     assert loader.info(str(out)).labels["image/class/coarse/label"] == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"

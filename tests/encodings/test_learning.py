@@ -1,4 +1,6 @@
-"""What encodings learn from numbers: the same in one pass, in parts, weighted or repeated, and after compression nearly so."""
+"""What encodings learn from numbers: the same in one pass, in parts, weighted or repeated, and
+after compression nearly so.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ def cut(values: list[Any], places: list[int]) -> list[list[Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.none() | FLOATS, max_size=40), st.lists(st.integers(0, 99), max_size=4))
-def test_moments_in_parts_are_those_in_one_pass(values: list[float | None], places: list[int]) -> None:
-    """Merged moments of any partition are those that exact arithmetic gives, within 1e-12 of the largest magnitude."""
+def test_moments_in_parts_are_those_in_one_pass(
+    values: list[float | None], places: list[int]
+) -> None:
+    """Merged moments of any partition are those that exact arithmetic gives, within 1e-12 of the
+    largest magnitude.
+    """
     parts = [Moments.of(pa.array(part, pa.float32()), None) for part in cut(values, places)]
     merged = Moments.merged(parts)
     finite = [value for value in values if value is not None and math.isfinite(value)]
@@ -47,12 +53,20 @@ def test_moments_in_parts_are_those_in_one_pass(values: list[float | None], plac
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30), st.lists(st.integers(0, 99), max_size=3)
+    st.lists(st.tuples(FINITE | st.none(), st.integers(0, 5)), max_size=30),
+    st.lists(st.integers(0, 99), max_size=3),
 )
-def test_whole_weights_are_repetitions(rows: list[tuple[float | None, int]], places: list[int]) -> None:
-    """A row of weight 3 counts as three rows, one of weight 0 as none; the distribution is the same to the last bit."""
+def test_whole_weights_are_repetitions(
+    rows: list[tuple[float | None, int]], places: list[int]
+) -> None:
+    """A row of weight 3 counts as three rows, one of weight 0 as none; the distribution is the same
+    to the last bit.
+    """
     weighted = [
-        (pa.array([value for value, _ in part], pa.float32()), np.array([float(weight) for _, weight in part]))
+        (
+            pa.array([value for value, _ in part], pa.float32()),
+            np.array([float(weight) for _, weight in part]),
+        )
         for part in cut(rows, places)
     ]
     repeated = pa.array([value for value, weight in rows for _ in range(weight)], pa.float32())
@@ -72,16 +86,26 @@ def test_whole_weights_are_repetitions(rows: list[tuple[float | None, int]], pla
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.integers(2, 12))
 def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) -> None:
-    """Quantile k is the least value with k/n of the values at or below it; a boundary the least with k/n below it, above the minimum."""
+    """Quantile k is the least value with k/n of the values at or below it; a boundary the least
+    with k/n below it, above the minimum.
+    """
     distribution = Distribution.of(pa.array(values), None)
     ordered = sorted(values)
     assert distribution.quantiles(number).tolist() == [
-        min(value for value in values if sum(other <= value for other in values) * number >= k * len(values))
+        min(
+            value
+            for value in values
+            if sum(other <= value for other in values) * number >= k * len(values)
+        )
         for k in range(number + 1)
     ]
     boundaries = set()
     for k in range(1, number):
-        enough = [value for value in ordered if sum(other < value for other in values) * number >= k * len(values)]
+        enough = [
+            value
+            for value in ordered
+            if sum(other < value for other in values) * number >= k * len(values)
+        ]
         boundaries.update(enough[:1])
     assert distribution.boundaries(number).tolist() == sorted(boundaries)
     assert min(values) not in boundaries
@@ -94,8 +118,12 @@ def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) ->
     st.booleans(),
     st.integers(1, 9),
 )
-def test_compressed_ranks_are_as_near_as_promised(seed: int, shape: str, is_weighted: bool, parts: int) -> None:
-    """A tree of compressions moves no rank by more than 1/(POINTS - 2) of the weight for each of its levels, and keeps the extremes."""
+def test_compressed_ranks_are_as_near_as_promised(
+    seed: int, shape: str, is_weighted: bool, parts: int
+) -> None:
+    """A tree of compressions moves no rank by more than 1/(POINTS - 2) of the weight for each of
+    its levels, and keeps the extremes.
+    """
     generator = np.random.default_rng(seed)
     values = {
         "normal": lambda: generator.normal(size=900),
@@ -107,9 +135,14 @@ def test_compressed_ranks_are_as_near_as_promised(seed: int, shape: str, is_weig
         patch.setattr(learning, "MAX_DISTINCT", 64)
         patch.setattr(learning, "POINTS", 32)
         cuts = np.array_split(np.arange(900), parts)
-        leaves = [Distribution.of(pa.array(values[rows]), weights[rows] if is_weighted else None) for rows in cuts]
+        leaves = [
+            Distribution.of(pa.array(values[rows]), weights[rows] if is_weighted else None)
+            for rows in cuts
+        ]
         merged = Distribution.merged(
-            [Distribution.merged(leaves[:4]), Distribution.merged(leaves[4:])] if parts > 4 else leaves
+            [Distribution.merged(leaves[:4]), Distribution.merged(leaves[4:])]
+            if parts > 4
+            else leaves
         )
         assert len(merged.values) <= 64
     levels = 3 if parts > 4 else 2
@@ -128,8 +161,12 @@ def test_compressed_ranks_are_as_near_as_promised(seed: int, shape: str, is_weig
     st.integers(0, 5),
     st.randoms(use_true_random=False),
 )
-def test_items_of_lists_have_the_weight_of_their_row(rows: list[list[float] | None], skip: int, random: Any) -> None:
-    """Lists give their finite items, each with its row's weight, of slices too; null lists give nothing."""
+def test_items_of_lists_have_the_weight_of_their_row(
+    rows: list[list[float] | None], skip: int, random: Any
+) -> None:
+    """Lists give their finite items, each with its row's weight, of slices too; null lists give
+    nothing.
+    """
     weights = np.array([random.randint(0, 9) for _ in rows], np.float64)
     array = pa.array(rows, pa.list_(pa.float32())).slice(skip)
     values, own, nulls = flat_numbers(array, weights[skip:])
@@ -146,10 +183,17 @@ def test_items_of_lists_have_the_weight_of_their_row(rows: list[list[float] | No
 
 @pytest.mark.parametrize("value", [2.5, -7.0])
 def test_nulls_are_learned_as_what_they_are_filled_with(value: float) -> None:
-    """Moments and distribution of a column with nulls, told what fills them, are those of the filled column."""
+    """Moments and distribution of a column with nulls, told what fills them, are those of the
+    filled column.
+    """
     column, filled = pa.array([1.0, None, 4.0, None]), pa.array([1.0, value, 4.0, value])
     moments, expected = Moments.of(column, None).with_nulls_as(value), Moments.of(filled, None)
-    assert (moments.weight, moments.minimum, moments.maximum, moments.nulls) == (4, min(1, value), max(4, value), 0)
+    assert (moments.weight, moments.minimum, moments.maximum, moments.nulls) == (
+        4,
+        min(1, value),
+        max(4, value),
+        0,
+    )
     assert math.isclose(moments.mean, expected.mean)
     assert math.isclose(moments.deviation, expected.deviation)
     distribution = Distribution.of(column, None).with_nulls_as(value)
@@ -161,7 +205,12 @@ def test_nulls_are_learned_as_what_they_are_filled_with(value: float) -> None:
 def test_integers_at_the_ends_of_int64_are_learned() -> None:
     """The extremes of int64 neither overflow nor upset the mean."""
     moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]), None)
-    assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (-(2.0**63), 2.0**63, 0.0, 1)
+    assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (
+        -(2.0**63),
+        2.0**63,
+        0.0,
+        1,
+    )
     assert moments.deviation == 2.0**63
 
 
@@ -170,7 +219,9 @@ def test_integers_at_the_ends_of_int64_are_learned() -> None:
 def test_numbers_come_back_to_the_last_bit(learned: list[tuple[bool, list[float | None]]]) -> None:
     """Moments and distributions in a file are those that were learned, of no values too."""
     numbers = {
-        (number, number % 2): (Moments if is_moments else Distribution).of(pa.array(values, pa.float32()), None)
+        (number, number % 2): (Moments if is_moments else Distribution).of(
+            pa.array(values, pa.float32()), None
+        )
         for number, (is_moments, values) in enumerate(learned)
     }
     found = learning.numbers_from_bytes(learning.numbers_to_bytes(numbers))

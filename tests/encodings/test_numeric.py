@@ -1,4 +1,6 @@
-"""Encodings of numbers, nulls, types, dates and vectors: what docs/encodings.md says of each, with values by hand or by plain Python."""
+"""Encodings of numbers, nulls, types, dates and vectors: what docs/encodings.md says of each, with
+values by hand or by plain Python.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,19 @@ NAN, INF = math.nan, math.inf
 
 
 def encoded(
-    step: Step, type_: pa.DataType, values: list[Any], training: list[Any] | None = None, **known: Any
+    step: Step,
+    type_: pa.DataType,
+    values: list[Any],
+    training: list[Any] | None = None,
+    **known: Any,
 ) -> list[Any]:
     """What a step makes of values, fitted to them or to others."""
     array = pa.array(values, type_)
-    fitted, _ = fit_chain([step], [Feature(type_, **known)], [array if training is None else pa.array(training, type_)])
+    fitted, _ = fit_chain(
+        [step],
+        [Feature(type_, **known)],
+        [array if training is None else pa.array(training, type_)],
+    )
     return list(apply_chain(fitted, array).to_pylist())
 
 
@@ -93,14 +103,22 @@ BEHAVIOUR: list[tuple[Step, pa.DataType, list[Any], list[Any], list[Any] | None]
 
 @pytest.mark.parametrize(("step", "type_", "values", "expected", "training"), BEHAVIOUR, ids=str)
 def test_documented_behaviour(
-    step: Step, type_: pa.DataType, values: list[Any], expected: list[Any], training: list[Any] | None
+    step: Step,
+    type_: pa.DataType,
+    values: list[Any],
+    expected: list[Any],
+    training: list[Any] | None,
 ) -> None:
-    """Usual values, null, NaN, infinities, empty lists and nothing to fit on become what the documentation says."""
+    """Usual values, null, NaN, infinities, empty lists and nothing to fit on become what the
+    documentation says.
+    """
     got = encoded(step, type_, values, training)
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
         is_number = isinstance(other, int | float | list)
-        assert one == (pytest.approx(other, rel=1e-6, abs=1e-30, nan_ok=True) if is_number else other)
+        assert one == (
+            pytest.approx(other, rel=1e-6, abs=1e-30, nan_ok=True) if is_number else other
+        )
 
 
 PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
@@ -114,7 +132,8 @@ PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
     ({"clip": [None, None]}, FLOAT, "expected a lower and an upper bound"),
     ({"clip": [3, 1]}, FLOAT, "the lower one first"),
     ({"clip": [0, NAN]}, FLOAT, "found nan, expected"),
-    ({"clip": [0.5, 1]}, INT, "found bound 0.5 for int64, expected a whole number. Cast to float32"),
+    ({"clip": [0.5, 1]}, INT, ("found bound 0.5 for int64, expected a whole number. Cast "
+                              "to float32")),
     ("bucketize", FLOAT, "found None, expected a number of buckets of at least 2"),
     ({"bucketize": 1}, FLOAT, "found 1, expected a number of buckets"),
     ({"bucketize": 5}, BYTES, "found bytes, expected numbers"),
@@ -163,8 +182,12 @@ PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
 
 
 @pytest.mark.parametrize(("step", "type_", "message"), PROBLEMS, ids=str)
-def test_wrong_parameters_and_types_are_explained(step: Step, type_: pa.DataType, message: str) -> None:
-    """What cannot be is a ValueError that says what was found, what was expected, and which word was meant."""
+def test_wrong_parameters_and_types_are_explained(
+    step: Step, type_: pa.DataType, message: str
+) -> None:
+    """What cannot be is a ValueError that says what was found, what was expected, and which word
+    was meant.
+    """
     with pytest.raises(ValueError, match=message):
         declared(step).output(Feature(type_))
 
@@ -212,13 +235,17 @@ def test_nothing_to_fill_with_is_explained(statistic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "values"), [(FLOAT, [1.0, None, NAN]), (INT, [1, None, None]), (TEXT, ["", None, None])]
+    ("type_", "values"),
+    [(FLOAT, [1.0, None, NAN]), (INT, [1, None, None]), (TEXT, ["", None, None])],
 )
 def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> None:
     """``missing: true`` makes a second feature: 1 for null and NaN, 0 for all else."""
     value = "" if type_ == TEXT else 0
     fitted, feature = fit_chain(
-        [{"fill": {"value": value, "missing": True}}], [Feature(type_)], [pa.array(values, type_)], part="_missing"
+        [{"fill": {"value": value, "missing": True}}],
+        [Feature(type_)],
+        [pa.array(values, type_)],
+        part="_missing",
     )
     assert apply_chain(fitted, pa.array(values, type_)).to_pylist() == [0, 1, 1]
     assert (feature.type, feature.required, feature.size) == (INT, True, 2)
@@ -235,20 +262,36 @@ def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> No
         (["z_score"], Feature(FLOATS, length=3), Feature(FLOATS, length=3)),
         ([{"bucketize": 2}], Feature(INT, required=True), Feature(INT, required=True, size=2)),
         ([{"boundaries": [1, 2]}], Feature(INTS), Feature(INTS, size=3)),
-        ([{"boundaries": [1, 2]}, "one_hot"], Feature(INT), Feature(FLOATS, required=True, length=3)),
-        ([{"date_parts": "month"}, "one_hot"], Feature(INT, unit="days"), Feature(FLOATS, required=True, length=13)),
+        (
+            [{"boundaries": [1, 2]}, "one_hot"],
+            Feature(INT),
+            Feature(FLOATS, required=True, length=3),
+        ),
+        (
+            [{"date_parts": "month"}, "one_hot"],
+            Feature(INT, unit="days"),
+            Feature(FLOATS, required=True, length=13),
+        ),
         ([{"date_parts": "year"}], Feature(INT, unit="days"), Feature(INT)),
         ([{"cyclic": 7}], Feature(INT), Feature(FLOATS, required=True, length=2)),
         ([{"vector": ["a"]}], Feature(INT), Feature(INTS, required=True, length=1)),
         ([{"vector": ["a"]}], Feature(FLOATS, length=2), Feature(FLOATS, required=True, length=2)),
-        ([{"vector": {"columns": ["a"], "as": "bytes"}}], Feature(INT), Feature(BYTES, required=True)),
+        (
+            [{"vector": {"columns": ["a"], "as": "bytes"}}],
+            Feature(INT),
+            Feature(BYTES, required=True),
+        ),
         ([{"cast": "bool"}], Feature(INT), Feature(INT, size=2)),
         ([{"clip": [0, 1]}], Feature(INT, size=9, unit="days"), Feature(INT)),
     ],
     ids=str,
 )
-def test_what_is_known_of_the_result(chain: list[Step], feature: Feature, expected: Feature) -> None:
-    """Type, whether nulls are left, length of vectors and number of ids are right, because schemas and models rely on them."""
+def test_what_is_known_of_the_result(
+    chain: list[Step], feature: Feature, expected: Feature
+) -> None:
+    """Type, whether nulls are left, length of vectors and number of ids are right, because schemas
+    and models rely on them.
+    """
     rows = [[1] * (feature.length or 2), [3] * (feature.length or 2)] if feature.is_list else [1, 3]
     assert fit_chain(chain, [feature], [pa.array(rows, feature.type)])[1] == expected
 
@@ -267,17 +310,29 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as columns have it, UTC 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.datetimes() | st.dates().map(lambda day: datetime.datetime.combine(day, datetime.time.max)), max_size=9)
+    st.lists(
+        st.datetimes()
+        | st.dates().map(lambda day: datetime.datetime.combine(day, datetime.time.max)),
+        max_size=9,
+    )
 )
 def test_date_parts_are_those_of_the_calendar(moments: list[datetime.datetime]) -> None:
-    """Every part of every moment of the years 1 to 9999 is datetime's; a null stays null; a date has the same parts but for the time."""
+    """Every part of every moment of the years 1 to 9999 is datetime's; a null stays null; a date
+    has the same parts but for the time.
+    """
     microseconds = [(moment - EPOCH) // datetime.timedelta(microseconds=1) for moment in moments]
     days = [(moment - EPOCH).days for moment in moments]
     for part in PARTS:
         expected = [calendar(part, moment) for moment in moments]
-        assert encoded({"date_parts": part}, INT, [*microseconds, None], unit="microseconds") == [*expected, None]
+        assert encoded({"date_parts": part}, INT, [*microseconds, None], unit="microseconds") == [
+            *expected,
+            None,
+        ]
         if part not in ("hour", "minute", "second"):
-            assert encoded({"date_parts": part}, INT, [*days, None], unit="days") == [*expected, None]
+            assert encoded({"date_parts": part}, INT, [*days, None], unit="days") == [
+                *expected,
+                None,
+            ]
 
 
 def test_a_date_has_no_hour() -> None:
@@ -294,20 +349,31 @@ def test_several_date_parts_are_several_features() -> None:
 
 @pytest.mark.parametrize("as_", ["list", "bytes"])
 def test_vector_is_its_columns_side_by_side(as_: str) -> None:
-    """Integers and floats, scalars and lists make one float32 vector; as bytes it is raw and little-endian."""
+    """Integers and floats, scalars and lists make one float32 vector; as bytes it is raw and
+    little-endian.
+    """
     columns = [pa.array([9, 1, 2])[1:], pa.array([[9.0], [0.5, -0.5], [NAN, INF]], FLOATS)[1:]]
     step = {"vector": {"columns": ["a", "b"], "lengths": {"b": 2}, "as": as_}}
     fitted, _ = fit_chain([step], [Feature(INT), Feature(FLOATS)], columns)
     rows = apply_chain(fitted, *columns).to_pylist()
-    vectors = [np.frombuffer(row, "<f4") for row in rows] if as_ == "bytes" else [np.array(row) for row in rows]
+    vectors = (
+        [np.frombuffer(row, "<f4") for row in rows]
+        if as_ == "bytes"
+        else [np.array(row) for row in rows]
+    )
     np.testing.assert_array_equal(vectors, [[1, 0.5, -0.5], [2, NAN, INF]])
 
 
 def test_vector_of_integers_keeps_every_bit() -> None:
     """Integers alone stay int64: no id is rounded."""
     columns = [pa.array([2**62 + 1]), pa.array([-1])]
-    for as_, expected in (("list", [2**62 + 1, -1]), ("bytes", (2**62 + 1).to_bytes(8, "little") + b"\xff" * 8)):
-        fitted, _ = fit_chain([{"vector": {"columns": ["a", "b"], "as": as_}}], [Feature(INT)] * 2, columns)
+    for as_, expected in (
+        ("list", [2**62 + 1, -1]),
+        ("bytes", (2**62 + 1).to_bytes(8, "little") + b"\xff" * 8),
+    ):
+        fitted, _ = fit_chain(
+            [{"vector": {"columns": ["a", "b"], "as": as_}}], [Feature(INT)] * 2, columns
+        )
         assert apply_chain(fitted, *columns).to_pylist() == [expected]
 
 
@@ -322,20 +388,26 @@ def test_fills_are_weighted() -> None:
     """With a weight column, mean, median and most frequent value are those of the weighted rows."""
     array, weights = pa.array([1.0, 2.0, 4.0, None]), np.array([1.0, 1.0, 6.0, 9.0])
     for statistic, expected in (("mean", 27 / 8), ("median", 4.0), ("most_frequent", 4.0)):
-        fitted, _ = fit_chain([{"fill": statistic}], [Feature(FLOAT)], [array.cast(FLOAT)], weights=weights)
+        fitted, _ = fit_chain(
+            [{"fill": statistic}], [Feature(FLOAT)], [array.cast(FLOAT)], weights=weights
+        )
         assert apply_chain(fitted, pa.nulls(1, FLOAT)).to_pylist() == [expected]
 
 
 def test_a_value_without_weight_is_not_the_most_frequent() -> None:
     """Rows of weight 0 teach nothing."""
     with pytest.raises(ValueError, match="found no values"):
-        fit_chain([{"fill": "most_frequent"}], [Feature(TEXT)], [pa.array(["a"])], weights=np.zeros(1))
+        fit_chain(
+            [{"fill": "most_frequent"}], [Feature(TEXT)], [pa.array(["a"])], weights=np.zeros(1)
+        )
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=30))
 def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
-    """Standardised by mean and population deviation, and scaled by the extremes, as Python's statistics has them."""
+    """Standardised by mean and population deviation, and scaled by the extremes, as Python's
+    statistics has them.
+    """
     deviation = statistics.pstdev(values)
     mean, low, width = statistics.fmean(values), min(values), max(values) - min(values)
     if width > 1e-3:  # below, float32 leaves no digits to compare
@@ -345,25 +417,37 @@ def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
     assert encoded("min_max", FLOAT, values) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("p", [1e-7, 1e-5, 0.01, 0.0749, 0.0751, 0.3, 0.5, 0.7, 0.9249, 0.9251, 0.999, 1 - 1e-7])
+@pytest.mark.parametrize(
+    "p", [1e-7, 1e-5, 0.01, 0.0749, 0.0751, 0.3, 0.5, 0.7, 0.9249, 0.9251, 0.999, 1 - 1e-7]
+)
 def test_normal_quantile_is_exact_to_the_last_digits(p: float) -> None:
-    """Wichura's approximation agrees with the standard library's, in the centre and in both tails."""
+    """Wichura's approximation agrees with the standard library's, in the centre and in both
+    tails.
+    """
     assert float(normal_quantile(np.array([p]), NUMPY)[0]) == pytest.approx(
         statistics.NormalDist().inv_cdf(p), rel=1e-14, abs=1e-15
     )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-100, 100, width=32, allow_subnormal=False), min_size=2, max_size=60, unique=True))
+@given(
+    st.lists(
+        st.floats(-100, 100, width=32, allow_subnormal=False), min_size=2, max_size=60, unique=True
+    )
+)
 def test_quantile_normal_of_distinct_values_goes_by_rank(values: list[float]) -> None:
     """Value k of n distinct ones becomes the normal quantile of k / (n - 1), clipped to ±5.2."""
     got = encoded({"quantile_normal": len(values)}, FLOAT, sorted(values))
     shares = [min(max(rank / (len(values) - 1), 1e-7), 1 - 1e-7) for rank in range(len(values))]
-    assert got == pytest.approx([statistics.NormalDist().inv_cdf(share) for share in shares], abs=1e-5)
+    assert got == pytest.approx(
+        [statistics.NormalDist().inv_cdf(share) for share in shares], abs=1e-5
+    )
 
 
 def test_quantile_normal_interpolates_and_halves_ties() -> None:
-    """Between two quantiles shares are interpolated; a value of many gets the middle of its shares, at the ends too."""
+    """Between two quantiles shares are interpolated; a value of many gets the middle of its shares,
+    at the ends too.
+    """
     training = [0, 0, 0, 1, 5]
     normal = statistics.NormalDist()
     assert encoded({"quantile_normal": 5}, FLOAT, [0, 0.5, 1, 3], training) == pytest.approx(
@@ -375,4 +459,6 @@ def test_quantile_normal_interpolates_and_halves_ties() -> None:
 def test_subnormal_numbers_count_as_zero(kind: str) -> None:
     """Numbers too small for a normal float32 are what they are in TensorFlow's kernels."""
     step: Step = {"cyclic": 24} if kind == "cyclic" else kind
-    assert encoded(step, FLOAT, [1e-40, -1e-45], [1, 2, 3]) == encoded(step, FLOAT, [0, 0], [1, 2, 3])
+    assert encoded(step, FLOAT, [1e-40, -1e-45], [1, 2, 3]) == encoded(
+        step, FLOAT, [0, 0], [1, 2, 3]
+    )

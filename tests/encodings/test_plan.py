@@ -1,4 +1,6 @@
-"""encodings/plan.py turns a recipe's entries into chains, and knows in which read each encoding is fitted."""
+"""encodings/plan.py turns a recipe's entries into chains, and knows in which read each encoding is
+fitted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ COLUMNS = pa.schema(
 def plan(encode: str, **changes: Any) -> EncodePlan:
     """Plans a recipe's ``encode``, given as YAML."""
     head = "name: x\nsources: {rows: rows.csv}\nsplit: {train: 0.5, eval: 0.5}\nencode:\n"
-    recipe, _ = parse_recipe(head + "".join(f"  {line}\n" for line in encode.strip().splitlines()), "recipe.yaml")
+    recipe, _ = parse_recipe(
+        head + "".join(f"  {line}\n" for line in encode.strip().splitlines()), "recipe.yaml"
+    )
     return plan_encode(dataclasses.replace(recipe, **changes), COLUMNS)
 
 
@@ -47,7 +51,8 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
         ("a: [z_score, log1p]", {"a": [0, 1]}, 1),
         ("a: [z_score, z_score]", {"a": [0, 1]}, 2),
         ("a: [{fill: 0}, log1p, z_score]", {"a": [0, 0, 0]}, 1),
-        # A fill that is fitted opens no read: what nulls will be is added to what the next one has learned.
+        # A fill that is fitted opens no read: what nulls will be is added to what the next one has
+        # learned.
         ("a: [{fill: mean}, log1p, z_score]", {"a": [0, 0, 0]}, 1),
         ("a: [{fill: mean}, log1p, {bucketize: 4}]", {"a": [0, 0, 0]}, 1),
         # … unless that one counts values.
@@ -61,7 +66,9 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
     ],
 )
 def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> None:
-    """An encoding is fitted in the first read in which its input is known; one read is enough for most recipes."""
+    """An encoding is fitted in the first read in which its input is known; one read is enough for
+    most recipes.
+    """
     planned = plan(encode)
     assert reads(planned) == expected
     assert planned.reads == number
@@ -84,7 +91,9 @@ def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> N
     ],
 )
 def test_written_features(encode: str, written: str) -> None:
-    """Columns keep their places, new features come after them, and what is consumed or dropped is not written."""
+    """Columns keep their places, new features come after them, and what is consumed or dropped is
+    not written.
+    """
     assert plan(encode).written == tuple(written.split())
     assert list(plan(encode).features()) == written.split()
 
@@ -96,11 +105,20 @@ def test_written_features(encode: str, written: str) -> None:
         ("n: {vector: [a, x]}", "unknown column 'x'"),
         ("n: [{column: n2}, log1p]\nn2: [{column: a}, log1p]", "unknown column 'n2'"),
         ("t: log1p", "log1p: found text, expected numbers"),
-        ("a: [log1p, {vector: [a, b]}]", "vector: found it inside a chain, expected it as the first step."),
-        ("t: [{hash_bucket: 99999999999}, one_hot]", "one_hot: found 99,999,999,999 ids, expected at most 10,000,000"),
+        (
+            "a: [log1p, {vector: [a, b]}]",
+            "vector: found it inside a chain, expected it as the first step.",
+        ),
+        (
+            "t: [{hash_bucket: 99999999999}, one_hot]",
+            "one_hot: found 99,999,999,999 ids, expected at most 10,000,000",
+        ),
         ("a: [log1p, drop]", "drop: found it inside a chain"),
         ("t: drop\nn: [{column: t}, vocabulary]\nt2: drop", "drop: unknown feature 't2'"),
-        ("u: {target_mean: {target: lat}}", "target_mean: unknown column 'lat'. Did you mean 'late'?"),
+        (
+            "u: {target_mean: {target: lat}}",
+            "target_mean: unknown column 'lat'. Did you mean 'late'?",
+        ),
         (
             "day: [{date_parts: [month, weekday]}, log1p]",
             "date_parts: found an encoding after it, expected none: it makes several features.",
@@ -123,9 +141,15 @@ def test_mistakes(encode: str, message: str) -> None:
             "t: {hash_bucket: 99999999999999999999}",
             "hash_bucket: found 99,999,999,999,999,999,999, expected a number of buckets",
         ),
-        ("n: {cross: {columns: [a, t], buckets: 99999999999999999999}}", "at most 9,223,372,036,854,775,807."),
+        (
+            "n: {cross: {columns: [a, t], buckets: 99999999999999999999}}",
+            "at most 9,223,372,036,854,775,807.",
+        ),
         ("t: {vocabulary: {num_oov: 99999999999999999999}}", "at most 4,611,686,018,427,387,903."),
-        ("a: {bucketize: 99999999999}", "bucketize: found 99,999,999,999, expected a number of buckets of at least 2"),
+        (
+            "a: {bucketize: 99999999999}",
+            "bucketize: found 99,999,999,999, expected a number of buckets of at least 2",
+        ),
     ],
 )
 def test_numbers_that_no_column_has(encode: str, message: str) -> None:
@@ -164,7 +188,11 @@ def test_mistakes_in_fit(fit: Fit, message: str) -> None:
 
 
 def test_features_know_what_the_columns_are() -> None:
-    """What is said of the columns goes through the chains: a required column makes a required feature."""
+    """What is said of the columns goes through the chains: a required column makes a required
+    feature.
+    """
     planned = plan("v: {vector: [a, b]}\nday: {date_parts: month}")
-    features = planned.features({"a": Feature(pa.int64(), required=True), "b": Feature(pa.float32(), required=True)})
+    features = planned.features(
+        {"a": Feature(pa.int64(), required=True), "b": Feature(pa.float32(), required=True)}
+    )
     assert features["v"] == Feature(pa.list_(pa.float32()), required=True, length=2)

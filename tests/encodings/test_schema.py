@@ -1,4 +1,6 @@
-"""encodings/schema.py says of the written features what the raw schema and the encodings promise."""
+"""encodings/schema.py says of the written features what the raw schema and the encodings
+promise.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from beam_pipelines.encodings.plan import plan_encode, with_fitted
 from beam_pipelines.encodings.schema import encoded_schema, raw_features
 from beam_pipelines.pipeline.recipes import parse_recipe
 
-COLUMNS = pa.schema([("a", pa.int64()), ("b", pa.float64()), ("t", pa.string()), ("pair", pa.list_(pa.float32()))])
+COLUMNS = pa.schema(
+    [("a", pa.int64()), ("b", pa.float64()), ("t", pa.string()), ("pair", pa.list_(pa.float32()))]
+)
 RAW = """
 feature { name: "a" type: INT presence { min_fraction: 1.0 min_count: 1 } shape { dim { size: 1 } } int_domain { min: 0 max: 6 } }
 feature { name: "b" type: FLOAT presence { min_count: 1 } value_count { min: 1 max: 1 } }
@@ -32,7 +36,9 @@ def encoded(
     encode: str, fitted: dict[tuple[int, int], tuple[str, object]] | None = None
 ) -> dict[str, schema_pb2.Feature]:
     """Returns the encoded features of a recipe's ``encode``."""
-    recipe, _ = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:\n{encode}", "recipe.yaml")
+    recipe, _ = parse_recipe(
+        f"name: x\nsources: {{rows: rows.csv}}\nencode:\n{encode}", "recipe.yaml"
+    )
     plan = with_fitted(plan_encode(recipe, COLUMNS), fitted or {})  # type: ignore[arg-type]
     return {feature.name: feature for feature in encoded_schema(raw(), plan).feature}
 
@@ -48,11 +54,16 @@ def test_what_a_schema_says_of_columns() -> None:
 
 
 def test_untouched_columns_stay_and_changed_ones_say_what_they_are() -> None:
-    """A z-score of a nullable column stays sparse; a vocabulary's ids have their domain; the text's own domain goes."""
+    """A z-score of a nullable column stays sparse; a vocabulary's ids have their domain; the text's
+    own domain goes.
+    """
     tokens = pa.array([b"x", b"y", b"z"], pa.binary())
     features = encoded(
         "  b: z_score\n  t: vocabulary\n",
-        {(0, 0): ("z_score", FittedZScore(0.0, 1.0)), (1, 0): ("vocabulary", FittedVocabulary(tokens, 0))},
+        {
+            (0, 0): ("z_score", FittedZScore(0.0, 1.0)),
+            (1, 0): ("vocabulary", FittedVocabulary(tokens, 0)),
+        },
     )
     assert features["a"] == raw().feature[0]
     assert features["pair"] == raw().feature[3]
@@ -67,7 +78,10 @@ def test_untouched_columns_stay_and_changed_ones_say_what_they_are() -> None:
 
 def test_vectors_are_dense() -> None:
     """A vector has its length, and what it consumed is gone."""
-    features = encoded("  v: {vector: {columns: [a, pair], lengths: {pair: 2}}}\n  o: [{column: a}, {one_hot: 7}]\n")
+    features = encoded(
+        "  v: {vector: {columns: [a, pair], lengths: {pair: 2}}}\n  o: [{column: a}, {one_hot: "
+        "7}]\n"
+    )
     assert list(features) == ["b", "t", "v", "o"]
     assert features["v"].shape.dim[0].size == 3
     assert features["o"].shape.dim[0].size == 7

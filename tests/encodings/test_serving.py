@@ -1,4 +1,6 @@
-"""The serving graph gives what the shards hold: from serialized raw rows, through TensorFlow alone, and as tensorflow-transform reads it."""
+"""The serving graph gives what the shards hold: from serialized raw rows, through TensorFlow alone,
+and as tensorflow-transform reads it.
+"""
 
 from __future__ import annotations
 
@@ -99,13 +101,17 @@ def seen() -> pa.RecordBatch:
 
 def fitted_plan(encode: str) -> EncodePlan:
     """Plans a recipe's ``encode`` and fits it to the rows that were seen."""
-    recipe, _ = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
+    recipe, _ = parse_recipe(
+        f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml"
+    )
     plan = plan_encode(recipe, COLUMNS)
     for read in range(plan.reads):
         learned = learn_batch(plan, read, seen(), "rows.csv", (0, 0))
         for (chain, step), value in learned.items():
             if isinstance(value, pa.RecordBatch):
-                learned[chain, step] = plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+                learned[chain, step] = (
+                    plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+                )
         plan = with_fitted(plan, finish_read(plan, read, learned))
     return plan
 
@@ -125,7 +131,9 @@ def raw_schema() -> schema_pb2.Schema:
 def raw_examples(batch: pa.RecordBatch) -> list[bytes]:
     """Raw rows as serialized examples, as a client would send them."""
     return serialize_batch(
-        pa.RecordBatch.from_arrays([to_feature(column) for column in batch.columns], batch.schema.names)
+        pa.RecordBatch.from_arrays(
+            [to_feature(column) for column in batch.columns], batch.schema.names
+        )
     ).to_pylist()
 
 
@@ -133,7 +141,11 @@ def shard_tensors(plan: EncodePlan, batch: pa.RecordBatch, spec: dict[str, Any])
     """What a trainer parses from the shards: encoded by the pipeline, serialized, and parsed."""
     import tensorflow as tf
 
-    return dict(tf.io.parse_example(serialize_batch(encode_batch(plan, batch, "rows.csv")).to_pylist(), spec))
+    return dict(
+        tf.io.parse_example(
+            serialize_batch(encode_batch(plan, batch, "rows.csv")).to_pylist(), spec
+        )
+    )
 
 
 def assert_equal(got: Any, expected: Any) -> None:
@@ -157,18 +169,26 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncodePlan, Path]:
     """A plan of several kinds at once, and its graph, built as the pipeline builds it."""
     plan = fitted_plan(ENCODE)
     folder = tmp_path_factory.mktemp("dataset") / "transform_graph"
-    build_in_subprocess(GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(folder))
+    build_in_subprocess(
+        GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(folder)
+    )
     return plan, folder
 
 
 @functools.cache
 def loaded(folder: Path) -> tuple[Any, Any, Any]:
-    """tensorflow-transform's view of the graph, its layer, and the SavedModel as TensorFlow loads it."""
+    """tensorflow-transform's view of the graph, its layer, and the SavedModel as TensorFlow loads
+    it.
+    """
     import tensorflow as tf
     import tensorflow_transform as tft
 
     output = tft.TFTransformOutput(str(folder))
-    return output, output.transform_features_layer(), tf.saved_model.load(str(folder / "transform_fn"))
+    return (
+        output,
+        output.transform_features_layer(),
+        tf.saved_model.load(str(folder / "transform_fn")),
+    )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -176,7 +196,9 @@ def loaded(folder: Path) -> tuple[Any, Any, Any]:
 def test_layer_and_serving_signature_give_what_the_shards_hold(
     built: tuple[EncodePlan, Path], rows: list[dict[str, Any]]
 ) -> None:
-    """Any rows, serialized: the layer, and the signature without the label, equal what is parsed from the shards of the same rows."""
+    """Any rows, serialized: the layer, and the signature without the label, equal what is parsed
+    from the shards of the same rows.
+    """
     import tensorflow as tf
 
     plan, folder = built
@@ -202,8 +224,12 @@ def to_dense(tensor: Any) -> Any:
     return tf.sparse.to_dense(tensor) if isinstance(tensor, tf.SparseTensor) else tensor
 
 
-def test_signature_from_tensors_equals_the_one_from_examples(built: tuple[EncodePlan, Path]) -> None:
-    """A dict of raw tensors, nullable columns padded and with row lengths, gives what serialized examples give."""
+def test_signature_from_tensors_equals_the_one_from_examples(
+    built: tuple[EncodePlan, Path],
+) -> None:
+    """A dict of raw tensors, nullable columns padded and with row lengths, gives what serialized
+    examples give.
+    """
     import tensorflow as tf
 
     _, folder = built
@@ -215,7 +241,9 @@ def test_signature_from_tensors_equals_the_one_from_examples(built: tuple[Encode
     for name, argument in argument_names(parsed).items():
         tensors[argument] = to_dense(parsed[name])
         if isinstance(parsed[name], tf.SparseTensor):
-            tensors[f"{argument}_row_lengths"] = tf.RaggedTensor.from_sparse(parsed[name]).row_lengths()
+            tensors[f"{argument}_row_lengths"] = tf.RaggedTensor.from_sparse(
+                parsed[name]
+            ).row_lengths()
     for unused in ("day", "day_row_lengths"):
         assert unused in tensors
 
@@ -228,8 +256,12 @@ def test_signature_from_tensors_equals_the_one_from_examples(built: tuple[Encode
         assert_equal(got[name], tensor)
 
 
-def test_signatures_need_neither_label_nor_tensorflow_transform(built: tuple[EncodePlan, Path], tmp_path: Path) -> None:
-    """A process that imports TensorFlow and nothing else answers raw rows without the label as the layer answers them with it."""
+def test_signatures_need_neither_label_nor_tensorflow_transform(
+    built: tuple[EncodePlan, Path], tmp_path: Path
+) -> None:
+    """A process that imports TensorFlow and nothing else answers raw rows without the label as the
+    layer answers them with it.
+    """
     _, folder = built
     _, _, model = loaded(folder)
     rows = seen().drop_columns(["late"])
@@ -240,10 +272,18 @@ def test_signatures_need_neither_label_nor_tensorflow_transform(built: tuple[Enc
         "model = tf.saved_model.load(sys.argv[1])\n"
         "examples = pickle.load(open(sys.argv[2], 'rb'))\n"
         "result = model.signatures['serving_default'](examples=tf.constant(examples))\n"
-        "assert not {'tensorflow_transform', 'tfx_bsl', 'tensorflow_text', 'struct2tensor'} & set(sys.modules)\n"
-        "print(json.dumps({name: tensor.numpy().tolist() for name, tensor in result.items() if tensor.dtype != tf.string}))"
+        "assert not {'tensorflow_transform', 'tfx_bsl', 'tensorflow_text', 'struct2tensor'} & "
+        "set(sys.modules)\n"
+        "print(json.dumps({name: tensor.numpy().tolist() for name, tensor in result.items() if "
+        "tensor.dtype != tf.string}))"
     )
-    arguments = [sys.executable, "-c", program, str(folder / "transform_fn"), str(tmp_path / "examples")]
+    arguments = [
+        sys.executable,
+        "-c",
+        program,
+        str(folder / "transform_fn"),
+        str(tmp_path / "examples"),
+    ]
 
     done = subprocess.run(arguments, capture_output=True, text=True)
 
@@ -256,7 +296,9 @@ def test_signatures_need_neither_label_nor_tensorflow_transform(built: tuple[Enc
 
 
 def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
-    """tensorflow-transform parses raw rows and features as tfx-bsl does from the schemas; what is no column is left out."""
+    """tensorflow-transform parses raw rows and features as tfx-bsl does from the schemas; what is
+    no column is left out.
+    """
     from tfx_bsl.tfxio import tensor_representation_util
 
     plan, folder = built
@@ -270,11 +312,17 @@ def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
         parsed = tensor_representation_util.CreateTfExampleParserConfig
         assert set(spec) == set(expected)
         for name, representation in expected.items():
-            assert spec[name] == parsed(representation, next(f.type for f in schema.feature if f.name == name))
+            assert spec[name] == parsed(
+                representation, next(f.type for f in schema.feature if f.name == name)
+            )
 
 
-def test_vocabularies_are_found_by_the_name_of_their_feature(built: tuple[EncodePlan, Path]) -> None:
-    """Words, size and file of a vocabulary, also where two names are the same once they are file names."""
+def test_vocabularies_are_found_by_the_name_of_their_feature(
+    built: tuple[EncodePlan, Path],
+) -> None:
+    """Words, size and file of a vocabulary, also where two names are the same once they are file
+    names.
+    """
     output, _, _ = loaded(built[1])
     assert output.vocabulary_by_name("car rier") == [b"UA", b"DL"]
     assert output.vocabulary_by_name("car-rier") == [b"x y", b"SFO", "é".encode(), b"LAX", b"JFK"]
@@ -283,12 +331,22 @@ def test_vocabularies_are_found_by_the_name_of_their_feature(built: tuple[Encode
     assert output.vocabulary_file_by_name("delay") is None
 
 
-def test_graph_is_the_same_wherever_and_whenever_it_is_built(built: tuple[EncodePlan, Path], tmp_path: Path) -> None:
-    """Built again from a plan that was fitted again, in another folder: the same files to the last byte."""
+def test_graph_is_the_same_wherever_and_whenever_it_is_built(
+    built: tuple[EncodePlan, Path], tmp_path: Path
+) -> None:
+    """Built again from a plan that was fitted again, in another folder: the same files to the last
+    byte.
+    """
     plan = fitted_plan(ENCODE)
-    build_in_subprocess(GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path))
+    build_in_subprocess(
+        GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
+    )
     first, second = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
         for folder in (built[1], tmp_path)
     )
     assert first == second
@@ -296,7 +354,9 @@ def test_graph_is_the_same_wherever_and_whenever_it_is_built(built: tuple[Encode
 
 
 def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan, Path]) -> None:
-    """A raw row without a value that the schema promises is an error with the column's name, not a zero."""
+    """A raw row without a value that the schema promises is an error with the column's name, not a
+    zero.
+    """
     import tensorflow as tf
 
     examples = raw_examples(seen().drop_columns(["seats"]))
@@ -305,7 +365,9 @@ def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan,
 
 
 def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
-    """A schema that is not that of the written features is an error, and no graph without some of them."""
+    """A schema that is not that of the written features is an error, and no graph without some of
+    them.
+    """
     plan = fitted_plan("\n  delay: z_score\n")
     with pytest.raises(ValueError, match=r"features .*, expected .*delay"):
         write_transform_graph(plan, raw_schema(), schema_pb2.Schema(), str(tmp_path))
@@ -314,7 +376,9 @@ def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
 def test_failure_is_one_line(tmp_path: Path) -> None:
     """What goes wrong in the process is told by the one that waits for it, without a traceback."""
     job = GraphJob(fitted_plan("\n  delay: z_score\n"), b"no schema", b"")
-    with pytest.raises(DataError, match="the serving graph could not be built: DecodeError: ") as error:
+    with pytest.raises(
+        DataError, match="the serving graph could not be built: DecodeError: "
+    ) as error:
         build_in_subprocess(job, str(tmp_path))
     assert "Traceback" not in str(error.value)
 
@@ -322,7 +386,14 @@ def test_failure_is_one_line(tmp_path: Path) -> None:
 def test_argument_names_are_valid_and_distinct() -> None:
     """Names of columns become names that a signature can have, each once."""
     names = argument_names(["a b", "a_b", "class", "1x", "a.b", "x"])
-    assert names == {"a b": "a_b", "a_b": "a_b_2", "class": "arg_class", "1x": "arg_1x", "a.b": "a_b_3", "x": "x"}
+    assert names == {
+        "a b": "a_b",
+        "a_b": "a_b_2",
+        "class": "arg_class",
+        "1x": "arg_1x",
+        "a.b": "a_b_3",
+        "x": "x",
+    }
 
 
 CHAINS = [
@@ -362,7 +433,9 @@ def test_any_plan_gives_what_the_shards_hold(
 
     @tf.function(autograph=False)
     def graph(examples: Any) -> Any:
-        ragged = encode_tensors(plan, tf.io.parse_example(examples, raw_spec), plan.written, assets, names)
+        ragged = encode_tensors(
+            plan, tf.io.parse_example(examples, raw_spec), plan.written, assets, names
+        )
         return {name: from_ragged(name, value, spec[name]) for name, value in ragged.items()}
 
     got = graph(tf.constant(raw_examples(batch_of(rows))))

@@ -1,4 +1,6 @@
-"""encodings/store.py keeps fitted encodings as JSON and Arrow, exactly, and reads nothing else back."""
+"""encodings/store.py keeps fitted encodings as JSON and Arrow, exactly, and reads nothing else
+back.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.kinds.z_score import FittedZScore
-from beam_pipelines.encodings.store import FILE_NAME, cached_encodings, load_encodings, save_encodings
+from beam_pipelines.encodings.store import (
+    FILE_NAME,
+    cached_encodings,
+    load_encodings,
+    save_encodings,
+)
 
 
 @settings(max_examples=100, deadline=None)
@@ -29,9 +36,9 @@ def test_floats_come_back_to_the_last_bit(
     save_encodings(folder, {(0, 0): ("z_score", FittedZScore(mean, deviation))})
     _, found = load_encodings(folder)[0, 0]
     assert isinstance(found, FittedZScore)
-    assert np.array([mean, deviation]).tobytes() == np.array([found.mean, found.deviation]).tobytes() or math.isnan(
-        mean + deviation
-    )
+    assert np.array([mean, deviation]).tobytes() == np.array(
+        [found.mean, found.deviation]
+    ).tobytes() or math.isnan(mean + deviation)
 
 
 def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
@@ -47,7 +54,9 @@ def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
 
 
 def test_a_folder_that_is_written_again_is_loaded_again(tmp_path: Any) -> None:
-    """A process that converts twice into one output encodes the second dataset by its own vocabulary."""
+    """A process that converts twice into one output encodes the second dataset by its own
+    vocabulary.
+    """
     for number, token in enumerate(("old", "new")):
         tokens = pa.array([token])
         save_encodings(str(tmp_path), {(0, 0): ("vocabulary", FittedVocabulary(tokens, 0))})
@@ -71,7 +80,11 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
     [
         ({"format_version": 99}, "format version 99, expected 1"),
         (
-            {"encodings": [{"chain": 0, "step": 0, "kind": "z_score", "class": "pa", "values": {}}]},
+            {
+                "encodings": [
+                    {"chain": 0, "step": 0, "kind": "z_score", "class": "pa", "values": {}}
+                ]
+            },
             "found no fitted encodings",
         ),
         (
@@ -79,7 +92,17 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
             "found no fitted encodings",
         ),
         (
-            {"encodings": [{"chain": 0, "step": 0, "kind": "z_score", "class": "FittedZScore", "values": {"x": 1}}]},
+            {
+                "encodings": [
+                    {
+                        "chain": 0,
+                        "step": 0,
+                        "kind": "z_score",
+                        "class": "FittedZScore",
+                        "values": {"x": 1},
+                    }
+                ]
+            },
             "found no fitted",
         ),
         (
@@ -100,7 +123,9 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
     ],
 )
 def test_damage_is_explained(tmp_path: Any, change: dict[str, Any], message: str) -> None:
-    """A file of another version, of other classes or without its arrays is an error that names it; nothing else is ever called."""
+    """A file of another version, of other classes or without its arrays is an error that names it;
+    nothing else is ever called.
+    """
     save_encodings(str(tmp_path), {(0, 0): ("z_score", FittedZScore(1, 2))})
     path = tmp_path / FILE_NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

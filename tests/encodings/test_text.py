@@ -1,6 +1,8 @@
-"""Encodings of categories and texts: what their documentation says, and the same computed in plain Python or by TensorFlow.
+"""Encodings of categories and texts: what their documentation says, and the same computed in plain
+Python or by TensorFlow.
 
-``test_encodings_equal_serving.py`` holds both faces of each equal; here is what the value itself has to be.
+``test_encodings_equal_serving.py`` holds both faces of each equal; here is what the value itself
+has to be.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, store, tokens, vocabulary_asset
+from beam_pipelines.encodings import (
+    ENCODING_FOR_KIND,
+    Encoding,
+    Feature,
+    store,
+    tokens,
+    vocabulary_asset,
+)
 from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.kinds.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
@@ -31,13 +40,17 @@ TEXT, BYTES, INT = pa.string(), pa.binary(), pa.int64()
 TEXTS = pa.list_(TEXT)
 
 
-def fitted(step: Step, values: Sequence[Any], type_: pa.DataType = TEXT, **given_values: Any) -> Any:
+def fitted(
+    step: Step, values: Sequence[Any], type_: pa.DataType = TEXT, **given_values: Any
+) -> Any:
     """The encoding fitted on values, which come in two batches."""
     array = pa.array(values, type_)
     return fit_chain([step], [Feature(type_)], [array], **given_values)[0][0]
 
 
-def ids(step: Step, training: Sequence[Any], values: Sequence[Any], type_: pa.DataType = TEXT) -> list[Any]:
+def ids(
+    step: Step, training: Sequence[Any], values: Sequence[Any], type_: pa.DataType = TEXT
+) -> list[Any]:
     """What the encoding, fitted on ``training``, makes of values."""
     result: list[Any] = fitted(step, training, type_).apply(pa.array(values, type_)).to_pylist()
     return result
@@ -65,20 +78,32 @@ def test_fingerprints_never_change(text: str, fingerprint: int) -> None:
 
 
 def test_fingerprints_of_every_length() -> None:
-    """Texts of 0 to 300 bytes, and some long ones, each alone and all in one array, have TensorFlow's fingerprint."""
+    """Texts of 0 to 300 bytes, and some long ones, each alone and all in one array, have
+    TensorFlow's fingerprint.
+    """
     random = np.random.default_rng(1)
     values = [random.bytes(length) for length in [*range(301), 1000, 4096, 65537] for _ in range(3)]
     random.shuffle(values)
     largest = 2**63 - 1
     expected = tensorflow_buckets(values, largest)
     assert (fingerprints(pa.array(values, BYTES)) % np.uint64(largest)).tolist() == expected
-    assert [int(fingerprints(pa.array([value], BYTES))[0]) % largest for value in values] == expected
+    assert [
+        int(fingerprints(pa.array([value], BYTES))[0]) % largest for value in values
+    ] == expected
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.none() | st.binary(max_size=80), max_size=20), st.integers(0, 5), st.integers(1, 2**63 - 1))
-def test_hash_buckets_are_those_of_tensorflow(values: list[bytes | None], skipped: int, buckets: int) -> None:
-    """Any bytes, in a slice too: the bucket is that of ``tf.strings.to_hash_bucket_fast``, and null stays null."""
+@given(
+    st.lists(st.none() | st.binary(max_size=80), max_size=20),
+    st.integers(0, 5),
+    st.integers(1, 2**63 - 1),
+)
+def test_hash_buckets_are_those_of_tensorflow(
+    values: list[bytes | None], skipped: int, buckets: int
+) -> None:
+    """Any bytes, in a slice too: the bucket is that of ``tf.strings.to_hash_bucket_fast``, and null
+    stays null.
+    """
     encoding = ENCODING_FOR_KIND["hash_bucket"].of({"value": buckets})
     got = encoding.apply(pa.array(values, BYTES).slice(skipped)).to_pylist()  # type: ignore[attr-defined]
     assert [value is None for value in got] == [value is None for value in values[skipped:]]
@@ -94,9 +119,16 @@ def test_hash_buckets_of_integers_are_those_of_their_decimal_text() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.none() | st.text(max_size=5), st.none() | st.integers(-(2**63), 2**63 - 1)), max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.none() | st.text(max_size=5), st.none() | st.integers(-(2**63), 2**63 - 1)),
+        max_size=8,
+    )
+)
 def test_cross_hashes_the_joined_texts(rows: list[tuple[str | None, int | None]]) -> None:
-    """The parts are joined by ``_X_`` and hashed; a null part is the empty text, so no row is without id."""
+    """The parts are joined by ``_X_`` and hashed; a null part is the empty text, so no row is
+    without id.
+    """
     cross = ENCODING_FOR_KIND["cross"].of({"columns": ["a", "b"], "buckets": 10**6})
     arrays = pa.array([a for a, _ in rows], TEXT), pa.array([b for _, b in rows], INT)
     joined = [f"{a or ''}_X_{'' if b is None else b}".encode() for a, b in rows]
@@ -120,7 +152,9 @@ WORDS = ["b", "a", "b", None, "c", "a", "b", "", "two\nlines", "two\rlines", "d"
     ],
 )
 def test_a_vocabulary_is_ordered_by_count_then_by_bytes(step: Step, expected: list[bytes]) -> None:
-    """Descending, both; reserved tokens come first and are not counted by ``top_k``; a file could not hold the others."""
+    """Descending, both; reserved tokens come first and are not counted by ``top_k``; a file could
+    not hold the others.
+    """
     assert fitted(step, WORDS).tokens.to_pylist() == expected
 
 
@@ -133,19 +167,30 @@ def test_a_vocabulary_is_ordered_by_count_then_by_bytes(step: Step, expected: li
         (TEXTS, [["a", "b"], None, [], ["b"]], [["b", "x", "a"], [], None], [[0, -1, 1], [], None]),
     ],
 )
-def test_ids_of_each_type(type_: pa.DataType, training: list[Any], values: list[Any], expected: list[Any]) -> None:
-    """Unseen values are -1, null stays null, lists stay lists, and integers tie as their decimal texts: "9" before "10"."""
+def test_ids_of_each_type(
+    type_: pa.DataType, training: list[Any], values: list[Any], expected: list[Any]
+) -> None:
+    """Unseen values are -1, null stays null, lists stay lists, and integers tie as their decimal
+    texts: "9" before "10".
+    """
     assert ids("vocabulary", training, values, type_) == expected
 
 
 def test_weights_count_instead_of_rows() -> None:
-    """A value's count is the sum of its rows' weights; of weight 0 it is not learned, and ``min_count`` limits the sum."""
+    """A value's count is the sum of its rows' weights; of weight 0 it is not learned, and
+    ``min_count`` limits the sum.
+    """
     weights = np.array([0.5, 0.5, 3.0, 0.0])
-    assert fitted("vocabulary", ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [b"b", b"a"]
-    assert fitted({"vocabulary": {"min_count": 1.5}}, ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [
-        b"b"
+    assert fitted("vocabulary", ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [
+        b"b",
+        b"a",
     ]
-    lists = fitted("vocabulary", [["a", "a"], ["b"], [], None], TEXTS, weights=np.array([2.0, 3.0, 9.0, 9.0]))
+    assert fitted(
+        {"vocabulary": {"min_count": 1.5}}, ["a", "a", "b", "c"], weights=weights
+    ).tokens.to_pylist() == [b"b"]
+    lists = fitted(
+        "vocabulary", [["a", "a"], ["b"], [], None], TEXTS, weights=np.array([2.0, 3.0, 9.0, 9.0])
+    )
     assert lists.tokens.to_pylist() == [b"a", b"b"]
 
 
@@ -162,7 +207,8 @@ def test_vocabulary_equals_plain_python(
     """Any values: counted, cut, ordered and looked up as a few lines of Python do."""
     counts = collections.Counter(value for value in training if value and "\n" not in value)
     ordered = sorted(
-        (value for value in counts if counts[value] >= min_count), key=lambda value: (counts[value], value)
+        (value for value in counts if counts[value] >= min_count),
+        key=lambda value: (counts[value], value),
     )
     expected = ordered[::-1][:top_k]
     step = {"vocabulary": {"top_k": top_k, "min_count": min_count}}
@@ -179,16 +225,24 @@ def test_vocabulary_equals_plain_python(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=70), max_size=20), st.integers(1, 9))
-def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(values: list[bytes | None], num_oov: int) -> None:
+def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(
+    values: list[bytes | None], num_oov: int
+) -> None:
     """After the vocabulary, by fingerprint: the ids of ``tf.lookup.StaticVocabularyTable``."""
     import tensorflow as tf
 
     known = [b"a", b"", b"\xff"]
     filled = [value for value in values if value is not None]
-    got = FittedVocabulary(pa.array(known, BYTES), num_oov).apply(pa.array(values, BYTES)).to_pylist()
+    got = (
+        FittedVocabulary(pa.array(known, BYTES), num_oov).apply(pa.array(values, BYTES)).to_pylist()
+    )
     places = tf.lookup.KeyValueTensorInitializer(known, tf.range(3, dtype=tf.int64))
     table = tf.lookup.StaticVocabularyTable(places, num_oov)
-    expected = table.lookup(tf.constant(np.array([*filled, b"end"], object), tf.string)).numpy()[:-1].tolist()
+    expected = (
+        table.lookup(tf.constant(np.array([*filled, b"end"], object), tf.string))
+        .numpy()[:-1]
+        .tolist()
+    )
     assert [value for value in got if value is not None] == expected
 
 
@@ -197,7 +251,9 @@ def test_other_values_get_ids_as_a_static_vocabulary_table_gives_them(values: li
     st.lists(st.binary(min_size=1, max_size=3), unique=True, min_size=1, max_size=20),
     st.lists(st.none() | st.binary(max_size=3)),
 )
-def test_the_index_of_a_large_vocabulary_finds_the_same(known: list[bytes], values: list[bytes | None]) -> None:
+def test_the_index_of_a_large_vocabulary_finds_the_same(
+    known: list[bytes], values: list[bytes | None]
+) -> None:
     """Whether Arrow hashes the vocabulary or an index is kept, a value has the same place."""
     vocabulary, array = pa.array(known, BYTES), pa.array(values, BYTES)
     place = {value: number for number, value in enumerate(known)}
@@ -208,7 +264,9 @@ def test_the_index_of_a_large_vocabulary_finds_the_same(known: list[bytes], valu
         assert find_tokens(vocabulary, array).tolist() == expected
 
 
-def test_an_index_is_built_once_and_dies_with_its_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_built_once_and_dies_with_its_vocabulary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The second batch finds the index of the first; without the array there is none."""
     monkeypatch.setattr(tokens, "_HASHED_PER_BATCH", 1)
     vocabulary = pa.array([b"x", b"y"], BYTES)
@@ -234,10 +292,20 @@ def test_size_counts_the_vocabulary_and_the_ids_of_others() -> None:
 
 @pytest.mark.parametrize(
     ("name", "file_name"),
-    [("carrier", "carrier"), ("car rier", "car-rier"), ("a.b/c", "a_b_c"), ("x--y  z", "x-y-z"), ("größe", "größe")],
+    [
+        ("carrier", "carrier"),
+        ("car rier", "car-rier"),
+        ("a.b/c", "a_b_c"),
+        ("x--y  z", "x-y-z"),
+        ("größe", "größe"),
+    ],
 )
-def test_the_file_is_named_and_written_as_tft_does(tmp_path: Any, name: str, file_name: str) -> None:
-    """One token a line, in the order of their ids, under the feature's name as ``sanitized_vocab_filename`` changes it."""
+def test_the_file_is_named_and_written_as_tft_does(
+    tmp_path: Any, name: str, file_name: str
+) -> None:
+    """One token a line, in the order of their ids, under the feature's name as
+    ``sanitized_vocab_filename`` changes it.
+    """
     with vocabulary_asset.named(str(tmp_path), name):
         vocabulary_asset.token_table(pa.array([b"b", b"a", b"\xff x"], BYTES))
         vocabulary_asset.token_table(pa.array([b"b", b"a", b"\xff x"], BYTES), 5)
@@ -283,7 +351,9 @@ def test_a_saved_graph_keeps_its_own_copy(tmp_path: Any) -> None:
         ({"ngrams": [1, 4]}, "a b c", ["a", "b", "c"]),
     ],
 )
-def test_tokens_of_a_text(parameters: dict[str, Any], text: str | None, expected: list[str]) -> None:
+def test_tokens_of_a_text(
+    parameters: dict[str, Any], text: str | None, expected: list[str]
+) -> None:
     """As documented, for one text among others."""
     encoding = ENCODING_FOR_KIND["tokenize"].of(parameters)
     got = encoding.apply(pa.array(["x", text, None, ""]).slice(1)).to_pylist()  # type: ignore[attr-defined]
@@ -292,7 +362,9 @@ def test_tokens_of_a_text(parameters: dict[str, Any], text: str | None, expected
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.lists(st.none() | st.lists(st.text("aB \t\n,Ééß\u2003", max_size=9), max_size=4), max_size=5),
+    st.lists(
+        st.none() | st.lists(st.text("aB \t\n,Ééß\u2003", max_size=9), max_size=4), max_size=5
+    ),
     st.sampled_from([r"[ ,]", r",+", r"(a|é)", r"[\t\n]"]) | st.none(),
     st.booleans(),
     st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True),
@@ -307,29 +379,45 @@ def test_tokenize_equals_plain_python(
         words = []
         for text in row or []:
             text = text.lower() if is_lower else text  # noqa: PLW2901
-            words += [word for word in re.split(re.sub(r"\(", "(?:", split or r"[ \t\n\v\f\r]"), text) if word]
+            words += [
+                word
+                for word in re.split(re.sub(r"\(", "(?:", split or r"[ \t\n\v\f\r]"), text)
+                if word
+            ]
         expected.append(
-            [" ".join(words[start : start + n]) for n in ngrams for start in range(max(0, len(words) - n + 1))]
+            [
+                " ".join(words[start : start + n])
+                for n in ngrams
+                for start in range(max(0, len(words) - n + 1))
+            ]
         )
     encoding = ENCODING_FOR_KIND["tokenize"].of(parameters)
     assert encoding.apply(pa.array(rows, TEXTS)).to_pylist() == expected  # type: ignore[attr-defined]
 
 
 def test_lower_case_of_every_character() -> None:
-    """Arrays and graphs agree on each code point, and with Python but for İ, whose lower case Python writes as two."""
+    """Arrays and graphs agree on each code point, and with Python but for İ, whose lower case
+    Python writes as two.
+    """
     import tensorflow as tf
 
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     array = lower(pa.array(characters)).to_pylist()
-    tensor = tensor_lower(tf.constant(np.array([text.encode() for text in characters], object), tf.string)).numpy()
+    tensor = tensor_lower(
+        tf.constant(np.array([text.encode() for text in characters], object), tf.string)
+    ).numpy()
     assert array == [text.decode() for text in tensor]
-    assert {text for text, got in zip(characters, array, strict=True) if got != text.lower()} == {"İ"}
+    assert {text for text, got in zip(characters, array, strict=True) if got != text.lower()} == {
+        "İ"
+    }
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=9), st.integers(0, 3))
 def test_lower_case_of_any_texts(texts: list[str], skipped: int) -> None:
-    """Texts keep their bounds, in a slice too, though a letter's lower case may take more bytes or fewer."""
+    """Texts keep their bounds, in a slice too, though a letter's lower case may take more bytes or
+    fewer.
+    """
     expected = ["".join(character.lower()[0] for character in text) for text in texts[skipped:]]
     assert lower(pa.array(texts, TEXT).slice(skipped)).to_pylist() == expected
 
@@ -355,7 +443,9 @@ def test_bag_of_words_of_one_word_a_row() -> None:
 
 
 def test_tf_idf_of_a_small_corpus() -> None:
-    """6 rows; "b" is in 4 of them: log(7 / 5) + 1; "a" in one, twice: log(7 / 2) + 1; all words of a row count in its length."""
+    """6 rows; "b" is in 4 of them: log(7 / 5) + 1; "a" in one, twice: log(7 / 2) + 1; all words of
+    a row count in its length.
+    """
     encoding = fitted({"tf_idf": 2}, DOCUMENTS, TEXTS)
     assert encoding.tokens.to_pylist() == [b"b", b"a"]
     idf_b, idf_a = math.log(7 / 5) + 1, math.log(7 / 2) + 1
@@ -366,13 +456,19 @@ def test_tf_idf_of_a_small_corpus() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    documents=st.lists(st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12),
+    documents=st.lists(
+        st.none() | st.lists(st.sampled_from("abcd"), max_size=5), min_size=1, max_size=12
+    ),
     is_weighted=st.booleans(),
     data=st.data(),
 )
-def test_tf_idf_equals_plain_python(documents: list[list[str] | None], is_weighted: bool, data: st.DataObject) -> None:
+def test_tf_idf_equals_plain_python(
+    documents: list[list[str] | None], is_weighted: bool, data: st.DataObject
+) -> None:
     """Any corpus, its rows weighted or not."""
-    weights = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(documents), max_size=len(documents)))
+    weights = data.draw(
+        st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(documents), max_size=len(documents))
+    )
     if not is_weighted:
         weights = [1.0] * len(documents)
     counts: dict[str, float] = collections.defaultdict(float)
@@ -385,7 +481,9 @@ def test_tf_idf_equals_plain_python(documents: list[list[str] | None], is_weight
     vocabulary = sorted(counts, key=lambda word: (counts[word], word), reverse=True)[:3]
     if not vocabulary:
         return
-    encoding = fitted({"tf_idf": 3}, documents, TEXTS, weights=np.array(weights) if is_weighted else None)
+    encoding = fitted(
+        {"tf_idf": 3}, documents, TEXTS, weights=np.array(weights) if is_weighted else None
+    )
     expected = [
         [
             (document or []).count(word)
@@ -395,31 +493,49 @@ def test_tf_idf_equals_plain_python(documents: list[list[str] | None], is_weight
         ]
         for document in documents
     ]
-    np.testing.assert_allclose(np.array(encoding.apply(pa.array(documents, TEXTS)).to_pylist()), expected, rtol=2e-7)
+    np.testing.assert_allclose(
+        np.array(encoding.apply(pa.array(documents, TEXTS)).to_pylist()), expected, rtol=2e-7
+    )
 
 
 # --- target means ---
 
 
 def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: float) -> float:
-    """The smoothed mean of a key over rows of (key, target, weight); the prior is the mean of all."""
-    prior = sum(target * weight for _, target, weight in rows) / sum(weight for _, _, weight in rows)
+    """The smoothed mean of a key over rows of (key, target, weight); the prior is the mean of
+    all.
+    """
+    prior = sum(target * weight for _, target, weight in rows) / sum(
+        weight for _, _, weight in rows
+    )
     own = [(target, weight) for other, target, weight in rows if other == key]
     total = sum(weight for _, weight in own) + smoothing
-    return (sum(target * weight for target, weight in own) + smoothing * prior) / total if total else prior
+    return (
+        (sum(target * weight for target, weight in own) + smoothing * prior) / total
+        if total
+        else prior
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(
-        st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 1.0, -2.5]), st.sampled_from([0.5, 1.0, 3.0])),
+        st.tuples(
+            st.sampled_from("abc"),
+            st.sampled_from([0.0, 1.0, -2.5]),
+            st.sampled_from([0.5, 1.0, 3.0]),
+        ),
         min_size=3,
         max_size=20,
     ),
     smoothing=st.sampled_from([0, 0.5, 10]),
 )
-def test_target_means_equal_plain_python(rows: list[tuple[str, float, float]], smoothing: float) -> None:
-    """Of all rows, and of all but each fold: a row that it was fitted on is encoded by the other folds alone."""
+def test_target_means_equal_plain_python(
+    rows: list[tuple[str, float, float]], smoothing: float
+) -> None:
+    """Of all rows, and of all but each fold: a row that it was fitted on is encoded by the other
+    folds alone.
+    """
     keys = [key for key, _, _ in rows]
     targets, weights = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     encoding = fitted(
@@ -433,7 +549,9 @@ def test_target_means_equal_plain_python(rows: list[tuple[str, float, float]], s
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
     folds = np.arange(len(rows)) % 2  # as ``encoding_chains.learned`` divides them
     got = encoding.apply_out_of_fold(pa.array(keys), folds).to_pylist()
-    expected = [smoothed(rows[1 - number % 2 :: 2], key, smoothing) for number, key in enumerate(keys)]
+    expected = [
+        smoothed(rows[1 - number % 2 :: 2], key, smoothing) for number, key in enumerate(keys)
+    ]
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -447,7 +565,10 @@ def test_no_row_sees_its_own_target() -> None:
     for fold in range(5):
         changed = np.where(folds == fold, targets * 1e6 + 1, targets)
         second = fitted(step, keys, target=pa.array(changed))
-        one, other = (encoding.apply_out_of_fold(pa.array(keys), folds).to_numpy() for encoding in (first, second))
+        one, other = (
+            encoding.apply_out_of_fold(pa.array(keys), folds).to_numpy()
+            for encoding in (first, second)
+        )
         np.testing.assert_array_equal(one[folds == fold], other[folds == fold])
 
 
@@ -468,7 +589,9 @@ def test_a_target_must_be_a_number_in_every_row(target: pa.Array, found: str) ->
 def test_targets_may_be_bools() -> None:
     """True is 1."""
     encoding = fitted(
-        {"target_mean": {"target": "y", "smoothing": 0}}, ["a", "a", "b"], target=pa.array([True, False, True])
+        {"target_mean": {"target": "y", "smoothing": 0}},
+        ["a", "a", "b"],
+        target=pa.array([True, False, True]),
     )
     assert encoding.apply(pa.array(["a", "b", None])).to_pylist() == pytest.approx([0.5, 1, 2 / 3])
 
@@ -483,7 +606,11 @@ def test_targets_may_be_bools() -> None:
         ("vocabulary", {"value": "x"}, "found 'x', expected how many values at most"),
         ("vocabulary", {"min_count": -1}, "found -1, expected a least count"),
         ("vocabulary", {"num_oov": True}, "found True, expected a number of ids"),
-        ("vocabulary", {"reserved": ["a", "a"]}, r"found reserved \['a', 'a'\], expected a list of distinct texts"),
+        (
+            "vocabulary",
+            {"reserved": ["a", "a"]},
+            r"found reserved \['a', 'a'\], expected a list of distinct texts",
+        ),
         ("vocabulary", {"reserved": [""]}, "expected a list of distinct texts"),
         ("vocabulary", {"reserved": "abc"}, "expected a list of distinct texts"),
         ("vocabulary", {"topk": 3}, "found parameter 'topk'.*Did you mean 'top_k'"),
@@ -495,13 +622,23 @@ def test_targets_may_be_bools() -> None:
         ("tokenize", {"ngrams": []}, "expected numbers of words"),
         ("tokenize", {"ngrams": [0]}, "expected numbers of words"),
         ("bag_of_words", {}, "found None, expected the length of the vector"),
-        ("tf_idf", {"value": 10**6}, "found 1000000, expected the length of the vector, at most 16384"),
+        (
+            "tf_idf",
+            {"value": 10**6},
+            "found 1000000, expected the length of the vector, at most 16384",
+        ),
         ("target_mean", {}, "found None, expected a column of numbers or bools"),
-        ("target_mean", {"target": "y", "folds": 1}, "found 1, expected a number of folds, at least 2"),
+        (
+            "target_mean",
+            {"target": "y", "folds": 1},
+            "found 1, expected a number of folds, at least 2",
+        ),
         ("target_mean", {"target": "y", "smoothing": -1}, "found -1, expected a number of rows"),
     ],
 )
-def test_wrong_parameters_say_what_is_expected(kind: str, parameters: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_say_what_is_expected(
+    kind: str, parameters: dict[str, Any], message: str
+) -> None:
     """What was found, what was expected."""
     with pytest.raises(ValueError, match=message):
         ENCODING_FOR_KIND[kind].of(parameters)
@@ -539,10 +676,14 @@ def test_types_that_cannot_be_encoded(step: Step, types: list[pa.DataType], mess
         ({"cross": {"columns": ["a", "b"], "buckets": 3}}, None),
     ],
 )
-def test_a_fitted_encoding_is_kept_as_it_was(tmp_path: Any, step: Any, training: list[str] | None) -> None:
+def test_a_fitted_encoding_is_kept_as_it_was(
+    tmp_path: Any, step: Any, training: list[str] | None
+) -> None:
     """Stored and read back, it equals itself."""
     kind = next(iter(step))
-    encoding: Any = declared(step) if training is None else fitted(step, training, target=pa.array([0.1, 0.7]))
+    encoding: Any = (
+        declared(step) if training is None else fitted(step, training, target=pa.array([0.1, 0.7]))
+    )
     loaded = store.load_encodings(store.save_encodings(str(tmp_path), {(0, 0): (kind, encoding)}))
     assert loaded == {(0, 0): (kind, encoding)}
 
@@ -553,7 +694,9 @@ def test_counting_in_one_batch_or_two_selects_the_same() -> None:
     encoding: Encoding = declared({"vocabulary": 3})
     value_counts: Any = encoding.learns
     one = value_counts.ordered(value_counts.select(value_counts.count(array, None, None, None)))
-    assert one["key"].to_pylist() == value_counts.ordered(learned(encoding, array))["key"].to_pylist()
+    assert (
+        one["key"].to_pylist() == value_counts.ordered(learned(encoding, array))["key"].to_pylist()
+    )
 
 
 @pytest.mark.slow
@@ -583,7 +726,10 @@ def test_tensorflow_transform_learns_the_same(tmp_path: Any) -> None:
         beam.Pipeline(runner="FnApiRunner") as pipeline,
         tft_beam.Context(temp_dir=str(tmp_path / "temp")),
     ):
-        dataset = (pipeline | beam.Create([data]) | beam.FlatMap(iter), tft.DatasetMetadata.from_feature_spec(spec))
+        dataset = (
+            pipeline | beam.Create([data]) | beam.FlatMap(iter),
+            tft.DatasetMetadata.from_feature_spec(spec),
+        )
         _, function = dataset | tft_beam.AnalyzeAndTransformDataset(preprocess)
         _ = function | tft_beam.WriteTransformFn(str(tmp_path / "graph"))
     output = tft.TFTransformOutput(str(tmp_path / "graph"))
@@ -592,11 +738,16 @@ def test_tensorflow_transform_learns_the_same(tmp_path: Any) -> None:
 
     vocabulary = fitted({"vocabulary": {"top_k": 7, "num_oov": 3}}, rows, TEXTS)
     assert vocabulary.tokens.to_pylist() == output.vocabulary_by_name("word")
-    assert vocabulary.apply(pa.array(rows, TEXTS)).flatten().to_pylist() == expected["word"].values.numpy().tolist()
+    assert (
+        vocabulary.apply(pa.array(rows, TEXTS)).flatten().to_pylist()
+        == expected["word"].values.numpy().tolist()
+    )
 
     tf_idf = fitted({"tf_idf": 3}, terms, TEXTS)
     assert tf_idf.tokens.to_pylist() == output.vocabulary_by_name("term")
     vectors = np.array(tf_idf.apply(pa.array(terms, TEXTS)).to_pylist())
     row_numbers = expected["places"].indices[:, 0].numpy()
-    np.testing.assert_allclose(vectors[row_numbers, expected["places"].values], expected["values"].values, rtol=1e-6)
+    np.testing.assert_allclose(
+        vectors[row_numbers, expected["places"].values], expected["values"].values, rtol=1e-6
+    )
     assert np.count_nonzero(vectors) == len(row_numbers)

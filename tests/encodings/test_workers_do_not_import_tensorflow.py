@@ -19,8 +19,12 @@ print(json.dumps({"imported": names, "heavy": [name for name in heavy if name in
 
 
 def test_importing_every_module_loads_no_tensorflow(repository):
-    """A process that imports the whole package, as a worker may, has loaded neither TensorFlow nor what brings it along."""
-    run = subprocess.run([sys.executable, "-c", IMPORT_EVERYTHING], cwd=repository, capture_output=True, text=True)
+    """A process that imports the whole package, as a worker may, has loaded neither TensorFlow nor
+    what brings it along.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", IMPORT_EVERYTHING], cwd=repository, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout.splitlines()[-1])
     assert len(result["imported"]) > 20
@@ -36,11 +40,24 @@ print(status, [name for name in ("tensorflow", "tensorflow_transform") if name i
 
 
 def test_converting_with_encodings_loads_no_tensorflow(tmp_path, repository):
-    """Encodings are fitted and applied, and the serving graph is built, in a process that never loads TensorFlow: one worker, in it."""
+    """Encodings are fitted and applied, and the serving graph is built, in a process that never
+    loads TensorFlow: one worker, in it.
+    """
     (tmp_path / "rows.csv").write_text("x,t\n1,a\n2,b\n3,a\n")
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n")
-    command = [sys.executable, "-c", CONVERT, "convert", str(recipe), "--output", str(tmp_path / "out"), "--quiet"]
+    recipe.write_text(
+        "name: rows\nsources: {rows: rows.csv}\nencode: {x: z_score, t: vocabulary}\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        CONVERT,
+        "convert",
+        str(recipe),
+        "--output",
+        str(tmp_path / "out"),
+        "--quiet",
+    ]
     run = subprocess.run(command, cwd=repository, capture_output=True, text=True)
     assert run.stdout.strip() == "0 []", run.stderr
     assert (tmp_path / "out" / "transform_graph" / "transform_fn" / "saved_model.pb").exists()

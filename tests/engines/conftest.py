@@ -40,9 +40,12 @@ def started(name: str, folder: Path) -> Iterator[engines.Engine]:
 
 
 @pytest.fixture(
-    scope="session", params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in engines.STARTERS]
+    scope="session",
+    params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in engines.STARTERS],
 )
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[engines.Engine]:
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[engines.Engine]:
     """Every engine, one after the other, each started once."""
     with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
@@ -58,7 +61,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Conversion -> what Beam's local runner makes of it in one thread; made once, when it is asked for."""
+    """Conversion -> what Beam's local runner makes of it in one thread; made once, when it is asked
+    for.
+    """
     folder = tmp_path_factory.mktemp("references")
 
     @functools.cache
@@ -77,10 +82,14 @@ def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignores what worker threads say in their last moment, when the engine ends that they were connected to."""
+    """Ignores what worker threads say in their last moment, when the engine ends that they were
+    connected to.
+    """
     for item in items:
         if "engine" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+            )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,6 @@
-"""Small data and the conversions that every runner makes of them: between them, every way that rows can go."""
+"""Small data and the conversions that every runner makes of them: between them, every way that rows
+can go.
+"""
 
 from __future__ import annotations
 
@@ -123,16 +125,29 @@ CONVERSIONS = {
 
 
 def write_data(folder: Path, rows: int = ROWS) -> None:
-    """Writes a table of visits with multi-line cells, quotes and nulls, and two tables that lack some of its keys."""
+    """Writes a table of visits with multi-line cells, quotes and nulls, and two tables that lack
+    some of its keys.
+    """
     rng = random.Random(1)
-    comments = ["", "quite fine", '"two\nlines"', '"a ""good"" quote"', "NA", "é à ü", "fine fine not fine"]
+    comments = [
+        "",
+        "quite fine",
+        '"two\nlines"',
+        '"a ""good"" quote"',
+        "NA",
+        "é à ü",
+        "fine fine not fine",
+    ]
     with open(folder / "visits.csv", "w", encoding="utf-8") as file:
         file.write("user,day,seconds,shop,comment\n")
         for _ in range(rows):
             seconds = rng.choice(["", *[rng.randrange(600)] * 9])
             place = f"{rng.randrange(30)},{seconds},s{rng.randrange(40)}"
             file.write(f"u{rng.randrange(300)},{place},{rng.choice(comments)}\n")
-    users = [{"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}} for number in range(250)]
+    users = [
+        {"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}}
+        for number in range(250)
+    ]
     (folder / "users.jsonl").write_text("\n".join(map(json.dumps, users)) + "\n")
     keys = [(f"s{shop}", day) for shop in range(37) for day in range(28)]
     shops = {"shop": [shop for shop, _ in keys], "day": [day for _, day in keys]}
@@ -149,16 +164,22 @@ def plan_of(recipe: str, folder: Path) -> Plan:
     return make_plan(parsed)
 
 
-def convert(name: str, data: Path, output: Path, options: Sequence[str], resume: bool = False) -> None:
+def convert(
+    name: str, data: Path, output: Path, options: Sequence[str], resume: bool = False
+) -> None:
     """Converts one of ``CONVERSIONS`` on a runner."""
     conversion = CONVERSIONS[name]
     plan = plan_of(conversion.recipe, data)
-    convert_module.convert(plan, str(output), beam_options=options, quiet=True, resume=resume, **conversion.arguments)
+    convert_module.convert(
+        plan, str(output), beam_options=options, quiet=True, resume=resume, **conversion.arguments
+    )
 
 
 def describe(data: Path, output: Path, options: Sequence[str]) -> None:
     """Describes what ``everything`` reads, on a runner."""
-    convert_module.describe(plan_of(EVERYTHING, data), str(output), beam_options=options, quiet=True)
+    convert_module.describe(
+        plan_of(EVERYTHING, data), str(output), beam_options=options, quiet=True
+    )
 
 
 def append(data: Path, output: Path, options: Sequence[str]) -> None:
@@ -174,7 +195,9 @@ def append(data: Path, output: Path, options: Sequence[str]) -> None:
     second.write_bytes(b"".join([lines[0], *plain[900:1_500]]))
     os.utime(second, (1, 1))
     recipe, _ = parse_recipe(PARTS, "recipe.yaml", str(data))
-    convert_module.convert(plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True)
+    convert_module.convert(
+        plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True
+    )
 
 
 def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -> None:
@@ -184,7 +207,9 @@ def transform(dataset: Path, data: Path, output: Path, options: Sequence[str]) -
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Returns path -> content of all files of a dataset or description; of JSON without the timings."""
+    """Returns path -> content of all files of a dataset or description; of JSON without the
+    timings.
+    """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -1,7 +1,8 @@
-"""Starts real engines on this machine and ends them: Prism, Flink's and Spark's job servers, a Flink cluster, pools of workers.
+"""Starts real engines on this machine and ends them: Prism, Flink's and Spark's job servers, a
+Flink cluster, pools of workers.
 
-``make prism flink-jars spark-jars`` puts what they need under ``.engines``. As a program this module starts a Flink cluster and
-keeps it until it is interrupted: ``make flink``.
+``make prism flink-jars spark-jars`` puts what they need under ``.engines``. As a program this
+module starts a Flink cluster and keeps it until it is interrupted: ``make flink``.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ JAVA = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
 
-# Memory is that of Flink's default, taskmanager.memory.process.size: 1728m, part by part: the scripts of Flink's distribution, which work it
-# out, are not here.
+# Memory is that of Flink's default, taskmanager.memory.process.size: 1728m, part by part: the
+# scripts of Flink's distribution, which work it out, are not here.
 FLINK_CONFIGURATION = """
 jobmanager.rpc.address: 127.0.0.1
 jobmanager.rpc.port: {rpc}
@@ -132,7 +133,9 @@ def free_ports(count: int) -> list[int]:
 class _Server:
     """A process of ours, with all that it starts in a group of its own."""
 
-    def __init__(self, command: Sequence[str | Path], log: Path, path_first: Path | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, path_first: Path | None = None
+    ) -> None:
         environment = dict(os.environ)
         if path_first:
             environment["PATH"] = f"{path_first}{os.pathsep}{environment['PATH']}"
@@ -144,7 +147,9 @@ class _Server:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                cwd=log.parent,  # Python looks for modules where it is started, and ours must not be found by accident
+                # Python looks for modules where it is started, and ours must not be found by
+                # accident
+                cwd=log.parent,
                 env=environment,
             )
 
@@ -175,7 +180,9 @@ class _Server:
 
 
 @contextlib.contextmanager
-def _serving(command: Sequence[str | Path], log: Path, port: int, path_first: Path | None = None) -> Iterator[None]:
+def _serving(
+    command: Sequence[str | Path], log: Path, port: int, path_first: Path | None = None
+) -> Iterator[None]:
     """Runs a server until the block ends, which begins when the port answers."""
     server = _Server(command, log, path_first)
     try:
@@ -190,10 +197,21 @@ def _answers(port: int) -> bool:
         return opened.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _job_server(jar: Path, master: Sequence[str], folder: Path, ports: Sequence[int]) -> list[str | Path]:
+def _job_server(
+    jar: Path, master: Sequence[str], folder: Path, ports: Sequence[int]
+) -> list[str | Path]:
     job, artifact, expansion = map(str, ports)
     ports_of = ["--job-port", job, "--artifact-port", artifact, "--expansion-port", expansion]
-    return [*JAVA, "-Xmx1g", "-jar", jar, *master, *ports_of, "--artifacts-dir", folder / "artifacts"]
+    return [
+        *JAVA,
+        "-Xmx1g",
+        "-jar",
+        jar,
+        *master,
+        *ports_of,
+        "--artifacts-dir",
+        folder / "artifacts",
+    ]
 
 
 @contextlib.contextmanager
@@ -204,7 +222,11 @@ def prism(folder: Path) -> Iterator[Engine]:
     port, web = free_ports(2)
     command = [PRISM, f"--job_port={port}", f"--web_port={web}", "--log_kind=text"]
     with _serving(command, folder / "prism.log", port):
-        options = ("--runner=PrismRunner", f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK")
+        options = (
+            "--runner=PrismRunner",
+            f"--job_endpoint=localhost:{port}",
+            "--environment_type=LOOPBACK",
+        )
         yield Engine("prism", options, folder)
 
 
@@ -217,7 +239,9 @@ def flink(folder: Path) -> Iterator[Engine]:
     with _serving(command, folder / "flink-job-server.log", ports[0]):
         endpoint = f"--job_endpoint=localhost:{ports[0]}"
         yield Engine(
-            "flink", ("--runner=FlinkRunner", endpoint, "--environment_type=LOOPBACK", "--parallelism=2"), folder
+            "flink",
+            ("--runner=FlinkRunner", endpoint, "--environment_type=LOOPBACK", "--parallelism=2"),
+            folder,
         )
 
 
@@ -229,26 +253,40 @@ def spark(folder: Path) -> Iterator[Engine]:
     command = _job_server(SPARK_JOB_SERVER, ["--spark-master-url", "local[2]"], folder, ports)
     with _serving(command, folder / "spark-job-server.log", ports[0]):
         endpoint = f"--job_endpoint=localhost:{ports[0]}"
-        yield Engine("spark", ("--runner=SparkRunner", endpoint, "--environment_type=LOOPBACK"), folder)
+        yield Engine(
+            "spark", ("--runner=SparkRunner", endpoint, "--environment_type=LOOPBACK"), folder
+        )
 
 
 @contextlib.contextmanager
 def fnapi(folder: Path) -> Iterator[Engine]:
     """Beam's local runner, with two worker processes."""
-    options = ("--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    options = (
+        "--runner=FnApiRunner",
+        "--direct_num_workers=2",
+        "--direct_running_mode=multi_processing",
+    )
     yield Engine("fnapi", options, folder)
 
 
 @contextlib.contextmanager
-def worker_pool(folder: Path, environment: Path = Path(sys.executable).parent) -> Iterator[tuple[str, ...]]:
+def worker_pool(
+    folder: Path, environment: Path = Path(sys.executable).parent
+) -> Iterator[tuple[str, ...]]:
     """A pool that starts worker processes; yields the options that name it.
 
     Args:
       folder: for its log.
-      environment: folder with the ``python`` that runs the workers: the pool takes the one that it finds first.
+      environment: folder with the ``python`` that runs the workers: the pool takes the one that it
+        finds first.
     """
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "apache_beam.runners.worker.worker_pool_main",
+        f"--service_port={port}",
+    ]
     with _serving(command, folder / "worker-pool.log", port, environment):
         yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
 
@@ -263,17 +301,29 @@ class FlinkCluster:
         self.configuration.mkdir()
         text = FLINK_CONFIGURATION.format(rpc=rpc, rest=self.rest, folder=folder)
         (self.configuration / "config.yaml").write_text(text)
-        self.job_manager = self._start("entrypoint.StandaloneSessionClusterEntrypoint", "job-manager", "512m")
+        self.job_manager = self._start(
+            "entrypoint.StandaloneSessionClusterEntrypoint", "job-manager", "512m"
+        )
         self.task_managers: dict[str, _Server] = {}
 
     def _start(self, main: str, name: str, memory: str, *options: str) -> _Server:
-        command = [*JAVA, f"-Xmx{memory}", "-cp", f"{FLINK_CLUSTER}/*", f"org.apache.flink.runtime.{main}"]
-        return _Server([*command, "--configDir", self.configuration, *options], self.folder / f"{name}.log")
+        command = [
+            *JAVA,
+            f"-Xmx{memory}",
+            "-cp",
+            f"{FLINK_CLUSTER}/*",
+            f"org.apache.flink.runtime.{main}",
+        ]
+        return _Server(
+            [*command, "--configDir", self.configuration, *options], self.folder / f"{name}.log"
+        )
 
     def add_task_manager(self) -> None:
         """Starts one more TaskManager, and waits until the JobManager knows it."""
         name = f"task-manager-{len(self.task_managers) + 1}"
-        server = self._start("taskexecutor.TaskManagerRunner", name, "512m", f"-Dtaskmanager.resource-id={name}")
+        server = self._start(
+            "taskexecutor.TaskManagerRunner", name, "512m", f"-Dtaskmanager.resource-id={name}"
+        )
         self.task_managers[name] = server
         server.wait_for(lambda: name in self._known(), name)
 
@@ -300,7 +350,9 @@ class FlinkCluster:
 
 @contextlib.contextmanager
 def flink_cluster(folder: Path) -> Iterator[Engine]:
-    """A Flink cluster of one JobManager and two TaskManagers, a job server for it, and worker processes that they start."""
+    """A Flink cluster of one JobManager and two TaskManagers, a job server for it, and worker
+    processes that they start.
+    """
     _need(FLINK_JOB_SERVER, "java", "flink-jars")
     _need(FLINK_CLUSTER, "java", "flink-jars")
     job, artifact, expansion = free_ports(3)
@@ -326,25 +378,35 @@ def flink_cluster(folder: Path) -> Iterator[Engine]:
 def _processes(folder: Path) -> tuple[str, ...]:
     """Returns the options that let an engine start worker processes on its machine.
 
-    One pool for several TaskManagers will not do: they number their workers alike, and the first that is done stops the other's.
+    One pool for several TaskManagers will not do: they number their workers alike, and the first
+    that is done stops the other's.
     """
     starter = folder / "start_worker.sh"
     worker = f'exec {shlex.quote(sys.executable)} {START_WORKER} "$@" >>{folder}/workers.log 2>&1'
     starter.write_text(f"#!/bin/sh\n{worker}\n")
     starter.chmod(0o755)
-    return "--environment_type=PROCESS", f"--environment_config={json.dumps({'command': str(starter)})}"
+    return (
+        "--environment_type=PROCESS",
+        f"--environment_config={json.dumps({'command': str(starter)})}",
+    )
 
 
 @contextlib.contextmanager
 def spark_cluster(folder: Path) -> Iterator[Engine]:
-    """A standalone cluster of Spark with two workers of one core, a job server for it, and worker processes that executors start."""
+    """A standalone cluster of Spark with two workers of one core, a job server for it, and worker
+    processes that executors start.
+    """
     _need(SPARK_JOB_SERVER, "java", "spark-jars")
     home = folder / "spark"
     home.mkdir()
     (home / "jars").symlink_to(SPARK_JOB_SERVER.parent / "lib")
     master, web, job, artifact, expansion = free_ports(5)
     deploy = [*JAVA, "-cp", f"{home}/jars/*", "-Xmx512m"]
-    environment = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.12", "SPARK_LOCAL_DIRS": str(folder)}
+    environment = {
+        "SPARK_HOME": str(home),
+        "SPARK_SCALA_VERSION": "2.12",
+        "SPARK_LOCAL_DIRS": str(folder),
+    }
     with contextlib.ExitStack() as stack:
         for name, value in environment.items():
             stack.enter_context(_set(name, value))
@@ -375,11 +437,16 @@ def spark_cluster(folder: Path) -> Iterator[Engine]:
             start += [f"spark://127.0.0.1:{master}"]
             stack.enter_context(_serving(start, folder / f"spark-worker-{number}.log", port))
         server = _job_server(
-            SPARK_JOB_SERVER, ["--spark-master-url", f"spark://127.0.0.1:{master}"], folder, (job, artifact, expansion)
+            SPARK_JOB_SERVER,
+            ["--spark-master-url", f"spark://127.0.0.1:{master}"],
+            folder,
+            (job, artifact, expansion),
         )
         stack.enter_context(_serving(server, folder / "spark-job-server.log", job))
         endpoint = f"--job_endpoint=localhost:{job}"
-        yield Engine("spark_cluster", ("--runner=SparkRunner", endpoint, *_processes(folder)), folder)
+        yield Engine(
+            "spark_cluster", ("--runner=SparkRunner", endpoint, *_processes(folder)), folder
+        )
 
 
 @contextlib.contextmanager
@@ -414,7 +481,9 @@ def main() -> None:
             assert engine.cluster
             where = f"http://127.0.0.1:{engine.cluster.rest}, logs in {folder}"
             sys.stdout.write(f"Flink is up: {where}. Ctrl-C ends it. Convert with\n")
-            sys.stdout.write(f"  beam-pipelines convert RECIPE --output DIR {shlex.join(engine.options)}\n")
+            sys.stdout.write(
+                f"  beam-pipelines convert RECIPE --output DIR {shlex.join(engine.options)}\n"
+            )
             sys.stdout.flush()
             signal.pause()
     except Missing as missing:

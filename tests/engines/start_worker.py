@@ -1,4 +1,5 @@
-"""Starts one Python worker for an engine: the command of ``--environment_type PROCESS``, as Beam's containers have one of their own.
+"""Starts one Python worker for an engine: the command of ``--environment_type PROCESS``, as Beam's
+containers have one of their own.
 
 The engine says who the worker is and where to ask for the rest.
 """
@@ -23,7 +24,8 @@ def main() -> None:
     arguments, _ = parser.parse_known_args()
     with grpc.insecure_channel(arguments.provision_endpoint) as channel:
         answer = beam_provision_api_pb2_grpc.ProvisionServiceStub(channel).GetProvisionInfo(
-            beam_provision_api_pb2.GetProvisionInfoRequest(), metadata=(("worker_id", arguments.id),)
+            beam_provision_api_pb2.GetProvisionInfoRequest(),
+            metadata=(("worker_id", arguments.id),),
         )
     told = answer.info
     os.environ["WORKER_ID"] = arguments.id

@@ -1,4 +1,6 @@
-"""The commands that docs/runners.md shows for engines that the command starts itself; and what is left when they end."""
+"""The commands that docs/runners.md shows for engines that the command starts itself; and what is
+left when they end.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,16 @@ COMMANDS = {
     "prism": (engines.PRISM, ("--runner=PrismRunner", f"--prism_location={engines.PRISM}")),
     "flink": (
         engines.FLINK_JOB_SERVER,
-        ("--runner=FlinkRunner", f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}", "--parallelism=2"),
+        (
+            "--runner=FlinkRunner",
+            f"--flink_job_server_jar={engines.FLINK_JOB_SERVER}",
+            "--parallelism=2",
+        ),
     ),
-    "spark": (engines.SPARK_JOB_SERVER, ("--runner=SparkRunner", f"--spark_job_server_jar={engines.SPARK_JOB_SERVER}")),
+    "spark": (
+        engines.SPARK_JOB_SERVER,
+        ("--runner=SparkRunner", f"--spark_job_server_jar={engines.SPARK_JOB_SERVER}"),
+    ),
 }
 CONVERT = (sys.executable, "-m", "beam_pipelines", "convert")
 ENGINES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in COMMANDS]
@@ -51,13 +60,17 @@ def test_one_command(name: str, data: Path, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(recipe)
     command = [*CONVERT, tmp_path / "recipe.yaml", "--quiet"]
     for output, chosen in ((tmp_path / "expected", LOCAL), (tmp_path / "found", options)):
-        ended = subprocess.run([*command, "--output", output, *chosen], capture_output=True, text=True, timeout=300)
+        ended = subprocess.run(
+            [*command, "--output", output, *chosen], capture_output=True, text=True, timeout=300
+        )
         assert ended.returncode == 0, ended.stderr
     conversions.assert_same(tmp_path / "found", tmp_path / "expected")
 
 
 class Command:
-    """A conversion in a process of its own, with a temporary folder of its own, which knows what it has left."""
+    """A conversion in a process of its own, with a temporary folder of its own, which knows what it
+    has left.
+    """
 
     def __init__(self, folder: Path, rows: Sequence[str], options: Sequence[str]) -> None:
         self.output, self.temporary, self.mark = folder / "out", folder / "tmp", uuid.uuid4().hex
@@ -85,12 +98,16 @@ class Command:
         return self.process.returncode, printed
 
     def left(self) -> tuple[list[str], list[str]]:
-        """Returns the processes that the command has started and left, and what it left in the temporary folder."""
+        """Returns the processes that the command has started and left, and what it left in the
+        temporary folder.
+        """
         processes = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if self.mark.encode() in (folder / "environ").read_bytes():
-                    processes.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    processes.append(
+                        (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    )
             except OSError:  # gone, or a process of the system
                 continue
         return processes, sorted(path.name for path in self.temporary.iterdir())
@@ -110,7 +127,9 @@ def test_success_leaves_nothing(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
-    """A bad row in the last range gives one line, and leaves no process, no temporary file and no dataset."""
+    """A bad row in the last range gives one line, and leaves no process, no temporary file and no
+    dataset.
+    """
     command = Command(tmp_path, [*ROWS, "1,2"], options_of(name))
     status, printed = command.end()
     assert status == 1
@@ -123,7 +142,9 @@ def test_failure_leaves_nothing(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", ENGINES)
 def test_interruption_leaves_nothing(name: str, number: signal.Signals, tmp_path: Path) -> None:
-    """A signal in the middle of the job gives one line, and leaves no process, no temporary file and no dataset."""
+    """A signal in the middle of the job gives one line, and leaves no process, no temporary file
+    and no dataset.
+    """
     command = Command(tmp_path, ROWS, options_of(name))
     command.wait_for_chunks()
     command.process.send_signal(number)

@@ -1,4 +1,6 @@
-"""A Flink cluster that loses a TaskManager in the middle of a conversion recovers, and the dataset is what it would have been."""
+"""A Flink cluster that loses a TaskManager in the middle of a conversion recovers, and the dataset
+is what it would have been.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def first_found(look: Callable[[], Any], running: Future[None]) -> Any:
 
 
 def conversion_of(cluster: FlinkCluster, before: set[str]) -> str | None:
-    """Returns the new job that is a conversion; the job that asks the workers for their versions runs before it."""
+    """Returns the new job that is a conversion; the job that asks the workers for their versions
+    runs before it.
+    """
     for job in cluster.ask("/jobs")["jobs"]:
         if job["id"] not in before:
             vertices = cluster.ask(f"/jobs/{job['id']}")["vertices"]
@@ -54,16 +58,22 @@ def busy_task_manager(cluster: FlinkCluster, job: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True)
+@pytest.mark.parametrize(
+    "engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True
+)
 def test_a_lost_task_manager(engine: Engine, tmp_path: Path) -> None:
-    """A TaskManager that runs a task is killed: Flink starts its tasks again on the other one, and every byte is as without it."""
+    """A TaskManager that runs a task is killed: Flink starts its tasks again on the other one, and
+    every byte is as without it.
+    """
     cluster = engine.cluster
     assert cluster is not None
     conversions.write_data(tmp_path, ROWS)
     conversions.convert("everything", tmp_path, tmp_path / "expected", LOCAL)
     jobs = {job["id"] for job in cluster.ask("/jobs")["jobs"]}
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(conversions.convert, "everything", tmp_path, tmp_path / "found", engine.options)
+        running = pool.submit(
+            conversions.convert, "everything", tmp_path, tmp_path / "found", engine.options
+        )
         job = first_found(lambda: conversion_of(cluster, jobs), running)
         victim = first_found(lambda: busy_task_manager(cluster, job), running)
         cluster.task_managers[victim].kill()

@@ -1,4 +1,6 @@
-"""Every runner writes the same bytes: examples, statistics, schema, anomalies, transform graph, report and manifest."""
+"""Every runner writes the same bytes: examples, statistics, schema, anomalies, transform graph,
+report and manifest.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ pytestmark = pytest.mark.runners
 
 
 @pytest.mark.parametrize("name", conversions.CONVERSIONS)
-def test_conversions(name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path) -> None:
-    """Joins, shuffles, sink options, statistics and encodings give what Beam's local runner gives, and it can be verified."""
+def test_conversions(
+    name: str, engine: Engine, data: Path, reference: Reference, tmp_path: Path
+) -> None:
+    """Joins, shuffles, sink options, statistics and encodings give what Beam's local runner gives,
+    and it can be verified.
+    """
     conversions.convert(name, data, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", reference(name))
     assert verify_dataset(str(tmp_path / "out")).rows > 0
@@ -48,9 +54,15 @@ def test_append(engine: Engine, data: Path, reference: Reference, tmp_path: Path
 
 
 def test_resume(
-    engine: Engine, data: Path, reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    data: Path,
+    reference: Reference,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Shards that a run has finished on this machine are taken over by one on any runner, and it gives what one run gives."""
+    """Shards that a run has finished on this machine are taken over by one on any runner, and it
+    gives what one run gives.
+    """
     with monkeypatch.context() as patch:
         patch.setattr(commit, "check_written", _refuse)
         with pytest.raises(DataError, match="finished: run again with --resume"):
@@ -65,7 +77,9 @@ def test_resume(
 
 
 def inodes_of_shards(folder: Path) -> set[int]:
-    """Returns what tells the files of the shards in a dataset, or in its temporary folder, from others that take their names."""
+    """Returns what tells the files of the shards in a dataset, or in its temporary folder, from
+    others that take their names.
+    """
     found = [path for path in folder.rglob("*-of-*") if path.parent.parent.name == "examples"]
     return {path.stat().st_ino for path in found}
 

@@ -17,11 +17,15 @@ pytestmark = pytest.mark.runners
 WAIT_SECS = 200
 
 
-@pytest.mark.parametrize("engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True)
+@pytest.mark.parametrize(
+    "engine", [pytest.param("flink_cluster", marks=pytest.mark.flink_cluster)], indirect=True
+)
 def test_a_job_without_slots(engine: Engine, data: Path, tmp_path: Path) -> None:
     """A job for twice as many slots as there are names the slots after a minute."""
     assert engine.cluster
-    (tmp_path / "recipe.yaml").write_text(conversions.RAW.replace("visits.csv", str(data / "visits.csv")))
+    (tmp_path / "recipe.yaml").write_text(
+        conversions.RAW.replace("visits.csv", str(data / "visits.csv"))
+    )
     options = [option for option in engine.options if "parallelism" not in option]
     options += ["--parallelism=8", f"--flink_master=127.0.0.1:{engine.cluster.rest}"]
     command = [sys.executable, "-m", "beam_pipelines", "convert", str(tmp_path / "recipe.yaml")]
@@ -34,7 +38,11 @@ def test_a_job_without_slots(engine: Engine, data: Path, tmp_path: Path) -> None
     watchdog = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({WAIT_SECS})"])
     assert process.stderr
     line = ""
-    while not line.startswith("no progress for") and watchdog.poll() is None and process.poll() is None:
+    while (
+        not line.startswith("no progress for")
+        and watchdog.poll() is None
+        and process.poll() is None
+    ):
         line = process.stderr.readline()
     watchdog.kill()
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,6 @@
-"""Workers without our package, or with other versions, are found by a job of one step, before the one that takes hours."""
+"""Workers without our package, or with other versions, are found by a job of one step, before the
+one that takes hours.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,33 @@ def options_of(engine: Engine, environment: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("engine", [ENGINES[0], FLINK_WAITS], indirect=True)
 def test_workers_without_our_package(engine: Engine, data: Path, tmp_path: Path) -> None:
-    """A Python that has Beam and all the rest but not us is named as what it is, and nothing was begun."""
+    """A Python that has Beam and all the rest but not us is named as what it is, and nothing was
+    begun.
+    """
     venv.create(tmp_path / "venv")
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    # Modules of the other environment are found, and what it has installed in place, as it has us, is not.
+    # Modules of the other environment are found, and what it has installed in place, as it has us,
+    # is not.
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    with engines.worker_pool(tmp_path, tmp_path / "venv" / "bin") as environment, pytest.raises(RecipeError) as caught:
+    with (
+        engines.worker_pool(tmp_path, tmp_path / "venv" / "bin") as environment,
+        pytest.raises(RecipeError) as caught,
+    ):
         conversions.convert("raw", data, tmp_path / "out", options_of(engine, environment))
     # Flink does not pass on what such a worker says, and waits for it.
-    said = "have no beam-pipelines, expected beam-pipelines 0" if engine.name == "prism" else "gave no answer"
+    said = (
+        "have no beam-pipelines, expected beam-pipelines 0"
+        if engine.name == "prism"
+        else "gave no answer"
+    )
     assert str(caught.value).startswith(f"the workers {said}")
     assert not any((tmp_path / "out").rglob("*")) if (tmp_path / "out").exists() else True
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_workers_with_other_versions(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_other_versions(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker compares its own versions with those that it is sent, and says both."""
     here = version_check.versions()
     with engines.worker_pool(tmp_path) as environment:

@@ -1,4 +1,5 @@
-"""The cases of the suite: how their tables are made, their recipes, and the commands that convert them.
+"""The cases of the suite: how their tables are made, their recipes, and the commands that convert
+them.
 
 ``BEAM_PIPELINES_LARGE_ROWS`` sets the number of rows, 1,000,000 by default.
 """
@@ -27,7 +28,10 @@ CONVERT = (sys.executable, "-m", "beam_pipelines", "convert")
 # No conversion of the suite takes longer on two cores, unless it hangs.
 LONGEST_SECS = 900
 
-CLICKS = "name: clicks\nsources: {clicks: {path: clicks.FORMAT}}\nsplit: {train: 0.9, eval: 0.1}\noutput: {shard_size: 16MB}\n"
+CLICKS = (
+    "name: clicks\nsources: {clicks: {path: clicks.FORMAT}}\nsplit: {train: 0.9, eval: "
+    "0.1}\noutput: {shard_size: 16MB}\n"
+)
 
 HASH_JOIN = """
 name: joined
@@ -59,7 +63,9 @@ split: {train: 0.9, eval: 0.1}
 output: {shard_size: 16MB}
 """
 
-IMAGE_FOLDERS = "name: images\nsources: {images: {path: images/*/*.png}}\nsplit: {train: 0.9, eval: 0.1}\n"
+IMAGE_FOLDERS = (
+    "name: images\nsources: {images: {path: images/*/*.png}}\nsplit: {train: 0.9, eval: 0.1}\n"
+)
 
 PARTS = """
 name: parts
@@ -91,7 +97,9 @@ def run(recipe: Path, output: Path, options: Sequence[str] = ()) -> None:
 
 
 def clicks(rows: int) -> pa.Table:
-    """Returns a table like Criteo's click logs, as ``benchmarks/criteo_like.py`` draws it: 40 columns, 260 bytes a row as CSV."""
+    """Returns a table like Criteo's click logs, as ``benchmarks/criteo_like.py`` draws it: 40
+    columns, 260 bytes a row as CSV.
+    """
     sys.path.insert(0, str(REPOSITORY / "benchmarks"))
     try:
         import criteo_like
@@ -126,10 +134,18 @@ def _write_clicks_parquet(folder: Path) -> str:
 
 def _write_flights(folder: Path) -> str:
     subprocess.run(
-        [sys.executable, str(REPOSITORY / "examples/flights/get_data.py"), "--output", str(folder / "data")], check=True
+        [
+            sys.executable,
+            str(REPOSITORY / "examples/flights/get_data.py"),
+            "--output",
+            str(folder / "data"),
+        ],
+        check=True,
     )
     recipe = (REPOSITORY / "examples/flights/recipe.yaml").read_text()
-    return recipe.replace("../../.demo/flights-data", "data").replace("../../schemas", str(REPOSITORY / "schemas"))
+    return recipe.replace("../../.demo/flights-data", "data").replace(
+        "../../schemas", str(REPOSITORY / "schemas")
+    )
 
 
 def _write_join(folder: Path) -> str:
@@ -192,7 +208,9 @@ def make(name: str, folder: Path) -> Made:
 
 
 def convert(name: str, made: Made, output: Path, options: Sequence[str]) -> None:
-    """Converts a case with the options of a runner; of ``append`` first one part, and then the other."""
+    """Converts a case with the options of a runner; of ``append`` first one part, and then the
+    other.
+    """
     second = made.recipe.parent / "parts" / "1.csv"
     second.unlink(missing_ok=True)
     run(made.recipe, output, options)

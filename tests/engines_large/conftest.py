@@ -1,4 +1,6 @@
-"""Starts each engine once, with the fixtures of the small suite, and makes tables and references when they are asked for."""
+"""Starts each engine once, with the fixtures of the small suite, and makes tables and references
+when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ __all__ = ["pytest_runtest_makereport"]
 
 @pytest.fixture(
     scope="session",
-    params=[pytest.param(name, marks=getattr(pytest.mark, name)) for name in STARTERS if name != "fnapi"],
+    params=[
+        pytest.param(name, marks=getattr(pytest.mark, name)) for name in STARTERS if name != "fnapi"
+    ],
 )
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
     """Every engine, one after the other, each started once."""
     with started(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running

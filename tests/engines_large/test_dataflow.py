@@ -1,4 +1,6 @@
-"""A job for Dataflow at a real size: the graph that is submitted, and what it makes when Prism runs it from the bytes that were received."""
+"""A job for Dataflow at a real size: the graph that is submitted, and what it makes when Prism runs
+it from the bytes that were received.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ FLAGS = (
 
 @pytest.fixture
 def cloud(made: Callable[[str], cases.Made]) -> Iterator[Cloud]:
-    """Servers that speak the interfaces of Dataflow and of Google's storage, with the clicks in the bucket ``data``."""
+    """Servers that speak the interfaces of Dataflow and of Google's storage, with the clicks in the
+    bucket ``data``.
+    """
     with emulated_cloud() as cloud, mock.patch.dict(os.environ, cloud.environment):
         put_files(cloud.storage, "gs://data", made("clicks_csv").recipe.parent)
         cloud.storage.create_bucket("jobs")
@@ -48,7 +52,9 @@ def cloud(made: Callable[[str], cases.Made]) -> Iterator[Cloud]:
 def test_the_staged_job_at_its_size(
     engine: Engine, cloud: Cloud, made: Callable[[str], cases.Made], tmp_path: Path
 ) -> None:
-    """The graph is far below Dataflow's limit, its steps are those whose elements are measured, and Prism makes the local bytes of it."""
+    """The graph is far below Dataflow's limit, its steps are those whose elements are measured, and
+    Prism makes the local bytes of it.
+    """
     arguments = ["--output=gs://jobs/out", *FLAGS, f"--dataflow_endpoint={cloud.dataflow.url}"]
     assert main_module.run(["convert", "gs://data/recipe.yaml", *arguments]) == 0
     (body,) = cloud.dataflow.received
@@ -60,14 +66,20 @@ def test_the_staged_job_at_its_size(
     for environment in pipeline.components.environments.values():
         environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON_LOOPBACK, b""
         del environment.dependencies[:]
-    PrismRunner().run_portable_pipeline(pipeline, PipelineOptions([*engine.options])).wait_until_finish()
+    PrismRunner().run_portable_pipeline(
+        pipeline, PipelineOptions([*engine.options])
+    ).wait_until_finish()
     assert main_module.run(["verify", "gs://jobs/out"]) == 0
     for blob in cloud.storage.list_blobs("jobs", prefix="out/"):
         path = tmp_path / blob.name
         path.parent.mkdir(parents=True, exist_ok=True)
         blob.download_to_filename(str(path))
     found, expected = (
-        {name: data for name, data in conversions.contents(folder).items() if name.startswith("examples/")}
+        {
+            name: data
+            for name, data in conversions.contents(folder).items()
+            if name.startswith("examples/")
+        }
         for folder in (tmp_path / "out", made("clicks_csv").expected)
     )
     assert found == expected

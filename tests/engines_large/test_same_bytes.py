@@ -1,4 +1,6 @@
-"""At real sizes every engine writes the bytes of Beam's local runner, with the commands that docs/runners.md shows."""
+"""At real sizes every engine writes the bytes of Beam's local runner, with the commands that
+docs/runners.md shows.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ pytestmark = pytest.mark.engines_large
 
 @pytest.mark.parametrize("name", cases.WRITERS)
 def test_conversions(name: str, engine: Engine, made: Make, tmp_path: Path) -> None:
-    """Tables of a million rows, joins, groups, encodings, images and an append are, byte for byte, as on one machine."""
+    """Tables of a million rows, joins, groups, encodings, images and an append are, byte for byte,
+    as on one machine.
+    """
     case = made(name)
     cases.convert(name, case, tmp_path / "out", engine.options)
     conversions.assert_same(tmp_path / "out", case.expected)
 
 
 def test_resume(engine: Engine, made: Make, tmp_path: Path) -> None:
-    """A run that was killed on one machine is resumed on an engine, which writes the shards that are missing."""
+    """A run that was killed on one machine is resumed on an engine, which writes the shards that
+    are missing.
+    """
     case, output = made("clicks_csv"), tmp_path / "out"
     command = [*cases.CONVERT, str(case.recipe), "--output", str(output), "--quiet"]
     process = subprocess.Popen(command, start_new_session=True)
@@ -40,9 +46,19 @@ def test_resume(engine: Engine, made: Make, tmp_path: Path) -> None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    before = {path.name: path.stat().st_ino for path in (output / "_temporary" / "examples").rglob("*-of-*")}
-    notes = {path.name.partition(".tfrecord")[0] for path in (output / "_temporary" / "finished").glob("*.json")}
+    before = {
+        path.name: path.stat().st_ino
+        for path in (output / "_temporary" / "examples").rglob("*-of-*")
+    }
+    notes = {
+        path.name.partition(".tfrecord")[0]
+        for path in (output / "_temporary" / "finished").glob("*.json")
+    }
     cases.run(case.recipe, output, [*engine.options, "--resume"])
     conversions.assert_same(output, case.expected)
-    kept = [path.name for path in (output / "examples").rglob("*-of-*") if before.get(path.name) == path.stat().st_ino]
+    kept = [
+        path.name
+        for path in (output / "examples").rglob("*-of-*")
+        if before.get(path.name) == path.stat().st_ino
+    ]
     assert len(kept) >= len(notes) - 1 > 0  # names are those of two splits

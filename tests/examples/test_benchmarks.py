@@ -1,4 +1,6 @@
-"""Tests of ``benchmarks/compare.py``: the comparison with other tools runs, counts what they write, and sees what they lose."""
+"""Tests of ``benchmarks/compare.py``: the comparison with other tools runs, counts what they write,
+and sees what they lose.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ ROWS = 1000
 
 def compare(repository: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the script on a small table."""
-    sizes = [f"--rows={ROWS}", f"--few_rows={ROWS}", "--repeats=1", "--cores=1", f"--folder={folder}"]
+    sizes = [
+        f"--rows={ROWS}",
+        f"--few_rows={ROWS}",
+        "--repeats=1",
+        "--cores=1",
+        f"--folder={folder}",
+    ]
     command = [sys.executable, str(repository / "benchmarks" / "compare.py"), *sizes, *arguments]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -25,15 +33,21 @@ def sections(text: str) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}
     for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
         lines = [line for line in part.splitlines() if line.startswith("| ")]
-        found[part.splitlines()[0]] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+        found[part.splitlines()[0]] = [
+            [cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]
+        ]
     return found
 
 
 @pytest.mark.slow
 def test_contenders_that_need_no_installation_run(repository: Path, tmp_path: Path) -> None:
-    """The loops, tf.Transform and ours take part in what they can do; all rows come out, and each peer has its ratio."""
+    """The loops, tf.Transform and ours take part in what they can do; all rows come out, and each
+    peer has its ratio.
+    """
     jobs = ["--jobs", "csv to no compression", "parquet to gzip", "csv to gzip, encodings"]
-    finished = compare(repository, tmp_path, "--parts", "table", "--peers", "loop", "pandas", "tft", *jobs)
+    finished = compare(
+        repository, tmp_path, "--parts", "table", "--peers", "loop", "pandas", "tft", *jobs
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     found = sections(finished.stdout)
     who = {name: [line[0] for line in lines] for name, lines in found.items() if lines}
@@ -53,7 +67,9 @@ def test_contenders_that_need_no_installation_run(repository: Path, tmp_path: Pa
 def test_limits_of_ours_are_measured(repository: Path, tmp_path: Path) -> None:
     """The other parts print their figures: kernels, workers, first batch and memory."""
     more = ["--large_rows=2000", "--scaling_rows", str(ROWS), "40000"]
-    finished = compare(repository, tmp_path, "--parts", "ideal", "scaling", "start", "memory", *more)
+    finished = compare(
+        repository, tmp_path, "--parts", "ideal", "scaling", "start", "memory", *more
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     found = {name.split(":")[0]: lines for name, lines in sections(finished.stdout).items()}
     ((name, *figures), (name_6, *figures_6)) = found["Beside the ideal"]
@@ -68,7 +84,9 @@ def test_limits_of_ours_are_measured(repository: Path, tmp_path: Path) -> None:
 
 
 def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> None:
-    """Peers that are not installed are named with what installs them, and those that cannot do a job with the reason."""
+    """Peers that are not installed are named with what installs them, and those that cannot do a
+    job with the reason.
+    """
     finished = compare(repository, tmp_path, "--list", "--jobs", "csv to gzip")
     assert finished.returncode == 0, finished.stderr
     (absent, *_) = re.findall(r"^Not here: (.*)$", finished.stdout, re.MULTILINE)
@@ -78,13 +96,19 @@ def test_it_says_who_takes_no_part_and_why(repository: Path, tmp_path: Path) -> 
 
 
 def test_the_counter_sees_what_is_missing(repository: Path, tmp_path: Path) -> None:
-    """Rows, columns and values are counted over files with and without gzip, and what is no record file is left aside."""
+    """Rows, columns and values are counted over files with and without gzip, and what is no record
+    file is left aside.
+    """
     tensorflow = pytest.importorskip("tensorflow")
 
     def example(**features: list[int]) -> bytes:
-        lists = {name: tensorflow.train.Int64List(value=values) for name, values in features.items()}
+        lists = {
+            name: tensorflow.train.Int64List(value=values) for name, values in features.items()
+        }
         made = {name: tensorflow.train.Feature(int64_list=values) for name, values in lists.items()}
-        return tensorflow.train.Example(features=tensorflow.train.Features(feature=made)).SerializeToString()
+        return tensorflow.train.Example(
+            features=tensorflow.train.Features(feature=made)
+        ).SerializeToString()
 
     for name, compression, records in [
         ("a.tfrecord", "", [example(x=[1], y=[2, 3]), example(x=[])]),

@@ -1,4 +1,6 @@
-"""The click-through example from log to model: three sources joined, a vector of numbers as floats and as bytes, days, training on two devices."""
+"""The click-through example from log to model: three sources joined, a vector of numbers as floats
+and as bytes, days, training on two devices.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,22 @@ LENGTH = 10  # of the vector `numbers`
 
 def generate(repository: Path, folder: Path, *arguments: str) -> None:
     """Runs the example's generator."""
-    command = [sys.executable, repository / "examples" / "ctr" / "generate.py", "--output", folder, *arguments]
+    command = [
+        sys.executable,
+        repository / "examples" / "ctr" / "generate.py",
+        "--output",
+        folder,
+        *arguments,
+    ]
     subprocess.run(command, check=True, capture_output=True)
 
 
-def write_recipe(repository: Path, folder: Path, name: str = "recipe.yaml", numbers: str = "list") -> str:
-    """Copies the example's recipe for the data in ``folder/data``, with the vector as a list or as bytes."""
+def write_recipe(
+    repository: Path, folder: Path, name: str = "recipe.yaml", numbers: str = "list"
+) -> str:
+    """Copies the example's recipe for the data in ``folder/data``, with the vector as a list or as
+    bytes.
+    """
     text = (repository / "examples" / "ctr" / "recipe.yaml").read_text()
     assert text.count("as: list") == 1
     text = text.replace("../../.demo/ctr-data", str(folder / "data")).replace(
@@ -40,25 +52,44 @@ def write_recipe(repository: Path, folder: Path, name: str = "recipe.yaml", numb
 
 @pytest.fixture(scope="module")
 def folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some clicks of two days, the first one converted with the vector as floats (``out``) and as bytes (``bytes``)."""
+    """Some clicks of two days, the first one converted with the vector as floats (``out``) and as
+    bytes (``bytes``).
+    """
     folder = tmp_path_factory.mktemp("ctr")
     generate(repository, folder / "data", *SMALL, "--days=2")
     for output, numbers in (("out", "list"), ("bytes", "bytes")):
         recipe = write_recipe(repository, folder, f"{output}.yaml", numbers)
-        assert run(["convert", recipe, "--date", DAYS[0], "--output", str(folder / output / "{date}"), "--quiet"]) == 0
+        assert (
+            run(
+                [
+                    "convert",
+                    recipe,
+                    "--date",
+                    DAYS[0],
+                    "--output",
+                    str(folder / output / "{date}"),
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
     return folder
 
 
 def joined(folder: Path, date: str) -> pd.DataFrame:
     """The log of a day joined with users and articles, by pandas."""
-    clicks = pd.read_json(folder / "data" / "clicks" / f"{date}.jsonl", lines=True, convert_dates=["time"])
+    clicks = pd.read_json(
+        folder / "data" / "clicks" / f"{date}.jsonl", lines=True, convert_dates=["time"]
+    )
     users = pd.read_parquet(folder / "data" / "users.parquet")
     articles = pd.read_csv(folder / "data" / "articles.csv")
     return clicks.merge(users, on="user", how="left").merge(articles, on="article", how="inner")
 
 
 def test_the_examples_are_the_joined_clicks(folder: Path) -> None:
-    """Every click is one example, with what the three tables say of it: reader, hour, age known or not, premium, paywall, label."""
+    """Every click is one example, with what the three tables say of it: reader, hour, age known or
+    not, premium, paywall, label.
+    """
     rows = joined(folder, DAYS[0])
     angle = 2 * np.pi * rows.time.dt.hour / 24
     expected = pd.DataFrame(
@@ -77,28 +108,39 @@ def test_the_examples_are_the_joined_clicks(folder: Path) -> None:
         for features, label in loader.load(folder / "out" / DAYS[0], split, shuffle=False):
             numbers = features["numbers"].numpy()
             assert numbers.shape[1] == LENGTH
-            columns = [features["user"][:, 0], *(numbers[:, place] for place in (0, 1, 4, 6, 9)), label[:, 0]]
+            columns = [
+                features["user"][:, 0],
+                *(numbers[:, place] for place in (0, 1, 4, 6, 9)),
+                label[:, 0],
+            ]
             found.append(pd.DataFrame(dict(zip(expected.columns, columns, strict=True))))
     in_order = [
-        frame.round(5).sort_values(list(frame.columns), ignore_index=True) for frame in (expected, pd.concat(found))
+        frame.round(5).sort_values(list(frame.columns), ignore_index=True)
+        for frame in (expected, pd.concat(found))
     ]
     assert len(in_order[0]) == 3000
     pd.testing.assert_frame_equal(*in_order, check_dtype=False, atol=2e-5)
 
 
 def test_numbers_are_scaled_and_articles_numbered_by_frequency(folder: Path) -> None:
-    """On the train split a z-score has mean 0 and deviation 1, and ids of articles go by how often they were shown."""
+    """On the train split a z-score has mean 0 and deviation 1, and ids of articles go by how often
+    they were shown.
+    """
     batches = list(loader.load(folder / "out" / DAYS[0], "train", shuffle=False))
     position = np.concatenate([features["numbers"].numpy()[:, 2] for features, _ in batches])
     assert abs(position.mean()) < 1e-4
     assert abs(position.std() - 1) < 1e-4
-    counts = np.bincount(np.concatenate([features["article"].numpy()[:, 0] for features, _ in batches]))
+    counts = np.bincount(
+        np.concatenate([features["article"].numpy()[:, 0] for features, _ in batches])
+    )
     assert (np.diff(counts) <= 0).all()
     assert counts[0] > 5 * counts[10]
 
 
 def test_raw_bytes_hold_the_same_numbers(folder: Path) -> None:
-    """With ``as: bytes`` the vector is one text of little-endian float32, which decodes to the floats of ``as: list``."""
+    """With ``as: bytes`` the vector is one text of little-endian float32, which decodes to the
+    floats of ``as: list``.
+    """
     raw = {"numbers": tf.TensorSpec([LENGTH], tf.float32)}
     for split in ("train", "eval"):
         as_list = list(loader.load(folder / "out" / DAYS[0], split, shuffle=False))
@@ -111,9 +153,15 @@ def test_raw_bytes_hold_the_same_numbers(folder: Path) -> None:
 
 
 def test_a_daily_run_adds_a_day(folder: Path) -> None:
-    """The next day, by the encodings of the first, leaves the first as it was, and both are loaded as one."""
+    """The next day, by the encodings of the first, leaves the first as it was, and both are loaded
+    as one.
+    """
     first = folder / "out" / DAYS[0]
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.rglob("*") if path.is_file()}
+    before = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in first.rglob("*")
+        if path.is_file()
+    }
     command = [
         "transform",
         str(first),
@@ -125,7 +173,11 @@ def test_a_daily_run_adds_a_day(folder: Path) -> None:
         str(folder / "out" / "{date}"),
     ]
     assert run([*command, "--quiet"]) == 0
-    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.rglob("*") if path.is_file()}
+    after = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in first.rglob("*")
+        if path.is_file()
+    }
     assert after == before
     second = json.loads((folder / "out" / DAYS[1] / "dataset.json").read_text())
     assert (second["date"], second["span"], second["counts"]["written"]) == (DAYS[1], 20779, 3000)
@@ -136,18 +188,32 @@ def test_a_daily_run_adds_a_day(folder: Path) -> None:
 def test_a_day_that_breaks_the_contract_stops(
     folder: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log with an eleventh position on a page does not pass the frozen schema, and no dataset of that day appears."""
+    """A log with an eleventh position on a page does not pass the frozen schema, and no dataset of
+    that day appears.
+    """
     log = (folder / "data" / "clicks" / f"{DAYS[1]}.jsonl").read_text()
-    (folder / "data" / "clicks" / "2026-11-30.jsonl").write_text(log.replace('"position": 10', '"position": 11', 1))
+    (folder / "data" / "clicks" / "2026-11-30.jsonl").write_text(
+        log.replace('"position": 10', '"position": 11', 1)
+    )
     recipe = write_recipe(repository, folder)
-    arguments = ["convert", recipe, "--date", "2026-11-30", "--output", str(folder / "out" / "{date}"), "--quiet"]
+    arguments = [
+        "convert",
+        recipe,
+        "--date",
+        "2026-11-30",
+        "--output",
+        str(folder / "out" / "{date}"),
+        "--quiet",
+    ]
     assert run(arguments) == 1
     assert "position" in capsys.readouterr().err
     assert not (folder / "out" / "2026-11-30" / "dataset.json").exists()
 
 
 def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: Path) -> None:
-    """The same seed gives the same files, and a day does not depend on which other days are made."""
+    """The same seed gives the same files, and a day does not depend on which other days are
+    made.
+    """
     generate(repository, tmp_path, *SMALL, "--days=1", f"--date={DAYS[1]}")
     made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
     assert len(made) == 3
@@ -156,27 +222,62 @@ def test_the_generator_repeats_itself(folder: Path, repository: Path, tmp_path: 
 
 
 def train(repository: Path, output: Path, *arguments: str) -> list[tuple[float, float, float]]:
-    """Runs the training example on two virtual devices; returns accuracy, log loss and AUC of the base rate and the model, split by split."""
-    command = [sys.executable, repository / "examples" / "train_ctr.py", *arguments, "--cpus=2", "--output", output]
+    """Runs the training example on two virtual devices; returns accuracy, log loss and AUC of the
+    base rate and the model, split by split.
+    """
+    command = [
+        sys.executable,
+        repository / "examples" / "train_ctr.py",
+        *arguments,
+        "--cpus=2",
+        "--output",
+        output,
+    ]
     finished = subprocess.run(command, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "2 replicas" in finished.stdout
-    figures = re.findall(r"^(?:majority class|model) +([0-9.]+) +([0-9.]+) +([0-9.]+)$", finished.stdout, re.MULTILINE)
+    figures = re.findall(
+        r"^(?:majority class|model) +([0-9.]+) +([0-9.]+) +([0-9.]+)$",
+        finished.stdout,
+        re.MULTILINE,
+    )
     return [tuple(float(figure) for figure in row) for row in figures]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", ["list", "bytes"])
 def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, numbers: str) -> None:
-    """Trained on two days, it is well above the base rate on rows that were held back and on a day that it has not seen."""
+    """Trained on two days, it is well above the base rate on rows that were held back and on a day
+    that it has not seen.
+    """
     generate(repository, tmp_path / "data", "--rows=20000", "--users=400", "--articles=100")
-    recipe, output = write_recipe(repository, tmp_path, numbers=numbers), str(tmp_path / "out" / "{date}")
+    recipe, output = (
+        write_recipe(repository, tmp_path, numbers=numbers),
+        str(tmp_path / "out" / "{date}"),
+    )
     assert run(["convert", recipe, "--date", DAYS[0], "--output", output, "--quiet"]) == 0
     folders = [str(tmp_path / "out" / date) for date in DAYS]
     for date, split in zip(DAYS[1:], ("train", "test"), strict=True):
-        assert run(["transform", folders[0], "--date", date, "--split", split, "--output", output, "--quiet"]) == 0
+        assert (
+            run(
+                [
+                    "transform",
+                    folders[0],
+                    "--date",
+                    date,
+                    "--split",
+                    split,
+                    "--output",
+                    output,
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
     raw = [f"--raw=numbers={LENGTH}"] if numbers == "bytes" else []
-    figures = train(repository, tmp_path / "model", *folders[:2], "--test", folders[2], "--batch_size=256", *raw)
+    figures = train(
+        repository, tmp_path / "model", *folders[:2], "--test", folders[2], "--batch_size=256", *raw
+    )
     assert len(figures) == 4
     for (majority, base_loss, _), (accuracy, loss, auc) in (figures[:2], figures[2:]):
         assert accuracy > majority + 0.03
@@ -186,21 +287,31 @@ def test_the_model_beats_the_majority_class(repository: Path, tmp_path: Path, nu
 
 @pytest.mark.slow
 def test_it_trains_on_libsvm_rows(repository: Path, tmp_path: Path) -> None:
-    """Sparse rows of a libsvm file, with labels -1 and 1, are embedded value by value, and learned."""
+    """Sparse rows of a libsvm file, with labels -1 and 1, are embedded value by value, and
+    learned.
+    """
     random = np.random.default_rng(3)
     weights, lines = random.normal(0, 1.5, 200), []
     for _ in range(5000):
         places, values = np.sort(random.choice(200, 8, replace=False)), random.integers(1, 3, 8)
         is_one = random.random() < 1 / (1 + np.exp(0.5 - (weights[places] * values).sum()))
         lines.append(
-            f"{'1' if is_one else '-1'} " + " ".join(f"{p + 1}:{v}" for p, v in zip(places, values, strict=True))
+            f"{'1' if is_one else '-1'} "
+            + " ".join(f"{p + 1}:{v}" for p, v in zip(places, values, strict=True))
         )
     (tmp_path / "rows.libsvm").write_text("\n".join(lines) + "\n")
     (tmp_path / "recipe.yaml").write_text(
         "name: rows\nsources: {rows: rows.libsvm}\nlabel: label\nsplit: {train: 0.8, eval: 0.2}\n"
     )
-    assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 0
-    ((majority, base_loss, _), (accuracy, loss, auc)) = train(repository, tmp_path / "model", str(tmp_path / "out"))
+    assert (
+        run(
+            ["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]
+        )
+        == 0
+    )
+    ((majority, base_loss, _), (accuracy, loss, auc)) = train(
+        repository, tmp_path / "model", str(tmp_path / "out")
+    )
     assert accuracy > majority + 0.2
     assert loss < base_loss - 0.2
     assert auc > 0.85

@@ -1,4 +1,6 @@
-"""The frozen schemas of the image and raw-record examples: data as it is handed out passes them, and another schema is found out."""
+"""The frozen schemas of the image and raw-record examples: data as it is handed out passes them,
+and another schema is found out.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from tests.support.image_sets import colour_digits, write_archive, write_mnist
 
 def write_cifar10(root: Path, kind: str = "python") -> None:
     """Writes CIFAR-10's archive with 12 pictures in a batch, or the binary one under its name."""
-    files = image_sets.cifar10_files(12) if kind == "python" else image_sets.cifar10_binary_files(12)
+    files = (
+        image_sets.cifar10_files(12) if kind == "python" else image_sets.cifar10_binary_files(12)
+    )
     folder = {"python": "cifar-10-batches-py", "binary": "cifar-10-batches-bin"}[kind]
     write_archive(root / "cifar/cifar-10-python.tar.gz", folder, files)
 
@@ -68,7 +72,9 @@ def write_lines(root: Path) -> None:
 def write_values(root: Path) -> None:
     """Writes what the example's own script makes."""
     script = root.parent / "examples" / "values" / "make_data.py"
-    subprocess.run([sys.executable, script, "--output", root / "values-data"], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, script, "--output", root / "values-data"], check=True, capture_output=True
+    )
 
 
 RECIPES = {
@@ -99,9 +105,14 @@ BREAKS = {
 
 
 def prepare(name: str, folder: Path, repository: Path) -> Plan:
-    """Puts an example, the schemas and its data where the recipe looks for them; returns the recipe's plan."""
+    """Puts an example, the schemas and its data where the recipe looks for them; returns the
+    recipe's plan.
+    """
     path = name.partition(" ")[0]
-    shutil.copytree(repository / "examples" / path.partition("/")[0], folder / "examples" / path.partition("/")[0])
+    shutil.copytree(
+        repository / "examples" / path.partition("/")[0],
+        folder / "examples" / path.partition("/")[0],
+    )
     shutil.copytree(repository / "schemas", folder / "schemas")
     RECIPES[name][1](folder / ".demo")
     recipe, _ = load_recipe(str(folder / "examples" / f"{path}.yaml"))
@@ -111,7 +122,9 @@ def prepare(name: str, folder: Path, repository: Path) -> Plan:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name: str) -> None:
-    """The recipe, unchanged, on files of the original layout: no anomaly in any split; with one line of the schema changed, the feature is named."""
+    """The recipe, unchanged, on files of the original layout: no anomaly in any split; with one
+    line of the schema changed, the feature is named.
+    """
     folder = tmp_path / "found"
     convert.validate(prepare(name, tmp_path, repository), str(folder), quiet=True)
     found = sorted((folder / "anomalies").glob("Split-*/SchemaDiff.pb"))
@@ -128,14 +141,20 @@ def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name:
     schema.write_text(text.replace(before, after, 1))
     with pytest.raises(DataError) as error:
         check_statistics(
-            str(folder), read_statistics(str(folder)), str(schema), read_schema(str(schema)), DEFAULT_POLICY
+            str(folder),
+            read_statistics(str(folder)),
+            str(schema),
+            read_schema(str(schema)),
+            DEFAULT_POLICY,
         )
     assert feature in str(error.value)
     assert said in str(error.value)
 
 
 def test_every_frozen_schema_is_used(repository: Path) -> None:
-    """Each schema under schemas/ is named by the recipe of an example, and each example names one that is there, but where data is anybody's."""
+    """Each schema under schemas/ is named by the recipe of an example, and each example names one
+    that is there, but where data is anybody's.
+    """
     used = set()
     for path in sorted((repository / "examples").glob("*/*.yaml")):
         recipe, _ = load_recipe(str(path))
@@ -146,24 +165,35 @@ def test_every_frozen_schema_is_used(repository: Path) -> None:
 
 
 def test_values_come_out_as_they_went_in(tmp_path: Path, repository: Path) -> None:
-    """The example of all types: every value of every row, found again by its key, equals what the Parquet file holds; nothing was rounded."""
+    """The example of all types: every value of every row, found again by its key, equals what the
+    Parquet file holds; nothing was rounded.
+    """
     out = str(tmp_path / "out")
     convert.convert(prepare("values/recipe", tmp_path, repository), out, quiet=True)
-    wanted = {row["key"]: row for row in pq.read_table(tmp_path / ".demo/values-data/values.parquet").to_pylist()}
+    wanted = {
+        row["key"]: row
+        for row in pq.read_table(tmp_path / ".demo/values-data/values.parquet").to_pylist()
+    }
     seen = set()
     for split in ("train", "eval"):
         for batch in loader.load(out, split, batch_size=32):
-            texts, histories = (tf.RaggedTensor.from_sparse(batch[name]).to_list() for name in ("text", "history"))
+            texts, histories = (
+                tf.RaggedTensor.from_sparse(batch[name]).to_list() for name in ("text", "history")
+            )
             for place, key in enumerate(batch["key"].numpy()[:, 0]):
                 row = wanted[key]
                 seen.add(key)
                 for name in ("is_new", "tiny", "large", "positive", "half", "ratio", "whole"):
                     assert batch[name].numpy()[place, 0] == row[name], name
                 assert batch["level"].numpy()[place, 0].decode() == row["level"]
-                assert batch["day"].numpy()[place, 0] == (row["day"] - datetime.date(1970, 1, 1)).days
+                assert (
+                    batch["day"].numpy()[place, 0] == (row["day"] - datetime.date(1970, 1, 1)).days
+                )
                 assert texts[place] == ([] if row["text"] is None else [row["text"].encode()])
                 assert histories[place] == (row["history"] or [])
                 assert batch["picture"].numpy()[place].tolist() == row["picture"]
                 parsed = tf.io.parse_tensor(batch["embedding"][place, 0], tf.float32)
-                np.testing.assert_array_equal(parsed, np.array(row["embedding"], np.float32), strict=True)
+                np.testing.assert_array_equal(
+                    parsed, np.array(row["embedding"], np.float32), strict=True
+                )
     assert seen == set(wanted)

@@ -1,4 +1,6 @@
-"""The flights example from the command line to a trainer's tensors, against a computation in pandas that shares no code with ours."""
+"""The flights example from the command line to a trainer's tensors, against a computation in pandas
+that shares no code with ours.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Converted(NamedTuple):
     Attributes:
       folder: the dataset's folder.
       manifest: its ``dataset.json``.
-      splits: split name -> its examples as a table, read back by TensorFlow; nulls are missing values.
+      splits: split name -> its examples as a table, read back by TensorFlow; nulls are missing
+        values.
     """
 
     folder: pathlib.Path
@@ -33,7 +36,9 @@ class Converted(NamedTuple):
 
     @property
     def examples(self) -> pd.DataFrame:
-        return pd.concat(self.splits.values()).sort_values(flights_oracle.IDENTITY, ignore_index=True)
+        return pd.concat(self.splits.values()).sort_values(
+            flights_oracle.IDENTITY, ignore_index=True
+        )
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +51,25 @@ def converted(repository, flights_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("flights") / "dataset"
     command = pathlib.Path(sys.executable).with_name("beam-pipelines")
     recipe = repository / "examples" / "flights" / "recipe.yaml"
-    run = subprocess.run([command, "convert", recipe, "--output", folder], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [command, "convert", recipe, "--output", folder],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     manifest = json.loads((folder / "dataset.json").read_text())
-    return Converted(folder, manifest, {split: read_split(folder, manifest, split) for split in manifest["splits"]})
+    return Converted(
+        folder,
+        manifest,
+        {split: read_split(folder, manifest, split) for split in manifest["splits"]},
+    )
 
 
 def read_split(folder: pathlib.Path, manifest: dict, split: str) -> pd.DataFrame:
-    """Reads all shards of a split as a trainer would, with the feature spec that tfx-bsl derives from our schema."""
+    """Reads all shards of a split as a trainer would, with the feature spec that tfx-bsl derives
+    from our schema.
+    """
     import tensorflow as tf
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -63,13 +79,17 @@ def read_split(folder: pathlib.Path, manifest: dict, split: str) -> pd.DataFrame
     kinds = {feature.name: feature.type for feature in schema.feature}
     spec = {
         name: representations.CreateTfExampleParserConfig(representation, kinds[name])
-        for name, representation in representations.InferTensorRepresentationsFromMixedSchema(schema).items()
+        for name, representation in representations.InferTensorRepresentationsFromMixedSchema(
+            schema
+        ).items()
     }
     pattern = str(folder / "examples" / f"Split-{split}" / "*")
     shards = tf.data.Dataset.list_files(pattern, shuffle=False)
     batches = tf.data.TFRecordDataset(shards, compression_type="GZIP").batch(8192)
     tables = [
-        pd.DataFrame({name: as_column(tensor) for name, tensor in tf.io.parse_example(batch, spec).items()})
+        pd.DataFrame(
+            {name: as_column(tensor) for name, tensor in tf.io.parse_example(batch, spec).items()}
+        )
         for batch in batches
     ]
     return pd.concat(tables, ignore_index=True)
@@ -99,16 +119,25 @@ def test_every_value_of_every_example_is_the_oracles(converted, expected):
     found = converted.examples
     assert sorted(found.columns) == sorted(expected.examples.columns)
     assert len(found) == len(expected.examples)
-    differing = {name: count for name in found.columns if (count := differences(found[name], expected.examples[name]))}
+    differing = {
+        name: count
+        for name in found.columns
+        if (count := differences(found[name], expected.examples[name]))
+    }
     assert differing == {}
 
 
 def differences(found: pd.Series, wanted: pd.Series) -> int:
-    """Returns in how many rows two columns differ, a null on one side included; floats are compared as float32.
+    """Returns in how many rows two columns differ, a null on one side included; floats are compared
+    as float32.
 
-    By numpy, because ``pandas.testing.assert_series_equal(check_exact=True)`` of pandas 3.1 lets unequal Float32 columns pass.
+    By numpy, because ``pandas.testing.assert_series_equal(check_exact=True)`` of pandas 3.1 lets
+    unequal Float32 columns pass.
     """
-    assert (found.dtype.kind, found.dtype == "string") == (wanted.dtype.kind, wanted.dtype == "string"), found.name
+    assert (found.dtype.kind, found.dtype == "string") == (
+        wanted.dtype.kind,
+        wanted.dtype == "string",
+    ), found.name
     both = (found.notna() & wanted.notna()).to_numpy()
     kind = {"i": np.int64, "f": np.float32}.get(found.dtype.kind, object)
     values = [column[both].to_numpy(dtype=kind) for column in (found, wanted)]
@@ -118,7 +147,9 @@ def differences(found: pd.Series, wanted: pd.Series) -> int:
 def test_every_row_is_accounted_for(converted, expected):
     """The manifest's counts of rows read, filtered, unmatched and written are the oracle's."""
     manifest = converted.manifest
-    assert {name: source["read"] for name, source in manifest["sources"].items()} == expected.rows_read
+    assert {
+        name: source["read"] for name, source in manifest["sources"].items()
+    } == expected.rows_read
     assert [(join["source"], join["unmatched"]) for join in manifest["joins"]] == expected.unmatched
     assert manifest["counts"] == {
         "read": expected.rows_read["flights"],
@@ -132,9 +163,12 @@ def test_every_row_is_accounted_for(converted, expected):
 
 
 def test_no_day_is_in_two_splits(converted, expected):
-    """The split is by day: each of the 365 is in one split only, and eval gets about a fifth of them."""
+    """The split is by day: each of the 365 is in one split only, and eval gets about a fifth of
+    them.
+    """
     days = {
-        split: set(map(tuple, table[DAY].drop_duplicates().to_numpy())) for split, table in converted.splits.items()
+        split: set(map(tuple, table[DAY].drop_duplicates().to_numpy()))
+        for split, table in converted.splits.items()
     }
     assert list(days) == ["train", "eval"]
     assert not days["train"] & days["eval"]
@@ -143,7 +177,9 @@ def test_no_day_is_in_two_splits(converted, expected):
 
 
 def test_the_manifest_is_what_lies_on_disk(converted):
-    """Paths, sizes, CRCs and rows of the manifest are those of the files, and there are no other files."""
+    """Paths, sizes, CRCs and rows of the manifest are those of the files, and there are no other
+    files.
+    """
     folder = converted.folder
     for split, entry in converted.manifest["splits"].items():
         paths = [folder / shard["path"] for shard in entry["shards"]]
@@ -152,12 +188,18 @@ def test_the_manifest_is_what_lies_on_disk(converted):
             data = path.read_bytes()
             assert shard["bytes"] == len(data)
             assert shard["crc32c"] == f"{google_crc32c.value(data):08x}"
-        assert entry["rows"] == sum(shard["rows"] for shard in entry["shards"]) == len(converted.splits[split])
+        assert (
+            entry["rows"]
+            == sum(shard["rows"] for shard in entry["shards"])
+            == len(converted.splits[split])
+        )
         assert entry["bytes"] == sum(shard["bytes"] for shard in entry["shards"])
 
 
 def test_shards_of_a_split_hold_equally_many_rows(converted):
-    """No shard differs from another of its split by more than 5 % in rows, and train has several."""
+    """No shard differs from another of its split by more than 5 % in rows, and train has
+    several.
+    """
     assert len(converted.manifest["splits"]["train"]["shards"]) > 1
     for entry in converted.manifest["splits"].values():
         rows = [shard["rows"] for shard in entry["shards"]]
@@ -165,17 +207,26 @@ def test_shards_of_a_split_hold_equally_many_rows(converted):
 
 
 def test_train_is_shuffled(converted):
-    """The months of the flights in the first shard are all months of the year: source order is gone."""
+    """The months of the flights in the first shard are all months of the year: source order is
+    gone.
+    """
     rows = converted.manifest["splits"]["train"]["shards"][0]["rows"]
     assert set(converted.splits["train"]["month"][:rows]) == set(range(1, 13))
 
 
 @pytest.mark.parametrize(
     ("dtype", "wanted", "found"),
-    [("Int64", 2**53, 2**53 + 1), ("Float32", 33.08, 33.0801), ("string", "JFK", "JFk"), ("Float32", 0.0, pd.NA)],
+    [
+        ("Int64", 2**53, 2**53 + 1),
+        ("Float32", 33.08, 33.0801),
+        ("string", "JFK", "JFk"),
+        ("Float32", 0.0, pd.NA),
+    ],
 )
 def test_the_comparison_sees_one_wrong_value(dtype, wanted, found):
-    """The comparison that the whole module rests on counts one changed value, of any type, and a value that went missing."""
+    """The comparison that the whole module rests on counts one changed value, of any type, and a
+    value that went missing.
+    """
     column = pd.Series([wanted, wanted, pd.NA], dtype=dtype)
     changed = pd.Series([wanted, found, pd.NA], dtype=dtype)
     assert differences(column, column) == 0

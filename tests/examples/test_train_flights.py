@@ -1,4 +1,6 @@
-"""The flights example from tables to predictions, on a tenth of the flights: converted, trained with an interruption, exported, compared."""
+"""The flights example from tables to predictions, on a tenth of the flights: converted, trained
+with an interruption, exported, compared.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,12 @@ def trained(repository, flights_data, tmp_path_factory):
     write_fewer_flights(flights_data, folder / "data")
     for recipe, name in (("recipe.yaml", "raw"), ("encoded.yaml", "encoded")):
         convert(repository, folder, recipe, name)
-    command = [sys.executable, str(repository / "examples" / "train_flights.py"), "--cpus=2", f"--epochs={EPOCHS}"]
+    command = [
+        sys.executable,
+        str(repository / "examples" / "train_flights.py"),
+        "--cpus=2",
+        f"--epochs={EPOCHS}",
+    ]
     command += [
         f"--raw={folder / 'raw'}",
         f"--encoded={folder / 'encoded'}",
@@ -65,9 +72,14 @@ def write_fewer_flights(data: pathlib.Path, folder: pathlib.Path) -> None:
     """Copies the tables, of the flights only every tenth row."""
     folder.mkdir()
     for table in data.glob("*.csv"):
-        with table.open(newline="") as source, (folder / table.name).open("w", newline="") as target:
+        with (
+            table.open(newline="") as source,
+            (folder / table.name).open("w", newline="") as target,
+        ):
             rows = list(csv.reader(source))
-            csv.writer(target).writerows(rows[:1] + rows[1 :: EVERY if table.stem == "flights" else 1])
+            csv.writer(target).writerows(
+                rows[:1] + rows[1 :: EVERY if table.stem == "flights" else 1]
+            )
 
 
 def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: str) -> None:
@@ -79,13 +91,17 @@ def convert(repository: pathlib.Path, folder: pathlib.Path, recipe: str, name: s
     (folder / recipe).write_text(text)
     command = pathlib.Path(sys.executable).with_name("beam-pipelines")
     run = subprocess.run(
-        [command, "convert", folder / recipe, "--output", folder / name], capture_output=True, text=True
+        [command, "convert", folder / recipe, "--output", folder / name],
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):
-    """After the kill in epoch 2, the second run trains epochs 2 and 3, from a model that has learned already."""
+    """After the kill in epoch 2, the second run trains epochs 2 and 3, from a model that has
+    learned already.
+    """
     assert "trained epochs" not in trained.before
     assert f"trained epochs 2 to {EPOCHS}," in trained.after
     assert "2 replicas" in trained.before
@@ -95,15 +111,21 @@ def test_training_goes_on_where_it_was_interrupted(trained):
 
 
 def test_the_model_beats_the_majority_class(trained):
-    """On the held-back days accuracy and AUC are well above those of always giving the more frequent answer."""
-    figures = re.findall(r"^(majority class|model) +([0-9.]+) +([0-9.]+)$", trained.after, re.MULTILINE)
+    """On the held-back days accuracy and AUC are well above those of always giving the more
+    frequent answer.
+    """
+    figures = re.findall(
+        r"^(majority class|model) +([0-9.]+) +([0-9.]+)$", trained.after, re.MULTILINE
+    )
     (_, majority, chance), (_, accuracy, auc) = figures
     assert float(accuracy) > float(majority) + 0.05
     assert float(auc) > float(chance) + 0.3
 
 
 def test_raw_and_encoded_rows_get_the_same_answer(trained):
-    """The example ends with the table of both answers, for all flights of ``eval``, and they are equal to float precision."""
+    """The example ends with the table of both answers, for all flights of ``eval``, and they are
+    equal to float precision.
+    """
     rows = json.loads((trained.encoded / "dataset.json").read_text())["splits"]["eval"]["rows"]
     count, difference = re.search(
         r"^([0-9,]+) flights, largest difference (\S+),", trained.after, re.MULTILINE
@@ -113,28 +135,44 @@ def test_raw_and_encoded_rows_get_the_same_answer(trained):
 
 
 def test_the_serving_graph_gives_the_features_of_the_shards(trained, repository):
-    """Raw rows of ``eval``, put through the graph, become bit for bit the features that the encoded shards hold, whatever the order of rows."""
+    """Raw rows of ``eval``, put through the graph, become bit for bit the features that the encoded
+    shards hold, whatever the order of rows.
+    """
     specification = importlib.util.spec_from_file_location(
         "train_flights", repository / "examples" / "train_flights.py"
     )
     example = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(example)
     names = list(example.model_inputs(loader.info(trained.encoded)))
-    graph = tf.saved_model.load(str(trained.encoded / "transform_graph" / "transform_fn")).signatures["serving_default"]
+    graph = tf.saved_model.load(
+        str(trained.encoded / "transform_graph" / "transform_fn")
+    ).signatures["serving_default"]
     shards = [shard.path for shard in loader.info(trained.raw).split("eval").shards]
     served = [graph(examples=rows) for rows in tf.data.TFRecordDataset(shards, "GZIP").batch(1000)]
     raw, encoded = (
         list(
-            loader.load(folder, "eval", features=[*example.FLIGHT, *more], label=False, batch_size=1000, shuffle=False)
+            loader.load(
+                folder,
+                "eval",
+                features=[*example.FLIGHT, *more],
+                label=False,
+                batch_size=1000,
+                shuffle=False,
+            )
         )
         for folder, more in ((trained.raw, []), (trained.encoded, names))
     )
     orders = [
-        np.argsort(np.concatenate([example.flight_names(batch) for batch in batches])) for batches in (raw, encoded)
+        np.argsort(np.concatenate([example.flight_names(batch) for batch in batches]))
+        for batches in (raw, encoded)
     ]
     for name in names:
-        found, wanted = (np.concatenate([batch[name] for batch in batches]) for batches in (served, encoded))
-        np.testing.assert_array_equal(found[orders[0]], wanted[orders[1]], err_msg=name, strict=True)
+        found, wanted = (
+            np.concatenate([batch[name] for batch in batches]) for batches in (served, encoded)
+        )
+        np.testing.assert_array_equal(
+            found[orders[0]], wanted[orders[1]], err_msg=name, strict=True
+        )
 
 
 SERVE = """
@@ -160,7 +198,9 @@ print(json.dumps({"examples": answers, "tensors": again, "columns": sorted(argum
 
 
 def test_the_saved_model_needs_nothing_but_tensorflow(trained):
-    """Loaded by TensorFlow alone, it takes raw rows as examples or as one tensor a column, and asks for no column that it does not need."""
+    """Loaded by TensorFlow alone, it takes raw rows as examples or as one tensor a column, and asks
+    for no column that it does not need.
+    """
     shard = min((trained.raw / "examples" / "Split-eval").iterdir())
     command = [sys.executable, "-c", SERVE, trained.output / "serving", shard]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -171,4 +211,6 @@ def test_the_saved_model_needs_nothing_but_tensorflow(trained):
     assert 0 <= min(result["examples"]) < max(result["examples"]) <= 1
     np.testing.assert_allclose(result["tensors"], result["examples"], atol=1e-6)
     assert not {"late", "dep_time", "plane_model"} & set(result["columns"])
-    assert {"dep_delay", "carrier", "weather_temp", "weather_temp_row_lengths"} <= set(result["columns"])
+    assert {"dep_delay", "carrier", "weather_temp", "weather_temp_row_lengths"} <= set(
+        result["columns"]
+    )

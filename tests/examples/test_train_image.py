@@ -1,4 +1,6 @@
-"""The image example from files to a trained model: digits in class folders, CIFAR and IDX files, converted, trained with an interruption, judged."""
+"""The image example from files to a trained model: digits in class folders, CIFAR and IDX files,
+converted, trained with an interruption, judged.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,27 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(repository, tmp_path_factory):
-    """Converts scikit-learn's digits, 32 × 32 PNG files in class folders, and trains; killed in its second epoch and started again."""
+    """Converts scikit-learn's digits, 32 × 32 PNG files in class folders, and trains; killed in its
+    second epoch and started again.
+    """
     folder = tmp_path_factory.mktemp("digits")
     write_digits(folder / "digits")
     (folder / "recipe.yaml").write_text(RECIPE)
-    convert = [Path(sys.executable).with_name("beam-pipelines"), "convert", "recipe.yaml", "--output", "dataset"]
+    convert = [
+        Path(sys.executable).with_name("beam-pipelines"),
+        "convert",
+        "recipe.yaml",
+        "--output",
+        "dataset",
+    ]
     run = subprocess.run(convert, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    command = [sys.executable, str(repository / "examples" / "train_image.py"), str(folder / "dataset"), "--cpus=2"]
+    command = [
+        sys.executable,
+        str(repository / "examples" / "train_image.py"),
+        str(folder / "dataset"),
+        "--cpus=2",
+    ]
     command += [f"--epochs={EPOCHS}", "--batch_size=64", f"--output={folder / 'model'}"]
     before = run_until(command, f"Epoch 2/{EPOCHS}")
     run = subprocess.run(command, capture_output=True, text=True)
@@ -73,18 +88,24 @@ def write_digits(root: Path) -> None:
     for name in NAMES:
         (root / name).mkdir(parents=True)
     for number, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
-        image = Image.fromarray((pixels * 15.9).astype(np.uint8)).resize((32, 32), Image.Resampling.BILINEAR)
+        image = Image.fromarray((pixels * 15.9).astype(np.uint8)).resize(
+            (32, 32), Image.Resampling.BILINEAR
+        )
         image.save(root / NAMES[digit] / f"{number:04}.png")
 
 
 def test_the_example_knows_the_images_and_classes(trained):
-    """Size, channels and class names come from the dataset; names are in the order of their ids, that of the alphabet."""
+    """Size, channels and class names come from the dataset; names are in the order of their ids,
+    that of the alphabet.
+    """
     assert bp.info(trained.dataset).class_names() == tuple(sorted(NAMES))
     assert f"32 × 32 × 1 pixels, 10 classes: {', '.join(sorted(NAMES))}" in trained.after
 
 
 def test_training_goes_on_where_it_was_interrupted(trained):
-    """After the kill in epoch 2, the second run trains epoch 2 and those after it, from a model that has learned already."""
+    """After the kill in epoch 2, the second run trains epoch 2 and those after it, from a model
+    that has learned already.
+    """
     assert "trained epochs" not in trained.before
     assert f"trained epochs 2 to {EPOCHS}," in trained.after
     assert "2 replicas" in trained.before
@@ -118,7 +139,9 @@ def test_the_saved_model_knows_digits(trained):
     folder = trained.dataset.parent / "digits"
     paths = [path for name in sorted(NAMES) for path in sorted((folder / name).iterdir())[:10]]
     run = subprocess.run(
-        [sys.executable, "-c", CLASSIFY, trained.output / "model.keras", *paths], capture_output=True, text=True
+        [sys.executable, "-c", CLASSIFY, trained.output / "model.keras", *paths],
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     found = np.array(run.stdout.split(), int)
@@ -126,13 +149,19 @@ def test_the_saved_model_knows_digits(trained):
 
 
 def write_cifar(root: Path) -> None:
-    """Writes CIFAR-10's archive, with digits in three colours for photographs: 1,000 to train on, 200 held back."""
+    """Writes CIFAR-10's archive, with digits in three colours for photographs: 1,000 to train on,
+    200 held back.
+    """
     files = image_sets.cifar10_files(200)
-    image_sets.write_archive(root / ".demo/cifar/cifar-10-python.tar.gz", "cifar-10-batches-py", files)
+    image_sets.write_archive(
+        root / ".demo/cifar/cifar-10-python.tar.gz", "cifar-10-batches-py", files
+    )
 
 
 def write_idx(root: Path) -> None:
-    """Writes Fashion-MNIST's four files, with digits for clothes: 1,200 to train on, 400 held back."""
+    """Writes Fashion-MNIST's four files, with digits for clothes: 1,200 to train on, 400 held
+    back.
+    """
     image_sets.write_mnist(root / ".demo/fashion-mnist", 1200, 400)
 
 
@@ -145,13 +174,20 @@ def write_idx(root: Path) -> None:
     ids=["cifar", "idx"],
 )
 def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, shape, first_class):
-    """By the example's own recipe and schema: classes by name, two replicas, several epochs, far better than the majority class, after an interruption."""
+    """By the example's own recipe and schema: classes by name, two replicas, several epochs, far
+    better than the majority class, after an interruption.
+    """
     for folder in (f"examples/{example.partition('/')[0]}", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     write(tmp_path)
     recipe, _ = load_recipe(str(tmp_path / "examples" / f"{example}.yaml"))
     convert_module.convert(make_plan(recipe), str(tmp_path / "dataset"), quiet=True)
-    command = [sys.executable, str(repository / "examples" / "train_image.py"), str(tmp_path / "dataset"), "--cpus=2"]
+    command = [
+        sys.executable,
+        str(repository / "examples" / "train_image.py"),
+        str(tmp_path / "dataset"),
+        "--cpus=2",
+    ]
     command += ["--batch_size=32", f"--output={tmp_path / 'model'}"]
     command += ["--epochs=5"]
     run_until(command, "Epoch 3/5")
@@ -160,6 +196,8 @@ def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, 
     assert f"{shape} pixels, 10 classes: {first_class}, " in run.stdout
     assert "2 replicas" in run.stdout
     assert "trained epochs 3 to 5," in run.stdout
-    (_, majority), (_, accuracy) = re.findall(r"^(majority class|model) +([0-9.]+)$", run.stdout, re.MULTILINE)
+    (_, majority), (_, accuracy) = re.findall(
+        r"^(majority class|model) +([0-9.]+)$", run.stdout, re.MULTILINE
+    )
     assert float(majority) < 0.25
     assert float(accuracy) > 0.6

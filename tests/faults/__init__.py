@@ -1,1 +1,3 @@
-"""Breaks conversions on purpose, and looks at what is left: docs/reliability.md has the outcomes."""
+"""Breaks conversions on purpose, and looks at what is left: docs/reliability.md has the
+outcomes.
+"""

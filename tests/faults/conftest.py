@@ -1,4 +1,6 @@
-"""What the tests with faults share: the workshop, and what an undisturbed conversion gives and takes."""
+"""What the tests with faults share: the workshop, and what an undisturbed conversion gives and
+takes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ ROWS = 150_000
 
 @dataclasses.dataclass(frozen=True)
 class Undisturbed:
-    """What conversions give: the folder of a dataset, what is in it, and how many seconds it takes in processes and in threads."""
+    """What conversions give: the folder of a dataset, what is in it, and how many seconds it takes
+    in processes and in threads.
+    """
 
     folder: pathlib.Path
     files: dict[str, str]
@@ -35,7 +39,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture(scope="session")
 def ignoring_signals(workshop: Workshop) -> dict[bool, Undisturbed]:
-    """Converts without disturbance, in processes and in threads: without encodings, and with them."""
+    """Converts without disturbance, in processes and in threads: without encodings, and with
+    them.
+    """
     return {encodes: _undisturbed(workshop, encodes) for encodes in (False, True)}
 
 

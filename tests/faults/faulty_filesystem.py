@@ -1,6 +1,8 @@
-"""A filesystem of Beam's that fails, or stalls, on the n-th open, read, write, close, rename, delete or listing.
+"""A filesystem of Beam's that fails, or stalls, on the n-th open, read, write, close, rename,
+delete or listing.
 
-``faulty:///some/path`` is the local ``/some/path``. Operations are counted over all processes of a run.
+``faulty:///some/path`` is the local ``/some/path``. Operations are counted over all processes of a
+run.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ _faults: list[dict[str, Any]] = []
 def use(faults: list[dict[str, Any]]) -> None:
     """Lets faults happen in this process and its forks.
 
-    The keys of a fault are: ``operation``; ``number`` of the first that is hit, from 0; ``times``, how many are hit; ``stall_secs``, for
-    how long they stall; 0: they fail; ``counter``, a file.
+    The keys of a fault are: ``operation``; ``number`` of the first that is hit, from 0; ``times``,
+    how many are hit; ``stall_secs``, for how long they stall; 0: they fail; ``counter``, a file.
     """
     _faults[:] = faults
 
@@ -44,7 +46,9 @@ def _meet(operation: str, path: str) -> None:
 
 
 class _File:
-    """A local file whose reads, writes and closing are counted; whatever else is asked of it, it does itself."""
+    """A local file whose reads, writes and closing are counted; whatever else is asked of it, it
+    does itself.
+    """
 
     def __init__(self, file: Any, path: str) -> None:
         self._file, self._path = file, path
@@ -109,7 +113,9 @@ class FaultyFileSystem(LocalFileSystem):
     def _list(self, dir_or_prefix: str) -> Iterator[FileMetadata]:
         _meet("list", dir_or_prefix)
         for found in super()._list(_local(dir_or_prefix)):
-            yield FileMetadata(_remote(found.path), found.size_in_bytes, found.last_updated_in_seconds)
+            yield FileMetadata(
+                _remote(found.path), found.size_in_bytes, found.last_updated_in_seconds
+            )
 
     def mkdirs(self, path: str) -> None:
         super().mkdirs(_local(path))

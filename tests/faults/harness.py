@@ -31,7 +31,8 @@ THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 ONE = ("--direct_num_workers=1",)
 FILES = 4
 
-# Every kind of thing that a conversion leaves: shards, statistics, a serving graph, rejected rows; and a join, so that there are exchanges.
+# Every kind of thing that a conversion leaves: shards, statistics, a serving graph, rejected rows;
+# and a join, so that there are exchanges.
 RECIPE = """
 name: visits
 sources:
@@ -52,7 +53,9 @@ ENCODE = "encode:\n  site: vocabulary\n  seconds: z_score\n"
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit status (negative: the signal), what it printed, and how long it and its processes took."""
+    """How a command ended: its exit status (negative: the signal), what it printed, and how long it
+    and its processes took.
+    """
 
     status: int
     out: str
@@ -75,7 +78,10 @@ class Run:
         found = []
         for pid in psutil.pids():
             with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess, PermissionError):
-                if os.getsid(pid) == self.pid and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                if (
+                    os.getsid(pid) == self.pid
+                    and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+                ):
                     found.append(psutil.Process(pid))
         return found
 
@@ -88,7 +94,9 @@ class Run:
         return time.monotonic() - self._started
 
     def signal(self, number: int, everybody: bool = False) -> float:
-        """Sends a signal to the command, or to its whole process group as a terminal does. Returns when."""
+        """Sends a signal to the command, or to its whole process group as a terminal does. Returns
+        when.
+        """
         at = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if everybody else os.kill)(self.pid, number)
@@ -160,7 +168,8 @@ class Workshop:
         """Starts a command.
 
         Args:
-          folder: in which it runs; the system's temporary folder of the command is ``temporary`` in it, unless that is given.
+          folder: in which it runs; the system's temporary folder of the command is ``temporary`` in
+            it, unless that is given.
           arguments: of the command line.
           faults: as ``injected.install`` takes them, without their counters.
           obeys_permissions: whether the command must obey them though we are root.
@@ -177,7 +186,10 @@ class Workshop:
             "notes": str(notes),
             "environment": {"TMPDIR": str(temporary)},
             "obeys_permissions": obeys_permissions,
-            "faults": [{**fault, "counter": str(notes / f"count{number}")} for number, fault in enumerate(faults)],
+            "faults": [
+                {**fault, "counter": str(notes / f"count{number}")}
+                for number, fault in enumerate(faults)
+            ],
         }
         started = time.monotonic()
         assert self._starter.stdin is not None
@@ -196,18 +208,23 @@ class Workshop:
 
     def convert(self, folder: pathlib.Path, *options: str, **arguments: Any) -> Run:
         """Starts a conversion of ``recipe.yaml`` into ``out``."""
-        return self.start(folder, "convert", "recipe.yaml", "--output", "out", "--quiet", *options, **arguments)
+        return self.start(
+            folder, "convert", "recipe.yaml", "--output", "out", "--quiet", *options, **arguments
+        )
 
     def fill(self, folder: pathlib.Path, earlier: pathlib.Path) -> None:
         """Puts an earlier dataset into a folder's output."""
         shutil.copytree(earlier, folder / "out")
 
-    def place(self, name: str, *, encodes: bool = True, rows: int = 0, input_: str = "") -> pathlib.Path:
+    def place(
+        self, name: str, *, encodes: bool = True, rows: int = 0, input_: str = ""
+    ) -> pathlib.Path:
         """Makes an empty folder with a recipe, whose data are shared or, with ``rows``, its own.
 
         Args:
           name: of the folder.
-          encodes: whether there is anything to fit, and with it a serving graph, which takes most of the time.
+          encodes: whether there is anything to fit, and with it a serving graph, which takes most
+            of the time.
           rows: of visits.
           input_: where the recipe has the data, if not in their own folder.
         """
@@ -218,7 +235,9 @@ class Workshop:
         if rows:
             data = folder
             make_data(folder, rows)
-        text = RECIPE.replace("INPUT", input_ or str(data)).replace("ENCODE", ENCODE if encodes else "")
+        text = RECIPE.replace("INPUT", input_ or str(data)).replace(
+            "ENCODE", ENCODE if encodes else ""
+        )
         (folder / "recipe.yaml").write_text(text)
         return folder
 
@@ -255,23 +274,35 @@ def dataset(folder: pathlib.Path) -> dict[str, str]:
 def _timeless(manifest: Any) -> Any:
     """Returns a manifest, or a part of one, without what tells when and where it was made."""
     if isinstance(manifest, dict):
-        return {key: _timeless(value) for key, value in manifest.items() if key not in ("timings", "directory")}
+        return {
+            key: _timeless(value)
+            for key, value in manifest.items()
+            if key not in ("timings", "directory")
+        }
     return [_timeless(value) for value in manifest] if isinstance(manifest, list) else manifest
 
 
 def check_all_or_nothing(output: pathlib.Path, expected: dict[str, str]) -> bool:
-    """Checks that there is no dataset, or the whole one, which verifies. Returns whether there is one."""
+    """Checks that there is no dataset, or the whole one, which verifies. Returns whether there is
+    one.
+    """
     if not (output / "dataset.json").exists():
         return False
     verify_dataset(str(output))
-    found = {name: digest for name, digest in dataset(output).items() if not name.startswith("_temporary/")}
+    found = {
+        name: digest
+        for name, digest in dataset(output).items()
+        if not name.startswith("_temporary/")
+    }
     assert differences(found, expected) == []
     return True
 
 
 def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
     """Returns the files that are missing, too many, or have other bytes."""
-    return sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    return sorted(
+        name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
+    )
 
 
 def check_clean(folder: pathlib.Path, has_failed: bool = False) -> None:
@@ -284,13 +315,16 @@ def check_clean(folder: pathlib.Path, has_failed: bool = False) -> None:
     left = list((folder / "temporary").rglob("*"))
     if (folder / "out").exists():
         left += [
-            path for path in folder.joinpath("out").rglob("*") if "_temporary" in path.parts or path.suffix == ".part"
+            path
+            for path in folder.joinpath("out").rglob("*")
+            if "_temporary" in path.parts or path.suffix == ".part"
         ]
     if has_failed:
         left = [
             path
             for path in left
-            if path.is_file() and path.relative_to(folder / "out" / "_temporary").parts[0] not in KEPT
+            if path.is_file()
+            and path.relative_to(folder / "out" / "_temporary").parts[0] not in KEPT
         ]
     assert not left, left
 
@@ -306,8 +340,12 @@ def check_error(ended: Ended, *parts: str, status: int = 1) -> None:
         assert part in ended.err, f"{part!r} is not in: {ended.err}"
 
 
-def check_next_run(workshop: Workshop, folder: pathlib.Path, expected: dict[str, str], *options: str) -> None:
-    """Checks that the next run into an output succeeds, gives the same bytes, and leaves nothing temporary, whatever lay there."""
+def check_next_run(
+    workshop: Workshop, folder: pathlib.Path, expected: dict[str, str], *options: str
+) -> None:
+    """Checks that the next run into an output succeeds, gives the same bytes, and leaves nothing
+    temporary, whatever lay there.
+    """
     again = workshop.convert(folder, *(options or THREADS), "--overwrite").wait()
     assert again.status == 0, again.err
     assert differences(dataset(folder / "out"), expected) == []
@@ -320,7 +358,9 @@ def moments(count: int, least: int = 1) -> range:
 
 
 def random_of(name: str, number: int) -> random.Random:
-    """Returns the chance of one moment of a test: the same in every run, unless ``FAULT_SEED`` says otherwise."""
+    """Returns the chance of one moment of a test: the same in every run, unless ``FAULT_SEED`` says
+    otherwise.
+    """
     return random.Random(f"{SEED} {name} {number}")
 
 

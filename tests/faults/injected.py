@@ -1,7 +1,9 @@
-"""Faults inside a command: what happens at the n-th of some operations, in whichever of its processes that is.
+"""Faults inside a command: what happens at the n-th of some operations, in whichever of its
+processes that is.
 
-Python reports what it does with files to audit hooks before it does it, so that the product runs as it is. Operations are counted over
-all processes of a run, by the length of a file to which each of them appends a byte.
+Python reports what it does with files to audit hooks before it does it, so that the product runs as
+it is. Operations are counted over all processes of a run, by the length of a file to which each of
+them appends a byte.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir")
 def install(faults: list[dict[str, Any]]) -> None:
     """Makes the faults of a request happen.
 
-    Of a fault that is ``at`` a place, the keys are: ``at``, a part of a path; ``number``, which operation on a path with it is meant, from 0;
-    ``changes``, whether reading does not count; ``do``, the name of a function here, with its ``arguments``; ``counter``, a file.
-    Other faults are the filesystem's own.
+    Of a fault that is ``at`` a place, the keys are: ``at``, a part of a path; ``number``, which
+    operation on a path with it is meant, from 0; ``changes``, whether reading does not count;
+    ``do``, the name of a function here, with its ``arguments``; ``counter``, a file. Other faults
+    are the filesystem's own.
     """
     faulty_filesystem.use([fault for fault in faults if "at" not in fault])
     for fault in faults:
@@ -53,7 +56,8 @@ def _is_meant(event: str, arguments: tuple[Any, ...], fault: dict[str, Any]) -> 
     if not (is_change if fault["changes"] else event == "open" or is_change):
         return False
     return any(
-        isinstance(argument, (str, bytes)) and fault["at"] in os.fsdecode(argument) for argument in arguments[:2]
+        isinstance(argument, (str, bytes)) and fault["at"] in os.fsdecode(argument)
+        for argument in arguments[:2]
     )
 
 
@@ -96,7 +100,8 @@ def change_file(launcher: int, path: str, how: str) -> None:
     Args:
       launcher: of all such functions.
       path: the file.
-      how: ``truncated`` to half, ``emptied``, ``appended`` to, ``changed`` in one byte, ``replaced`` by other data of the same size, or ``deleted``.
+      how: ``truncated`` to half, ``emptied``, ``appended`` to, ``changed`` in one byte,
+        ``replaced`` by other data of the same size, or ``deleted``.
     """
     size = os.path.getsize(path)
     if how == "deleted":

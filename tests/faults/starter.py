@@ -1,7 +1,9 @@
-"""A process that has imported everything, and forks a command line for each request: a conversion starts in 30 ms instead of 3 s.
+"""A process that has imported everything, and forks a command line for each request: a conversion
+starts in 30 ms instead of 3 s.
 
-Each line of its input is a request. The command runs in a session of its own, so that all its processes can be found by it, whoever
-their parents are by then. Its keeper, a process between it and this one, writes down how it ended.
+Each line of its input is a request. The command runs in a session of its own, so that all its
+processes can be found by it, whoever their parents are by then. Its keeper, a process between it
+and this one, writes down how it ended.
 """
 
 from __future__ import annotations
@@ -67,12 +69,16 @@ def _note(path: str, text: str) -> None:
 
 
 def _command(request: dict[str, Any], begun: int) -> NoReturn:
-    """Is the command: what the console script does, in its folder, with its faults. Nobody knows of it before it closes ``begun``."""
+    """Is the command: what the console script does, in its folder, with its faults. Nobody knows of
+    it before it closes ``begun``.
+    """
     os.setsid()
     os.chdir(request["folder"])
     os.environ.update(request["environment"])
     tempfile.tempdir = None
-    for number, name in enumerate(("/dev/null", f"{request['notes']}/out", f"{request['notes']}/err")):
+    for number, name in enumerate(
+        ("/dev/null", f"{request['notes']}/out", f"{request['notes']}/err")
+    ):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), number)
     if request["obeys_permissions"]:
         _obey_permissions()
@@ -87,7 +93,9 @@ def _command(request: dict[str, Any], begun: int) -> NoReturn:
 
 
 def _obey_permissions() -> None:
-    """Takes from root what lets it read and write everything, in this process and all that it starts."""
+    """Takes from root what lets it read and write everything, in this process and all that it
+    starts.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     mask = ~sum(1 << capability for capability in _OVERRIDES) & 0xFFFFFFFF
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)

@@ -1,7 +1,8 @@
-"""A storage, through a filesystem of Beam's, that fails or stalls at the n-th of each of its operations.
+"""A storage, through a filesystem of Beam's, that fails or stalls at the n-th of each of its
+operations.
 
-Beam's local runner does not retry: a failure is a clean error, wherever it comes, and never a part of a dataset. (Engines that do retry
-are tested with their own faults, in tests/engines.)
+Beam's local runner does not retry: a failure is a clean error, wherever it comes, and never a part
+of a dataset. (Engines that do retry are tested with their own faults, in tests/engines.)
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def expected(workshop: Workshop) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
-    """How many operations of each kind a conversion does; a fault that is never reached counts them."""
+    """How many operations of each kind a conversion does; a fault that is never reached counts
+    them.
+    """
     found = {}
     folder = _place(workshop)
     faults = [fault(operation, 10**9) for operation in OPERATIONS]
@@ -57,7 +60,14 @@ def counts(workshop: Workshop, expected: dict[str, str]) -> dict[str, int]:
 
 
 def _arguments(folder: pathlib.Path) -> tuple[str, ...]:
-    return ("convert", "recipe.yaml", "--output", f"{SCHEME}://{folder}/out", "--quiet", "--overwrite")
+    return (
+        "convert",
+        "recipe.yaml",
+        "--output",
+        f"{SCHEME}://{folder}/out",
+        "--quiet",
+        "--overwrite",
+    )
 
 
 def _place(workshop: Workshop) -> pathlib.Path:
@@ -71,14 +81,22 @@ def _place(workshop: Workshop) -> pathlib.Path:
 @pytest.mark.parametrize("number", moments(12, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_fails(
-    operation: str, number: int, workshop: Workshop, expected: dict[str, str], counts: dict[str, int]
+    operation: str,
+    number: int,
+    workshop: Workshop,
+    expected: dict[str, str],
+    counts: dict[str, int],
 ) -> None:
-    """Once, or from then on: a clean error that says what the storage said, or success, never a part; and the next run is as ever."""
+    """Once, or from then on: a clean error that says what the storage said, or success, never a
+    part; and the next run is as ever.
+    """
     rng = random_of(operation, number)
     folder = _place(workshop)
     times = rng.choice([1, 1, 10**9])
     what = fault(operation, rng.randrange(counts[operation]), times)
-    ended = workshop.start(folder, *_arguments(folder), *rng.choice([ONE, THREADS]), faults=[what]).wait()
+    ended = workshop.start(
+        folder, *_arguments(folder), *rng.choice([ONE, THREADS]), faults=[what]
+    ).wait()
     assert workshop.counted() > what["number"] or ended.status == 0
     is_there = check_all_or_nothing(folder / "out", expected)
     if ended.status == 0:
@@ -95,7 +113,11 @@ def test_an_operation_that_fails(
 @pytest.mark.parametrize("number", moments(2, least=1))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_stalls(
-    operation: str, number: int, workshop: Workshop, expected: dict[str, str], counts: dict[str, int]
+    operation: str,
+    number: int,
+    workshop: Workshop,
+    expected: dict[str, str],
+    counts: dict[str, int],
 ) -> None:
     """A storage that answers late is waited for."""
     rng = random_of(f"stall {operation}", number)

@@ -1,4 +1,6 @@
-"""Input files that change, shrink, grow or vanish while a run is at work: the run fails, and its error names the file."""
+"""Input files that change, shrink, grow or vanish while a run is at work: the run fails, and its
+error names the file.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,20 @@ from tests.faults.harness import ONE, Workshop, check_clean, check_error, check_
 pytestmark = pytest.mark.faults
 
 CHANGES = ("truncated", "emptied", "appended", "changed", "replaced", "deleted")
-# When it happens: as soon as the output's temporary folder is made, and while chunks are being kept, when some files were read.
+# When it happens: as soon as the output's temporary folder is made, and while chunks are being
+# kept, when some files were read.
 PLANNED, READING = ("_temporary", 0), ("_temporary/kept/", 2)
 
 
 @pytest.mark.parametrize("when", [PLANNED, READING], ids=["planned", "reading"])
 @pytest.mark.parametrize("name", ["visits-0.csv", "visits-3.csv", "users.csv"])
 @pytest.mark.parametrize("how", CHANGES)
-def test_an_input_file_that_changes(how: str, name: str, when: tuple[str, int], workshop: Workshop) -> None:
-    """Whichever file it is, whatever happens to it, before it is read or after: no dataset, and an error with its name."""
+def test_an_input_file_that_changes(
+    how: str, name: str, when: tuple[str, int], workshop: Workshop
+) -> None:
+    """Whichever file it is, whatever happens to it, before it is read or after: no dataset, and an
+    error with its name.
+    """
     folder = workshop.place("changing", encodes=False, rows=2_000)
     fault = {
         "at": when[0],
@@ -43,7 +50,9 @@ def test_it_works_again_when_the_files_are_back(workshop: Workshop) -> None:
     expected = dataset(folder / "out")
     fault = {"at": "_temporary/kept/", "number": 1, "changes": True, "do": "change_file"}
     fault["arguments"] = [str(folder / "visits-3.csv"), "truncated"]
-    check_error(workshop.convert(folder, *ONE, "--overwrite", faults=[fault]).wait(), "visits-3.csv")
+    check_error(
+        workshop.convert(folder, *ONE, "--overwrite", faults=[fault]).wait(), "visits-3.csv"
+    )
     for path in (folder / "copy").glob("*.csv"):
         shutil.copy2(path, folder)
     check_next_run(workshop, folder, expected, *ONE)

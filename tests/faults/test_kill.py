@@ -1,4 +1,6 @@
-"""SIGKILL at any moment, of the command or of one of its processes: no dataset or the whole one, and the next run is as if nothing had been."""
+"""SIGKILL at any moment, of the command or of one of its processes: no dataset or the whole one,
+and the next run is as if nothing had been.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("number", moments(100, least=2))
-def test_killed_at_some_moment(number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]) -> None:
-    """Whoever is killed, and whenever: no dataset or the whole one, nobody goes on or hangs, and the next run is byte-identical and clean."""
+def test_killed_at_some_moment(
+    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+) -> None:
+    """Whoever is killed, and whenever: no dataset or the whole one, nobody goes on or hangs, and
+    the next run is byte-identical and clean.
+    """
     rng = random_of("kill", number)
     encodes, overwrites, kills_launcher = number % 5 == 0, rng.random() < 0.5, number % 2 == 0
     options = rng.choice([PROCESSES, THREADS]) if kills_launcher else PROCESSES
@@ -41,7 +47,9 @@ def test_killed_at_some_moment(number: int, workshop: Workshop, ignoring_signals
     if overwrites:
         workshop.fill(folder, expected.folder)
     run = workshop.convert(folder, *options, "--overwrite")
-    sleep_until(time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running())
+    sleep_until(
+        time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running()
+    )
     if kills_launcher:
         run.signal(signal.SIGKILL)
         assert run.wait(timeout=30).status in (0, -signal.SIGKILL)
@@ -60,7 +68,9 @@ def test_killed_at_some_moment(number: int, workshop: Workshop, ignoring_signals
 
 
 def _kill_another(run: Run, rng: random.Random) -> None:
-    """Kills a process of the run that is not the command itself: a worker, a worker's client, their server, or who builds the graph."""
+    """Kills a process of the run that is not the command itself: a worker, a worker's client, their
+    server, or who builds the graph.
+    """
     others = [process for process in run.processes() if process.pid != run.pid]
     if others:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -69,7 +79,9 @@ def _kill_another(run: Run, rng: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def small(workshop: Workshop) -> tuple[dict[str, str], int]:
-    """What a small conversion over an earlier dataset gives, and how many times it changes something in its output."""
+    """What a small conversion over an earlier dataset gives, and how many times it changes
+    something in its output.
+    """
     folder = workshop.place("committing", encodes=False, rows=2_000)
     for _ in range(2):
         ended = workshop.convert(folder, *ONE, "--overwrite", faults=[_kill_at(10**9)]).wait()
@@ -85,12 +97,16 @@ def _kill_at(number: int) -> dict[str, object]:
 def test_killed_before_each_change_of_the_commit(
     number: int, workshop: Workshop, small: tuple[dict[str, str], int]
 ) -> None:
-    """Killed right before the last, the last but one, ... of its changes, a run that overwrites leaves one whole dataset, or none."""
+    """Killed right before the last, the last but one, ... of its changes, a run that overwrites
+    leaves one whole dataset, or none.
+    """
     expected, changes = small
     folder = workshop.place("committing", encodes=False, rows=2_000)
     assert workshop.convert(folder, *ONE).wait().status == 0
     step = max(1, 60 // len(moments(60, least=3)))
-    run = workshop.convert(folder, *ONE, "--overwrite", faults=[_kill_at(changes - 1 - number * step)])
+    run = workshop.convert(
+        folder, *ONE, "--overwrite", faults=[_kill_at(changes - 1 - number * step)]
+    )
     assert run.wait().status == -signal.SIGKILL
     assert run.left_processes() == []
     check_all_or_nothing(folder / "out", expected)

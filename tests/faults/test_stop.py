@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM at any moment: a clean stop within seconds, and nothing temporary is left, not even until the next run."""
+"""Ctrl-C and SIGTERM at any moment: a clean stop within seconds, and nothing temporary is left, not
+even until the next run.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,23 @@ LINE = "error: interrupted; nothing was committed."
 COMPLETE = "error: interrupted; out was complete already, and stays."
 # What a terminal does, what a polite `kill` does, and what a container's end does.
 WAYS = (
-    *((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)),
+    *(
+        (signal.SIGINT, True),
+        (signal.SIGINT, False),
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+    ),
     *((signal.SIGHUP, True), (signal.SIGHUP, False)),
 )
 
 
 @pytest.mark.parametrize("number", moments(60, least=4))
-def test_stopped_at_some_moment(number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]) -> None:
-    """Within five seconds the command has ended with status 130 and one line; no process, no temporary file, no part of a dataset is left."""
+def test_stopped_at_some_moment(
+    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+) -> None:
+    """Within five seconds the command has ended with status 130 and one line; no process, no
+    temporary file, no part of a dataset is left.
+    """
     rng = random_of("stop", number)
     signal_, everybody = WAYS[number % len(WAYS)]
     encodes, options = number % 5 == 0, rng.choice([PROCESSES, THREADS])
@@ -48,7 +59,9 @@ def test_stopped_at_some_moment(number: int, workshop: Workshop, ignoring_signal
     if rng.random() < 0.3:
         workshop.fill(folder, expected.folder)
     run = workshop.convert(folder, *options, "--overwrite")
-    sleep_until(time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running())
+    sleep_until(
+        time.monotonic() + rng.random() * expected.secs[options], lambda: not run.is_running()
+    )
     before, busy = run.secs(), slowdown()
     run.signal(signal_, everybody=everybody)
     ended = run.wait(timeout=60)
@@ -70,11 +83,14 @@ def test_stopped_at_some_moment(number: int, workshop: Workshop, ignoring_signal
 
 
 def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
-    """Who interrupts a run while it tidies up behind its commit hears that there is a dataset; and there is."""
+    """Who interrupts a run while it tidies up behind its commit hears that there is a dataset; and
+    there is.
+    """
     whole, late = (workshop.place(name, encodes=False, rows=2_000) for name in ("whole", "late"))
     fault = {"at": "out/", "number": 10**9, "changes": True, "do": "interrupt_here"}
     assert workshop.convert(whole, *ONE, faults=[fault]).wait().status == 0
-    # The last change is the launcher's, which removes the temporary folder if the commit has not; before it the commit does.
+    # The last change is the launcher's, which removes the temporary folder if the commit has not;
+    # before it the commit does.
     before_last = workshop.counted() - 2
     ended = workshop.convert(late, *ONE, faults=[fault | {"number": before_last}]).wait()
     assert (ended.status, ended.err.strip()) == (130, COMPLETE)
@@ -83,8 +99,12 @@ def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
     check_clean(late)
 
 
-def test_only_the_command_is_interrupted(workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]) -> None:
-    """Ctrl-C reaches the workers before the command may have ended them: by themselves they do nothing, so that none of them has a word to say."""
+def test_only_the_command_is_interrupted(
+    workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+) -> None:
+    """Ctrl-C reaches the workers before the command may have ended them: by themselves they do
+    nothing, so that none of them has a word to say.
+    """
     expected, folder = ignoring_signals[False], workshop.place("deaf", encodes=False)
     run = workshop.convert(folder, *PROCESSES)
     told = set()
@@ -92,7 +112,10 @@ def test_only_the_command_is_interrupted(workshop: Workshop, ignoring_signals: d
         for process in run.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 # A worker is a fork; its client, which starts as something else, is not.
-                if process.pid not in {run.pid, *told} and "tests.faults.starter" in process.cmdline():
+                if (
+                    process.pid not in {run.pid, *told}
+                    and "tests.faults.starter" in process.cmdline()
+                ):
                     process.send_signal(signal.SIGINT)
                     told.add(process.pid)
         time.sleep(0.01)

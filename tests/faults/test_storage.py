@@ -1,4 +1,6 @@
-"""Disks that are full, folders that may not be written, files that may not be read: one clean line, and nothing is left but what was there."""
+"""Disks that are full, folders that may not be written, files that may not be read: one clean line,
+and nothing is left but what was there.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def resize(disk: pathlib.Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
 
 
-def convert_on(disk: pathlib.Path, workshop: Workshop, *options: str, temporary: str = "temporary") -> Ended:
+def convert_on(
+    disk: pathlib.Path, workshop: Workshop, *options: str, temporary: str = "temporary"
+) -> Ended:
     """Converts into ``out`` on a disk."""
     folder = disk.parent
     arguments = ("convert", "recipe.yaml", "--output", "disk/out", "--quiet", *options)
@@ -61,9 +65,13 @@ def convert_on(disk: pathlib.Path, workshop: Workshop, *options: str, temporary:
 def test_a_disk_that_fills_up(
     number: int, disk: pathlib.Path, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
 ) -> None:
-    """However much room there is, the run succeeds or says that there was too little; an earlier dataset stays, and with room it works."""
+    """However much room there is, the run succeeds or says that there was too little; an earlier
+    dataset stays, and with room it works.
+    """
     rng, expected = random_of("full", number), ignoring_signals[False]
-    needed = sum(path.stat().st_size for path in expected.folder.rglob("*") if path.is_file()) // 1024
+    needed = (
+        sum(path.stat().st_size for path in expected.folder.rglob("*") if path.is_file()) // 1024
+    )
     has_earlier = number % 2 == 1
     if has_earlier:
         shutil.copytree(expected.folder, disk / "out")
@@ -72,7 +80,12 @@ def test_a_disk_that_fills_up(
     is_there = check_all_or_nothing(disk / "out", expected.files)
     if ended.status:
         check_error(
-            ended, "disk/out", "No space left on device", "free", "choose another --output", "estimated to need"
+            ended,
+            "disk/out",
+            "No space left on device",
+            "free",
+            "choose another --output",
+            "estimated to need",
         )
         assert is_there == has_earlier
     else:
@@ -87,7 +100,10 @@ def test_a_disk_that_fills_up(
 @needs_root
 @pytest.mark.parametrize("has_earlier", [False, True])
 def test_a_disk_that_may_not_be_written(
-    has_earlier: bool, disk: pathlib.Path, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    has_earlier: bool,
+    disk: pathlib.Path,
+    workshop: Workshop,
+    ignoring_signals: dict[bool, Undisturbed],
 ) -> None:
     """A read-only filesystem is named at once, and the dataset that is there stays."""
     if has_earlier:
@@ -154,18 +170,24 @@ def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
 def test_a_temporary_folder_without_permission(
     options: tuple[str, ...], workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
 ) -> None:
-    """Where the system's temporary folder may not be written, Python takes another one, and the run succeeds; or the error names it."""
+    """Where the system's temporary folder may not be written, Python takes another one, and the run
+    succeeds; or the error names it.
+    """
     folder = workshop.place("untidy", encodes=False)
     (folder / "temporary").mkdir(mode=0o500)
     ended = workshop.convert(folder, *options, obeys_permissions=True).wait()
     if ended.status:
         check_error(ended, "temporary")
-    assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (ended.status == 0)
+    assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (
+        ended.status == 0
+    )
     check_clean(folder, has_failed=True)
 
 
 @needs_root
-def test_a_temporary_folder_that_is_full(workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]) -> None:
+def test_a_temporary_folder_that_is_full(
+    workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+) -> None:
     """A full temporary folder of the system does no harm to an output elsewhere, or is named."""
     folder = workshop.place("small", encodes=False)
     with small_disk(folder, "16k") as disk:
@@ -173,5 +195,7 @@ def test_a_temporary_folder_that_is_full(workshop: Workshop, ignoring_signals: d
         ended = workshop.convert(folder, *PROCESSES, temporary=disk).wait()
         if ended.status:
             check_error(ended, "No space left on device", "disk")
-        assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (ended.status == 0)
+        assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (
+            ended.status == 0
+        )
         assert [path.name for path in disk.iterdir()] == ["filling"]

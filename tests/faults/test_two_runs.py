@@ -1,4 +1,6 @@
-"""Two runs into one output at once: one wins, the other says so, and the dataset is one run's and whole."""
+"""Two runs into one output at once: one wins, the other says so, and the dataset is one run's and
+whole.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("number", moments(20, least=2))
-def test_two_runs_at_once(number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]) -> None:
-    """The one that comes second ends at once, with status 2 and a line that names the output; or both succeed, one after the other."""
+def test_two_runs_at_once(
+    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+) -> None:
+    """The one that comes second ends at once, with status 2 and a line that names the output; or
+    both succeed, one after the other.
+    """
     rng, expected = random_of("two", number), ignoring_signals[False]
     folder = workshop.place("two", encodes=False)
     options: tuple[str, ...] = rng.choice([THREADS, PROCESSES])
@@ -41,7 +47,12 @@ def test_two_runs_at_once(number: int, workshop: Workshop, ignoring_signals: dic
     assert won, [result.err for result in ended]
     for result in ended:
         if result.status:
-            check_error(result, "out: ", "another run" if "another run" in result.err else "dataset already", status=2)
+            check_error(
+                result,
+                "out: ",
+                "another run" if "another run" in result.err else "dataset already",
+                status=2,
+            )
     assert overwrites or len(won) == 1
     assert differences(dataset(folder / "out"), expected.files) == []
     check_clean(folder)

@@ -1,4 +1,6 @@
-"""``python -m tests.fuzz TARGET --seconds 1800 --seed 1``: fuzzes one target, or with ``all`` one after the other."""
+"""``python -m tests.fuzz TARGET --seconds 1800 --seed 1``: fuzzes one target, or with ``all`` one
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,24 @@ def main() -> int:
         default=pathlib.Path(".fuzz"),
         help="folder that keeps corpora, findings and totals, for another time (default: .fuzz)",
     )
-    parser.add_argument("--input", type=pathlib.Path, help="run this one input, here, and show what it finds")
+    parser.add_argument(
+        "--input", type=pathlib.Path, help="run this one input, here, and show what it finds"
+    )
     options = parser.parse_args()
     if options.input is not None:
-        importlib.import_module(f"tests.fuzz.targets.{options.target}").TARGET.run(options.input.read_bytes())
+        importlib.import_module(f"tests.fuzz.targets.{options.target}").TARGET.run(
+            options.input.read_bytes()
+        )
         return 0
     found = 0
     for name in NAMES if options.target == "all" else [options.target]:
         done = watch.fuzz(name, options.state.resolve() / name, options.seconds, options.seed)
         findings = done["findings"]
         minutes, slowest = done["cpu_seconds"] / 60, done["slowest_seconds"]
-        line = f"{name}: {done['executions']:,} inputs in {minutes:.1f} CPU minutes, the slowest {slowest:.2f} s; {len(findings)} kinds of findings"
+        line = (
+            f"{name}: {done['executions']:,} inputs in {minutes:.1f} CPU minutes, the slowest "
+            f"{slowest:.2f} s; {len(findings)} kinds of findings"
+        )
         sys.stdout.write("\n  ".join([line, *findings]) + "\n")
         sys.stdout.flush()
         found += len(findings)

@@ -1,6 +1,8 @@
-"""Small patterns, repeated to megabytes: what each costs in memory and in CPU time, in a process of its own.
+"""Small patterns, repeated to megabytes: what each costs in memory and in CPU time, in a process of
+its own.
 
-``python -m tests.fuzz.amplified`` prints a line of JSON for each: bytes of the input, bytes that the peak of memory rose by, seconds, and what came out.
+``python -m tests.fuzz.amplified`` prints a line of JSON for each: bytes of the input, bytes that
+the peak of memory rose by, seconds, and what came out.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ from tests.fuzz.finding import explained
 from tests.fuzz.targets.tfrecord import framed, masked_crc
 
 MIB = 1 << 20
-# What libraries take for themselves: code, tables, threads, memory that they keep for the next time.
+# What libraries take for themselves: code, tables, threads, memory that they keep for the next
+# time.
 CONSTANT_BYTES = 96 * MIB
 MOST_SECONDS = 10.0
 _CLEAR_PEAK = b"5"
 
 
 class Case(NamedTuple):
-    """An input: its name, its bytes, and the options of the source that reads it; without a format a recipe or a manifest."""
+    """An input: its name, its bytes, and the options of the source that reads it; without a format
+    a recipe or a manifest.
+    """
 
     name: str
     data: bytes
@@ -51,13 +56,19 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield "csv: carriage returns", Case("a.csv", b"a,b\n1,2\n" + b"\r" * (2 * MIB) + b"1,2\n")
     yield "csv: delimiters", Case("a.csv", b"a,b\n1,2\n" + b"," * (2 * MIB) + b"\n")
     yield "csv: ragged rows", Case("a.csv", b"a,b\n1,2\n" + b"1,2,3\n" * 50_000)
-    yield "csv: names", Case("a.csv", b",".join(b"c%d" % place for place in range(200_000)) + b"\n1\n")
+    yield (
+        "csv: names",
+        Case("a.csv", b",".join(b"c%d" % place for place in range(200_000)) + b"\n1\n"),
+    )
     yield "csv: digits", Case("a.csv", b"a,b\n1,2\n" + b"9" * (2 * MIB) + b",2\n")
     yield "json: brackets", Case("a.jsonl", b'{"a":1}\n' + b"[" * (2 * MIB) + b"\n")
     yield "json: objects", Case("a.jsonl", b'{"a":1}\n' + b'{"a":' * (MIB // 2) + b"\n")
     yield "json: blank lines", Case("a.jsonl", b'{"a":1}\n' + b" \n" * MIB + b'{"a":1}\n')
     yield "json: carriage returns", Case("a.jsonl", b'{"a":1}\n' + b"\r" * (2 * MIB) + b'{"a":1}\n')
-    yield "json: blanks in a name", Case("a.jsonl", b'{"%s":1}\n{"%s":"x"}\n' % (b" " * MIB, b" " * MIB))
+    yield (
+        "json: blanks in a name",
+        Case("a.jsonl", b'{"%s":1}\n{"%s":"x"}\n' % (b" " * MIB, b" " * MIB)),
+    )
     yield (
         "json: addresses in a name",
         Case("a.jsonl", b'{"a":1}\n' * 9 + b'{"a":"x","' + b"://a:" * 100_000 + b'":1}\n'),
@@ -66,38 +77,65 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield "libfm: comments", Case("a.libfm", b"1 1:1\n" + b"#" * (2 * MIB) + b"\n")
     yield "libfm: blanks", Case("a.libfm", b"1 1:1\n" + b" \t" * MIB + b"\n")
     yield "libfm: digits", Case("a.libfm", b"1 1:1\n1 1:" + b"1" * (2 * MIB) + b"\n")
-    yield "libfm: features", Case("a.libfm", b"1 " + b" ".join(b"%d:1" % index for index in range(150_000)) + b"\n")
-    yield "idx: a header that lies", Case("a.idx", b"\0\0\x08\3" + struct.pack(">3I", *[0xFFFFFFFF] * 3))
+    yield (
+        "libfm: features",
+        Case("a.libfm", b"1 " + b" ".join(b"%d:1" % index for index in range(150_000)) + b"\n"),
+    )
+    yield (
+        "idx: a header that lies",
+        Case("a.idx", b"\0\0\x08\3" + struct.pack(">3I", *[0xFFFFFFFF] * 3)),
+    )
     yield "idx: items of a byte", Case("a.idx", b"\0\0\x08\1" + struct.pack(">I", MIB) + bytes(MIB))
     length = struct.pack("<Q", 1 << 62)
     yield (
         "tfrecord: a length that lies",
-        Case("a.tfrecord", length + struct.pack("<I", masked_crc(length)) + b"x" * 99, {"format": "raw_records"}),
+        Case(
+            "a.tfrecord",
+            length + struct.pack("<I", masked_crc(length)) + b"x" * 99,
+            {"format": "raw_records"},
+        ),
     )
-    yield "tfrecord: empty records", Case("a.tfrecord", framed(b"") * (MIB // 16), {"format": "raw_records"})
+    yield (
+        "tfrecord: empty records",
+        Case("a.tfrecord", framed(b"") * (MIB // 16), {"format": "raw_records"}),
+    )
     yield "cifar: marks", Case("data_batch_1", b"\x80\x02" + b"(" * MIB + b".", {"format": "cifar"})
     yield (
         "cifar: lists in lists",
-        Case("data_batch_1", b"\x80\x02" + b"]" * (MIB // 2) + b"a" * (MIB // 2 - 1) + b".", {"format": "cifar"}),
+        Case(
+            "data_batch_1",
+            b"\x80\x02" + b"]" * (MIB // 2) + b"a" * (MIB // 2 - 1) + b".",
+            {"format": "cifar"},
+        ),
     )
     yield (
         "cifar: a length that lies",
         Case("data_batch_1", b"\x80\x04\x8e" + b"\xff" * 7 + b"\x0f.", {"format": "cifar"}),
     )
-    doubled = pickletools.optimize(pickle.dumps({"data": np.zeros(8, np.uint8)}, 2))[:-1] + b"2" * MIB + b"."
+    doubled = (
+        pickletools.optimize(pickle.dumps({"data": np.zeros(8, np.uint8)}, 2))[:-1]
+        + b"2" * MIB
+        + b"."
+    )
     yield "cifar: copies", Case("data_batch_1", doubled, {"format": "cifar"})
     yield "recipe: brackets", Case("recipe.yaml", b"name: a\nsources: " + b"[" * 100_000, None)
     anchors = b"".join(
-        b"k%d: &a%d [%s]\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 9)) for level in range(1, 20)
+        b"k%d: &a%d [%s]\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 9))
+        for level in range(1, 20)
     )
     yield "recipe: aliases", Case("recipe.yaml", b"k0: &a0 [x]\n" + anchors, None)
-    yield "recipe: keys", Case("recipe.yaml", b"".join(b"k%d: 1\n" % place for place in range(5_000)), None)
+    yield (
+        "recipe: keys",
+        Case("recipe.yaml", b"".join(b"k%d: 1\n" % place for place in range(5_000)), None),
+    )
     yield "manifest: brackets", Case("dataset.json", b"[" * MIB, None)
     yield (
         "manifest: keys",
         Case(
             "dataset.json",
-            json.dumps({"format_version": 1, "splits": {f"k{place}": 1 for place in range(50_000)}}).encode(),
+            json.dumps(
+                {"format_version": 1, "splits": {f"k{place}": 1 for place in range(50_000)}}
+            ).encode(),
             None,
         ),
     )

@@ -1,4 +1,6 @@
-"""What a cell of text means as a value of a type, by rules written down a second time: Python's own numbers, and patterns for dates."""
+"""What a cell of text means as a value of a type, by rules written down a second time: Python's own
+numbers, and patterns for dates.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _meaning(text: str, value: Any, kind: str) -> bool:  # noqa: PLR0911 - a kin
     if kind in ("float", "double", "halffloat"):
         return is_float(text, value, kind)
     if kind == "bool":
-        return bool({"true": True, "false": False, "1": True, "0": False}.get(text.lower()) is value)
+        return bool(
+            {"true": True, "false": False, "1": True, "0": False}.get(text.lower()) is value
+        )
     if kind.startswith("time64"):
         return str(timestamp(f"1970-01-01 {text}")).removeprefix("1970-01-01 ") == str(value)
     if kind.startswith("date"):
@@ -72,7 +76,9 @@ def is_float(text: str, value: float, kind: str) -> bool:
 
 
 def is_nearest_float32(number: float, value: float) -> bool:
-    """Whether a float32 is the nearest one to a number; of two neighbours, if rounding twice makes a difference, either."""
+    """Whether a float32 is the nearest one to a number; of two neighbours, if rounding twice makes
+    a difference, either.
+    """
     if math.isinf(number):
         return number == value
     try:
@@ -83,15 +89,24 @@ def is_nearest_float32(number: float, value: float) -> bool:
 
 
 def timestamp(text: str) -> datetime.datetime | None:
-    """Returns a point in time in UTC, or without a zone; ``None`` for what is none, or has parts of a microsecond."""
+    """Returns a point in time in UTC, or without a zone; ``None`` for what is none, or has parts of
+    a microsecond.
+    """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = match.groups()
+    year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = (
+        match.groups()
+    )
     if fraction and fraction[6:].strip("0"):
         return None
     try:
-        clock = (int(hour or 0), int(minute or 0), int(second or 0), int((fraction or "")[:6].ljust(6, "0")))
+        clock = (
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            int((fraction or "")[:6].ljust(6, "0")),
+        )
         found = datetime.datetime(int(year), int(month), int(day), *clock)  # noqa: DTZ001
         away = datetime.timedelta(hours=int(zone_hour or 0), minutes=int(zone_minute or 0))
         return found - away if sign == "+" else found + away

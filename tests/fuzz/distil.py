@@ -1,6 +1,8 @@
-"""``python -m tests.fuzz.distil TARGET``: keeps of a corpus that has grown in ``.fuzz`` the few small inputs that reach the same lines of our code.
+"""``python -m tests.fuzz.distil TARGET``: keeps of a corpus that has grown in ``.fuzz`` the few
+small inputs that reach the same lines of our code.
 
-They are written to ``tests/fuzz/corpus/TARGET``, beside those that stand for a finding (``finding-…``), which stay.
+They are written to ``tests/fuzz/corpus/TARGET``, beside those that stand for a finding
+(``finding-…``), which stay.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def reached_by(target: Target, data: bytes) -> Reached:
 
 
 def distil(target: Target, inputs: list[bytes]) -> list[bytes]:
-    """Returns inputs that reach what the others do not: those first that reach most, and small ones before large ones."""
+    """Returns inputs that reach what the others do not: those first that reach most, and small ones
+    before large ones.
+    """
     known: Reached = set().union(*(reached_by(target, data) for data in target.seeds()))
     found = {data: reached_by(target, data) - known for data in sorted(inputs, key=len)}
     kept: list[bytes] = []

@@ -1,7 +1,8 @@
-"""One process of atheris: chooses inputs by coverage, runs the target, keeps what it found and how much it did.
+"""One process of atheris: chooses inputs by coverage, runs the target, keeps what it found and how
+much it did.
 
-Findings do not end it: each kind is kept once, by its smallest input. What does end it (a crash of C++, a hang, too much memory) is
-for ``watch`` to see: the input lies in ``current`` before it runs.
+Findings do not end it: each kind is kept once, by its smallest input. What does end it (a crash of
+C++, a hang, too much memory) is for ``watch`` to see: the input lies in ``current`` before it runs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import traceback
 from tests.fuzz.finding import Finding
 from tests.fuzz.target import Target
 
-# Limits that the issue asks for: seconds of CPU for one input, and memory beyond 10 times the input.
+# Limits that the issue asks for: seconds of CPU for one input, and memory beyond 10 times the
+# input.
 MAX_SECONDS = 10.0
 MEMORY_CONSTANT = 96 << 20
 MAX_PROCESS_MIB = 3_000
@@ -56,7 +58,11 @@ def read_current(path: pathlib.Path) -> tuple[int, bytes]:
 
 def keep_finding(folder: pathlib.Path, kind: str, message: str, data: bytes) -> bool:
     """Keeps an input if it is the smallest of its kind; returns whether the kind is new."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", kind)[:60].strip("-") + "-" + hashlib.sha256(kind.encode()).hexdigest()[:8]
+    name = (
+        re.sub(r"[^A-Za-z0-9]+", "-", kind)[:60].strip("-")
+        + "-"
+        + hashlib.sha256(kind.encode()).hexdigest()[:8]
+    )
     path = folder / f"{name}.input"
     is_new = not path.exists()
     if is_new or path.stat().st_size > len(data):
@@ -67,11 +73,15 @@ def keep_finding(folder: pathlib.Path, kind: str, message: str, data: bytes) -> 
 
 
 def kind_of(error: BaseException) -> str:
-    """Returns what is the same for errors of one cause: the type, and where in our code it was raised."""
+    """Returns what is the same for errors of one cause: the type, and where in our code it was
+    raised.
+    """
     if isinstance(error, Finding):
         return error.kind
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if f"{os.sep}beam_pipelines{os.sep}" in frame.filename] or frames
+    ours = [
+        frame for frame in frames if f"{os.sep}beam_pipelines{os.sep}" in frame.filename
+    ] or frames
     return f"{type(error).__name__} in {pathlib.Path(ours[-1].filename).name} {ours[-1].name}"
 
 
@@ -112,7 +122,11 @@ class Engine:
     def keep_totals(self) -> None:
         """Writes how much was done, for ``watch``."""
         self._kept = time.monotonic()
-        done = {"executions": self._number, "cpu_seconds": time.process_time(), "slowest_seconds": self._slowest}
+        done = {
+            "executions": self._number,
+            "cpu_seconds": time.process_time(),
+            "slowest_seconds": self._slowest,
+        }
         part = self._state / "process.part"
         part.write_text(json.dumps(done))
         part.replace(self._state / "process.json")

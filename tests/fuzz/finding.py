@@ -28,7 +28,9 @@ def require(is_fine: bool, kind: str, message: object = "") -> None:
 
 
 def explained(call: Callable[[], T]) -> tuple[T | None, str]:
-    """Calls the product and returns what it returned, or ``None`` and its explanation. Any other exception goes on its way: it is a finding."""
+    """Calls the product and returns what it returned, or ``None`` and its explanation. Any other
+    exception goes on its way: it is a finding.
+    """
     try:
         return call(), ""
     except PipelineError as error:

@@ -51,5 +51,12 @@ def near(number: int, chance: random.Random) -> int:
         (1 << 64) - 1,
     )
     return chance.choice(
-        (number + 1, number - 1, number * 2, -number, number ^ 1 << chance.randrange(32), chance.choice(edges))
+        (
+            number + 1,
+            number - 1,
+            number * 2,
+            -number,
+            number ^ 1 << chance.randrange(32),
+            chance.choice(edges),
+        )
     )

@@ -13,7 +13,8 @@ class Target(NamedTuple):
     Attributes:
       run: reads the bytes by the product and by an oracle; raises only on a finding.
       seeds: returns inputs to begin with, made anew each time.
-      mutate: returns a changed input that keeps the format's structure, where plain bytes get nowhere.
+      mutate: returns a changed input that keeps the format's structure, where plain bytes get
+        nowhere.
       max_bytes: of an input.
     """
 

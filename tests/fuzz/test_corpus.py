@@ -1,4 +1,6 @@
-"""What fuzzing has found, and what it has reached, replayed through every target; and targets that find what is wrong."""
+"""What fuzzing has found, and what it has reached, replayed through every target; and targets that
+find what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def target_of(name: str) -> Target:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_found_in_what_is_known(name: str) -> None:
-    """Every input of the corpus, and every one to begin with, is read as the oracle reads it, or refused with an explanation."""
+    """Every input of the corpus, and every one to begin with, is read as the oracle reads it, or
+    refused with an explanation.
+    """
     target = target_of(name)
     kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
     assert kept
@@ -65,9 +69,13 @@ def with_other_rows(plan: object, reject: bool) -> tuple[pa.Table, dict[str, int
 ORIGINAL = read.read_table
 
 
-@pytest.mark.parametrize("name", ["csv_ranges", "json_lines", "libfm", "idx", "tfrecord", "example"])
+@pytest.mark.parametrize(
+    "name", ["csv_ranges", "json_lines", "libfm", "idx", "tfrecord", "example"]
+)
 def test_a_row_in_the_place_of_another_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that gives another row than there is makes the target raise, for some input to begin with."""
+    """A reader that gives another row than there is makes the target raise, for some input to begin
+    with.
+    """
     monkeypatch.setattr(read, "read_table", with_other_rows)
     target = target_of(name)
     found = []
@@ -91,7 +99,9 @@ def test_readers_that_do_not_agree_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_explained_errors_pass() -> None:
-    """An error of ours passes if it says something; any other one, or one without words, is a finding."""
+    """An error of ours passes if it says something; any other one, or one without words, is a
+    finding.
+    """
 
     def fail(error: Exception) -> None:
         raise error
@@ -107,7 +117,9 @@ def test_only_explained_errors_pass() -> None:
 
 
 def test_engine_keeps_the_smallest_input_of_a_kind(tmp_path: pathlib.Path) -> None:
-    """The engine goes on after a finding, keeps the smallest input for each kind, and leaves the running one where a crash does not take it."""
+    """The engine goes on after a finding, keeps the smallest input for each kind, and leaves the
+    running one where a crash does not take it.
+    """
 
     def run(data: bytes) -> None:
         if b"x" in data:

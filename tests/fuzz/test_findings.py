@@ -42,9 +42,14 @@ def rows_cut_at(path: str, place: int, **options: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("place", [5, 8, 10])
 def test_a_mark_within_a_csv_file_is_text_wherever_it_is_cut(tmp_path: Path, place: int) -> None:
-    """The bytes of a byte order mark belong to a cell unless they begin the file: pyarrow drops those that begin what it is given."""
+    """The bytes of a byte order mark belong to a cell unless they begin the file: pyarrow drops
+    those that begin what it is given.
+    """
     path = support.write(tmp_path / "a.csv", b"a,b\nx,1\n" + MARK + b"y,2\n")
-    assert rows_cut_at(path, place, types={"a": "text"}) == [{"a": "x", "b": 1}, {"a": "\ufeffy", "b": 2}]
+    assert rows_cut_at(path, place, types={"a": "text"}) == [
+        {"a": "x", "b": 1},
+        {"a": "\ufeffy", "b": 2},
+    ]
 
 
 def test_part_of_a_mark_at_the_end_of_a_csv_file_is_read(tmp_path: Path) -> None:
@@ -52,12 +57,16 @@ def test_part_of_a_mark_at_the_end_of_a_csv_file_is_read(tmp_path: Path) -> None
     path = support.write(tmp_path / "a.csv", b"a\nx\n\xef\xbb")
     plan = support.plan_of(path, types={"a": "bytes"})
     file = plan.files[0]
-    cut = dataclasses.replace(plan, ranges=(ByteRange(0, 0, file, 0, 4), ByteRange(1, 1, file, 4, 6)))
+    cut = dataclasses.replace(
+        plan, ranges=(ByteRange(0, 0, file, 0, 4), ByteRange(1, 1, file, 4, 6))
+    )
     assert read.read_table(cut, reject=False)[0].to_pylist() == [{"a": b"x"}, {"a": b"\xef\xbb"}]
 
 
 def test_a_line_of_null_is_no_row_of_json_lines(tmp_path: Path) -> None:
-    """``null`` alone on a line crashes pyarrow if it is the first that it looks at, and is a row of nulls to it if it is not."""
+    """``null`` alone on a line crashes pyarrow if it is the first that it looks at, and is a row of
+    nulls to it if it is not.
+    """
     path = support.write(tmp_path / "a.jsonl", b'{"a":1}\nnull\n  null\r\n{"a":2}\n')
     table, _, rejected = read.read_table(support.plan_of(path), reject=True)
     assert table.to_pylist() == [{"a": 1}, {"a": 2}]
@@ -68,9 +77,13 @@ def test_a_line_of_null_is_no_row_of_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_carriage_return_ends_a_line_of_json(tmp_path: Path) -> None:
-    """Within an object it is a blank to pyarrow: one row of two lines. Beside many bad lines, a line was then read twice."""
+    """Within an object it is a blank to pyarrow: one row of two lines. Beside many bad lines, a
+    line was then read twice.
+    """
     data = b'{"a":1}\r{"a":2}\r\n{"a":\r3}\n{"a": 4}[1]\na": 1}\n{"a": 5}\n'
-    table, _, rejected = read.read_table(support.plan_of(support.write(tmp_path / "a.jsonl", data)), reject=True)
+    table, _, rejected = read.read_table(
+        support.plan_of(support.write(tmp_path / "a.jsonl", data)), reject=True
+    )
     assert table.to_pylist() == [{"a": 1}, {"a": 2}, {"a": 5}]
     assert [bad.position for bad in rejected] == ["line 3", "line 4", "line 5", "line 6"]
     with pytest.raises(DataError, match="line 1"):
@@ -83,17 +96,27 @@ def test_a_mark_within_a_json_file_is_no_json(tmp_path: Path) -> None:
     plan = support.plan_of(path)
     file = plan.files[0]
     for place in (8, file.size_bytes):
-        ranges = (ByteRange(0, 0, file, 0, place), *([ByteRange(1, 1, file, 8, file.size_bytes)] if place == 8 else []))
+        ranges = (
+            ByteRange(0, 0, file, 0, place),
+            *([ByteRange(1, 1, file, 8, file.size_bytes)] if place == 8 else []),
+        )
         table, _, (bad,) = read.read_table(dataclasses.replace(plan, ranges=ranges), reject=True)
         assert (table.to_pylist(), bad.position) == ([{"a": 1}], "line 2")
         assert "BOM" in bad.reason
 
 
 @pytest.mark.parametrize(
-    "line", [b'{"a": [null, {"b": null}]}', b'{"a": [null, {"b": null, "c": 1}]}', b'{"a": [{"b": null}, null]}']
+    "line",
+    [
+        b'{"a": [null, {"b": null}]}',
+        b'{"a": [null, {"b": null, "c": 1}]}',
+        b'{"a": [{"b": null}, null]}',
+    ],
 )
 def test_a_null_among_objects_is_explained(tmp_path: Path, line: bytes) -> None:
-    """Pyarrow makes arrays of which a part is missing; they are refused before anything looks at them."""
+    """Pyarrow makes arrays of which a part is missing; they are refused before anything looks at
+    them.
+    """
     path = support.write(tmp_path / "a.jsonl", b'{"a": [{"b": 1, "c": 1}]}\n' + line + b"\n")
     table, _, (bad,) = read.read_table(support.plan_of(path), reject=True)
     assert table.num_rows == 1
@@ -109,16 +132,22 @@ def test_objects_without_fields_are_an_error(tmp_path: Path) -> None:
             support.plan_of(support.write(tmp_path / "a.jsonl", text))
 
 
-@pytest.mark.parametrize("text", [b'{"a":1}\n{"a":2}\n{"a":[[1,2],[3,4]]}\n', b'{"a":[{"a":1}]}\n{"a":[[]]}\n'])
+@pytest.mark.parametrize(
+    "text", [b'{"a":1}\n{"a":2}\n{"a":[[1,2],[3,4]]}\n', b'{"a":[{"a":1}]}\n{"a":[[]]}\n']
+)
 def test_lines_that_lose_have_no_say_in_the_shape(tmp_path: Path, text: bytes) -> None:
     """An array among other values is a bad row, and makes no array of the column."""
-    table, _, rejected = read.read_table(support.plan_of(support.write(tmp_path / "a.jsonl", text)), reject=True)
+    table, _, rejected = read.read_table(
+        support.plan_of(support.write(tmp_path / "a.jsonl", text)), reject=True
+    )
     assert table.num_rows + len(rejected) == text.count(b"\n")
     assert len(rejected) == 1
 
 
 def test_a_file_of_ragged_rows_is_refused_at_once(tmp_path: Path) -> None:
-    """A delimiter too many in every row of a file takes no more than some seconds to find: they were parsed one by one, for minutes."""
+    """A delimiter too many in every row of a file takes no more than some seconds to find: they
+    were parsed one by one, for minutes.
+    """
     path = support.write(tmp_path / "a.csv", b"a,b\n1,2\n" + b"1,2,3\n" * 200_000)
     start = time.process_time()
     with pytest.raises(DataError, match=r"line 3: found 3 cells, expected 2"):
@@ -130,7 +159,9 @@ def test_a_file_of_ragged_rows_is_refused_at_once(tmp_path: Path) -> None:
     "text", [b"", b"a,b", b'a,"b,\n,c",d\n,\n', b'"a","b"\n\n\r\nx,"",""\n', b'"x"y,2\n1,2\n' * 200]
 )
 def test_cells_are_counted_as_they_are_cut(text: bytes) -> None:
-    """Delimiters outside quotes, and one more, are the cells of a record, by Python's csv module."""
+    """Delimiters outside quotes, and one more, are the cells of a record, by Python's csv
+    module.
+    """
     dialect = quotes.Dialect(ord(","), ord('"'))
     toggles = quotes.toggling_quotes(text, quotes.OUTSIDE, quotes.NEWLINE, dialect)
     starts, _ = quotes.record_spans(text, toggles)
@@ -142,7 +173,9 @@ def test_cells_are_counted_as_they_are_cut(text: bytes) -> None:
 
 @pytest.mark.parametrize("digits", [4_000, 4_301, 50_000])
 def test_integers_of_thousands_of_digits_are_explained(tmp_path: Path, digits: int) -> None:
-    """Python refuses to make a number of more than 4,300 digits, which is no reason to end without an explanation."""
+    """Python refuses to make a number of more than 4,300 digits, which is no reason to end without
+    an explanation.
+    """
     long = b"9" * digits
     with pytest.raises(DataError, match="none beyond int64"):
         support.plan_of(support.write(tmp_path / "a.csv", b"a\n1\n" + long + b"\n"))
@@ -169,18 +202,31 @@ def test_more_labels_than_an_idx_file_says_are_an_error(tmp_path: Path) -> None:
         read.read_table(plan, reject=True)
 
 
-def test_both_readers_of_records_name_the_first_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data of a record is looked at before the length of the next, with the kernels and without them."""
+def test_both_readers_of_records_name_the_first_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data of a record is looked at before the length of the next, with the kernels and without
+    them.
+    """
     good = framed(b"abc")
-    path = support.write(tmp_path / "a.tfrecord", good + good[:12] + b"abd" + good[15:] + b"\1" + good[1:])
+    path = support.write(
+        tmp_path / "a.tfrecord", good + good[:12] + b"abd" + good[15:] + b"\1" + good[1:]
+    )
     for is_native in (True, False):
-        monkeypatch.setattr(framing._native, "KERNELS_AVAILABLE", is_native and framing._native.KERNELS_AVAILABLE)
-        with files.open_read(path) as file, pytest.raises(DataError, match=r"record 1, offset 19: the CRC of the data"):
+        monkeypatch.setattr(
+            framing._native, "KERNELS_AVAILABLE", is_native and framing._native.KERNELS_AVAILABLE
+        )
+        with (
+            files.open_read(path) as file,
+            pytest.raises(DataError, match=r"record 1, offset 19: the CRC of the data"),
+        ):
             list(framing.read_record_blocks(file, path, "none"))
 
 
 def test_damage_in_a_compressed_source_is_explained(tmp_path: Path) -> None:
-    """A source reads a damaged file again to say where, through whatever counts and checks its bytes."""
+    """A source reads a damaged file again to say where, through whatever counts and checks its
+    bytes.
+    """
     content = bytearray(gzip.compress(framed(b"abc" * 50) * 20, mtime=0))
     content[len(content) // 2] ^= 0xFF
     path = support.write(tmp_path / "a.tfrecord.gz", bytes(content))
@@ -198,16 +244,22 @@ def test_an_array_in_fortrans_order_by_number() -> None:
         safe_pickle.loads(head + b"N" + tail)
 
 
-@pytest.mark.parametrize("arguments", [b"\x89}\x87", b"\x89\x89\x87", b"\x88\x88\x87", b"\x85", b"K\x00\x88\x87"])
+@pytest.mark.parametrize(
+    "arguments", [b"\x89}\x87", b"\x89\x89\x87", b"\x88\x88\x87", b"\x85", b"K\x00\x88\x87"]
+)
 def test_a_type_with_other_arguments_than_numpy_writes_is_refused(arguments: bytes) -> None:
-    """A byte order is given to a copy of a type only, and arguments may ask for none: numpy would leave the type as it is."""
+    """A byte order is given to a copy of a type only, and arguments may ask for none: numpy would
+    leave the type as it is.
+    """
     pickled = b"\x80\x04\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02i2" + arguments + b"R."
     with pytest.raises(safe_pickle.UnsafePickleError, match="no pickled array has"):
         safe_pickle.loads(pickled)
 
 
 def test_an_array_without_values_is_damaged() -> None:
-    """A pickle that makes an array and gives it nothing has an array of nothing to Python, and none to us."""
+    """A pickle that makes an array and gives it nothing has an array of nothing to Python, and none
+    to us.
+    """
     head = b"\x80\x04\x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarray\x93K\x00C\x01b\x87R"
     for pickled in (head + b".", b"\x80\x04}\x8c\x01a" + head[2:] + b"s."):
         with pytest.raises(safe_pickle.UnsafePickleError, match="without values"):
@@ -272,7 +324,9 @@ def small_manifest() -> dict[str, Any]:
     ],
 )
 def test_a_manifest_of_another_form_is_refused(tmp_path: Path, path: str, value: object) -> None:
-    """Whatever a manifest has in the place of what readers need is named with its place, where they read it."""
+    """Whatever a manifest has in the place of what readers need is named with its place, where they
+    read it.
+    """
     tree: Any = small_manifest()
     *parents, last = path.split("/")
     place = tree
@@ -288,7 +342,11 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     """The manifest that the others are changed from is read; what it lacks is named."""
     described = small_manifest()
     described["splits"]["train"]["shards"] = []
-    for form, good in (("dataset", small_manifest()), ("records", small_manifest()), ("description", described)):
+    for form, good in (
+        ("dataset", small_manifest()),
+        ("records", small_manifest()),
+        ("description", described),
+    ):
         manifest_schema.check_form(good, form)
         for key in ("schema", "splits", "compression"):
             tree = copy.deepcopy(good)
@@ -306,7 +364,9 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
 
 
 def test_names_with_a_nul(tmp_path: Path) -> None:
-    """tfx-bsl cuts names off at a NUL: examples without a schema keep them whole, and a conversion to such names is refused, column by column."""
+    """tfx-bsl cuts names off at a NUL: examples without a schema keep them whole, and a conversion
+    to such names is refused, column by column.
+    """
     features = {"a\0b": [1], "a\0c": [2], "a": [3]}
     record = tf_example(features)
     assert RecordDecoder(None, False).decode([record]).to_pydict() == {

@@ -1,4 +1,6 @@
-"""Keeps a fuzzing process going until its time is over, and takes down what made it die or stand still."""
+"""Keeps a fuzzing process going until its time is over, and takes down what made it die or stand
+still.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ _GRACE_SECONDS = 120
 
 
 def fuzz(name: str, state: pathlib.Path, seconds: int, seed: int) -> dict[str, Any]:
-    """Fuzzes a target and returns the totals of this and of all earlier times, which are kept in ``state``."""
+    """Fuzzes a target and returns the totals of this and of all earlier times, which are kept in
+    ``state``.
+    """
     state.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + seconds
     while (left := int(end - time.monotonic())) >= _LEAST_SECONDS:
         died = _one_process(name, state, left, seed)
         _add_totals(state)
         if died and not _running(state):
-            raise SystemExit(f"{name}: the process ended before its first input, see {state / 'log'}")
+            raise SystemExit(
+                f"{name}: the process ended before its first input, see {state / 'log'}"
+            )
         seed += 1
     return totals(state)
 

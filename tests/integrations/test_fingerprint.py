@@ -50,7 +50,9 @@ def fingerprint(folder: pathlib.Path) -> str:
 
 
 def test_it_follows_content(folder):
-    """A file that is written again with the same content at another time, and a comment in the recipe, change nothing."""
+    """A file that is written again with the same content at another time, and a comment in the
+    recipe, change nothing.
+    """
     before = fingerprint(folder)
     assert before.startswith("sha256:")
     assert len(before) == 71
@@ -74,7 +76,9 @@ def test_it_follows_content(folder):
     ],
 )
 def test_any_change_changes_it(folder, name, old, new):
-    """One changed byte of data, contract, code or recipe makes another fingerprint, though dates and sizes may be the same."""
+    """One changed byte of data, contract, code or recipe makes another fingerprint, though dates
+    and sizes may be the same.
+    """
     path = folder / name
     os.utime(path, (1, 1))
     before = fingerprint(folder)
@@ -115,13 +119,18 @@ def test_a_local_file_is_read(tmp_path, content):
     """The checksum of a local file is its size and the CRC-32C of all its bytes."""
     path = tmp_path / "file"
     path.write_bytes(content)
-    assert file_checksums.content_checksum(str(path)) == f"{len(content)}-{google_crc32c.value(content):08x}"
+    assert (
+        file_checksums.content_checksum(str(path))
+        == f"{len(content)}-{google_crc32c.value(content):08x}"
+    )
 
 
 @pytest.mark.remote
 @pytest.mark.parametrize("kind", ["s3", "gs"])
 def test_a_remote_file_is_not_read(kind):
-    """Of a remote file the storage's own checksum is taken: it follows the content, and no byte of it is fetched."""
+    """Of a remote file the storage's own checksum is taken: it follows the content, and no byte of
+    it is fetched.
+    """
     from tests.support.remote_stores import google_store, s3_store
 
     with s3_store() if kind == "s3" else google_store() as store:
@@ -133,5 +142,7 @@ def test_a_remote_file_is_not_read(kind):
         assert found[0] == found[1] != found[2]
         assert "" not in found
         assert [
-            line for line in store.requests if line.startswith("GET") and ("alt=media" in line or kind == "s3")
+            line
+            for line in store.requests
+            if line.startswith("GET") and ("alt=media" in line or kind == "s3")
         ] == []

@@ -1,4 +1,6 @@
-"""Appending: only new files are read, what the dataset has learned holds for them, and readers see one dataset or its generations."""
+"""Appending: only new files are read, what the dataset has learned holds for them, and readers see
+one dataset or its generations.
+"""
 
 from __future__ import annotations
 
@@ -73,13 +75,19 @@ string_domain { name: "carrier" value: "AA" value: "B6" value: "UA" }
 FILES = ("a.csv", "b.csv", "c.csv")
 
 
-def write_visits(path: Path, seed: int, rows: int = 300, carriers: str = "AA B6 UA", user: str = "u") -> None:
-    """Writes visits of users, of which some have no record, with nulls; and one row whose day is no number."""
+def write_visits(
+    path: Path, seed: int, rows: int = 300, carriers: str = "AA B6 UA", user: str = "u"
+) -> None:
+    """Writes visits of users, of which some have no record, with nulls; and one row whose day is no
+    number.
+    """
     rng = random.Random(seed)
     lines = ["user,day,seconds,late,carrier"]
     for _ in range(rows):
         seconds, carrier = rng.choice(["", rng.randrange(600)]), rng.choice(["", *carriers.split()])
-        lines.append(f"{user}{rng.randrange(60)},{rng.randrange(30)},{seconds},{rng.randrange(2)},{carrier}")
+        lines.append(
+            f"{user}{rng.randrange(60)},{rng.randrange(30)},{seconds},{rng.randrange(2)},{carrier}"
+        )
     lines.append("u1,someday,20,0,AA")
     path.write_text("\n".join(lines) + "\n")
 
@@ -97,7 +105,10 @@ def run(folder: Path, output: str, *options: str) -> int:
 def digests(folder: Path) -> dict[str, str]:
     """Returns path -> SHA-256 of all files of a folder."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
 
 
 def records(folder: Path, split: str, pattern: str = "*") -> Counter[bytes]:
@@ -108,13 +119,19 @@ def records(folder: Path, split: str, pattern: str = "*") -> Counter[bytes]:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset after one, two and three of three files (``one``, ``two``, ``three``), and that of all three at once (``whole``)."""
+    """A dataset after one, two and three of three files (``one``, ``two``, ``three``), and that of
+    all three at once (``whole``).
+    """
     folder = tmp_path_factory.mktemp("history")
     (folder / "data").mkdir()
     (folder / "recipe.yaml").write_text(RECIPE)
     (folder / "schema.pbtxt").write_text(SCHEMA)
-    (folder / "users.jsonl").write_text("".join(f'{{"user": "u{n}", "age": {n % 90}}}\n' for n in range(50)))
-    for generation, (name, copied) in enumerate(zip(FILES, ("one", "two", "three"), strict=True), 1):
+    (folder / "users.jsonl").write_text(
+        "".join(f'{{"user": "u{n}", "age": {n % 90}}}\n' for n in range(50))
+    )
+    for generation, (name, copied) in enumerate(
+        zip(FILES, ("one", "two", "three"), strict=True), 1
+    ):
         write_visits(folder / "data" / name, generation)
         assert run(folder, "out") == 0
         shutil.copytree(folder / "out", folder / copied)
@@ -124,7 +141,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def visits(history: Path, tmp_path: Path) -> Path:
-    """A folder of one's own with data, recipe, and the dataset ``out`` of the first two files; the third is new."""
+    """A folder of one's own with data, recipe, and the dataset ``out`` of the first two files; the
+    third is new.
+    """
     for name in ("data", "two"):
         shutil.copytree(history / name, tmp_path / {"two": "out"}.get(name, name))
     for name in ("recipe.yaml", "schema.pbtxt", "users.jsonl"):
@@ -133,28 +152,38 @@ def visits(history: Path, tmp_path: Path) -> Path:
 
 
 def test_generations_are_one_dataset(history: Path) -> None:
-    """Rows, their splits, statistics and schema are those of one conversion of all files; shards that were there stay as they were."""
+    """Rows, their splits, statistics and schema are those of one conversion of all files; shards
+    that were there stay as they were.
+    """
     whole, three = history / "whole", history / "three"
     for split in ("train", "eval"):
         assert records(three, split) == records(whole, split)
-    for path in ("schema/schema.pbtxt", *(f"statistics/Split-{split}/FeatureStats.pb" for split in ("train", "eval"))):
+    for path in (
+        "schema/schema.pbtxt",
+        *(f"statistics/Split-{split}/FeatureStats.pb" for split in ("train", "eval")),
+    ):
         assert (three / path).read_bytes() == (whole / path).read_bytes()
     found, expected = read_manifest(str(three)), read_manifest(str(whole))
     assert found["counts"] == expected["counts"]
     assert found["counts"]["rejected"] == len(FILES)
     assert found["sources"]["visits"] == expected["sources"]["visits"] | {
         "files": [
-            file | {"generation": number} for number, file in enumerate(expected["sources"]["visits"]["files"], 1)
+            file | {"generation": number}
+            for number, file in enumerate(expected["sources"]["visits"]["files"], 1)
         ]
     }
     for earlier, later in (("one", "two"), ("two", "three")):
         before, after = digests(history / earlier), digests(history / later)
         parts = ("examples", "transform_graph", "accumulators", "rejected")
-        assert {path: digest for path, digest in before.items() if path.startswith(parts)}.items() <= after.items()
+        assert {
+            path: digest for path, digest in before.items() if path.startswith(parts)
+        }.items() <= after.items()
 
 
 def test_each_generation_accounts_for_its_rows(history: Path) -> None:
-    """A generation's counts add up, and are those of its file; rejected rows lie by generation; verify checks it."""
+    """A generation's counts add up, and are those of its file; rejected rows lie by generation;
+    verify checks it.
+    """
     manifest = read_manifest(str(history / "three"))
     assert [generation["number"] for generation in manifest["generations"]] == [1, 2, 3]
     for generation in manifest["generations"]:
@@ -162,7 +191,11 @@ def test_each_generation_accounts_for_its_rows(history: Path) -> None:
         assert counts["read"] == 300 == counts["written"] + counts["filtered"] + counts["dropped"]
         assert generation["sources"]["visits"] == {"read": 300, "rejected": 1, "files": 1}
         assert generation["sources"]["users"] == {"read": 50, "rejected": 0, "files": 1}
-    for path, name in (("visits.jsonl", "a.csv"), ("g2/visits.jsonl", "b.csv"), ("g3/visits.jsonl", "c.csv")):
+    for path, name in (
+        ("visits.jsonl", "a.csv"),
+        ("g2/visits.jsonl", "b.csv"),
+        ("g3/visits.jsonl", "c.csv"),
+    ):
         (line,) = (history / "three" / "rejected" / path).read_text().splitlines()
         assert json.loads(line)["file"].endswith(name)
     found = verify_dataset(str(history / "three"))
@@ -172,8 +205,14 @@ def test_each_generation_accounts_for_its_rows(history: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda manifest: manifest["generations"][1]["counts"].update(read=299), "generation 2, counts: found "),
-        (lambda manifest: manifest["generations"][2]["counts"].update(written=1), "generation 3, counts: found 1 rows"),
+        (
+            lambda manifest: manifest["generations"][1]["counts"].update(read=299),
+            "generation 2, counts: found ",
+        ),
+        (
+            lambda manifest: manifest["generations"][2]["counts"].update(written=1),
+            "generation 3, counts: found 1 rows",
+        ),
         (
             lambda manifest: manifest["splits"]["train"]["shards"][0].update(generation=2),
             "generation 1, counts: found ",
@@ -184,7 +223,9 @@ def test_each_generation_accounts_for_its_rows(history: Path) -> None:
 def test_generations_that_do_not_add_up(
     history: Path, tmp_path: Path, damage: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
-    """A manifest whose generations have other rows than their shards, or than the whole, is found by verify."""
+    """A manifest whose generations have other rows than their shards, or than the whole, is found
+    by verify.
+    """
     shutil.copytree(history / "three", tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
     damage(manifest)
@@ -194,7 +235,9 @@ def test_generations_that_do_not_add_up(
 
 
 def test_readers_take_one_generation_or_all(history: Path) -> None:
-    """tf.data by pattern, tfx-bsl, load, info and inspect agree about which rows are of which generation."""
+    """tf.data by pattern, tfx-bsl, load, info and inspect agree about which rows are of which
+    generation.
+    """
     folder, three = history / "three", read_manifest(str(history / "three"))
     schema = text_format.Parse((folder / three["schema"]).read_text(), schema_pb2.Schema())
     decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
@@ -204,11 +247,16 @@ def test_readers_take_one_generation_or_all(history: Path) -> None:
         assert found.total() == expected["rows"]
         batch = decoder.DecodeBatch(list(found.elements()))
         assert batch.num_rows == expected["rows"]
-        users = Counter(user[0] for user in batch.column(batch.schema.names.index("user")).to_pylist())
+        users = Counter(
+            user[0] for user in batch.column(batch.schema.names.index("user")).to_pylist()
+        )
         info = loader.info(folder, generations=number)
         assert info.splits["train"].framed_bytes == expected["framed_bytes"]
         batches = loader.load(folder, "train", generations=number, batch_size=32)
-        assert Counter(user for features, _ in batches for user in features["user"].numpy()[:, 0]) == users
+        assert (
+            Counter(user for features, _ in batches for user in features["user"].numpy()[:, 0])
+            == users
+        )
         texts = list(inspect_examples(str(folder), 1000, "train", number))
         assert len(texts) == expected["rows"]
     every = loader.load(folder, "train", batch_size=32)
@@ -231,7 +279,9 @@ def test_a_generation_that_there_is_not(history: Path, wanted: Any) -> None:
 
 
 def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
-    """``load`` takes the rows of the shards that the manifest gives to the generations, in their order."""
+    """``load`` takes the rows of the shards that the manifest gives to the generations, in their
+    order.
+    """
     folder = Path(write_dataset(tmp_path, (3, 4, 5, 6)))
     manifest = json.loads((folder / "dataset.json").read_text())
     for shard, generation in zip(manifest["splits"]["train"]["shards"], (1, 2, 2, 3), strict=True):
@@ -241,8 +291,12 @@ def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
         {
             "number": number,
             "directory": "",
-            "counts": dict.fromkeys(("read", "added", "dropped", "filtered", "merged", "written"), 0),
-            "splits": {name: {"rows": 0, "bytes": 0, "framed_bytes": size} for name in ("train", "eval")},
+            "counts": dict.fromkeys(
+                ("read", "added", "dropped", "filtered", "merged", "written"), 0
+            ),
+            "splits": {
+                name: {"rows": 0, "bytes": 0, "framed_bytes": size} for name in ("train", "eval")
+            },
             "sources": {},
         }
         for number, size in sizes.items()
@@ -256,7 +310,9 @@ def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
 
 
 def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a new file the run says so, is a success, and leaves every byte; also if files were only touched."""
+    """Without a new file the run says so, is a success, and leaves every byte; also if files were
+    only touched.
+    """
     before = digests(history / "out")
     stamp = (history / "data" / "a.csv").stat()
     os.utime(history / "data" / "a.csv", (1, 1))
@@ -268,7 +324,9 @@ def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixtur
     assert digests(history / "out") == before
 
 
-def test_a_dry_run_tells_what_would_be_added(visits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_tells_what_would_be_added(
+    visits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It names the generation and the new file alone, and writes nothing."""
     before = digests(visits / "out")
     assert run(visits, "out", "--dry_run") == 0
@@ -280,19 +338,28 @@ def test_a_dry_run_tells_what_would_be_added(visits: Path, capsys: pytest.Captur
 
 
 def test_drift_stops_an_append(visits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Values that come in other shares than in the dataset stop the run by the schema's comparator; the dataset is as it was."""
+    """Values that come in other shares than in the dataset stop the run by the schema's comparator;
+    the dataset is as it was.
+    """
     before = digests(visits / "out")
     write_visits(visits / "data" / "c.csv", 7, carriers="UA")
     assert run(visits, "out") == 1
     assert "carrier" in (error := capsys.readouterr().err)
     assert "COMPARATOR_L_INFTY_HIGH" in error
     after = digests(visits / "out")
-    assert {path: digest for path, digest in after.items() if not path.startswith("rejected/_")} == before
-    assert verify_dataset(str(visits / "out")).rows == read_manifest(str(visits / "out"))["counts"]["written"]
+    assert {
+        path: digest for path, digest in after.items() if not path.startswith("rejected/_")
+    } == before
+    assert (
+        verify_dataset(str(visits / "out")).rows
+        == read_manifest(str(visits / "out"))["counts"]["written"]
+    )
 
 
 def test_overwrite_makes_one_generation(visits: Path) -> None:
-    """With --overwrite all files are converted anew, as the first generation, and nothing of the others stays."""
+    """With --overwrite all files are converted anew, as the first generation, and nothing of the
+    others stays.
+    """
     assert run(visits, "out", "--overwrite") == 0
     manifest = read_manifest(str(visits / "out"))
     assert len(manifest["generations"]) == 1
@@ -332,7 +399,11 @@ def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str
     if before is not None:
         shutil.copytree(before, output)
     old, temporary = digests(before) if before else {}, str(output / "_temporary")
-    changed = [path for path, digest in digests(after).items() if old.get(path) != digest and path != "dataset.json"]
+    changed = [
+        path
+        for path, digest in digests(after).items()
+        if old.get(path) != digest and path != "dataset.json"
+    ]
     for path in [*changed, "dataset.json"]:
         target = Path(commit._stage(temporary, path))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -343,7 +414,9 @@ def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str
 def test_an_append_that_is_killed_leaves_the_old_dataset(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the moves into place end, the manifest's dataset is whole; what is too much is known, removed, or moved again."""
+    """Wherever the moves into place end, the manifest's dataset is whole; what is too much is
+    known, removed, or moved again.
+    """
     expected = digests(history / "three")
     for count in range(30):
         output = tmp_path / str(count)
@@ -380,7 +453,9 @@ def found_rows(folder: Path) -> int:
 def test_a_commit_that_is_killed_can_be_repeated(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    """Wherever a replacement ends, there is a whole dataset or none, and the step's retry makes the new one, with nothing of the old."""
+    """Wherever a replacement ends, there is a whole dataset or none, and the step's retry makes the
+    new one, with nothing of the old.
+    """
     expected = digests(history / "whole")
     (tmp_path / "empty").mkdir()
     for count in range(40):
@@ -407,7 +482,9 @@ def test_a_commit_that_is_killed_can_be_repeated(
 
 
 def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history: Path) -> None:
-    """SIGKILL just before the manifest is replaced: the old dataset is whole, and the next run makes the same as one that was not killed."""
+    """SIGKILL just before the manifest is replaced: the old dataset is whole, and the next run
+    makes the same as one that was not killed.
+    """
     script = textwrap.dedent(f"""
         import os, signal
         from beam_pipelines.core import file_changes
@@ -431,15 +508,23 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
     expected, found = digests(history / "three"), digests(visits / "out")
     own = ("dataset.json", "report.html")
     # A rejected row names its file, which lies in another folder.
-    assert {path: digest for path, digest in found.items() if path not in own and not path.startswith("rejected")} == {
-        path: digest for path, digest in expected.items() if path not in own and not path.startswith("rejected")
+    assert {
+        path: digest
+        for path, digest in found.items()
+        if path not in own and not path.startswith("rejected")
+    } == {
+        path: digest
+        for path, digest in expected.items()
+        if path not in own and not path.startswith("rejected")
     }
 
 
 def test_an_append_that_broke_off_is_resumed(
     visits: Path, history: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its finished shards are taken over as they are, and the dataset becomes what one undisturbed append makes of it."""
+    """Its finished shards are taken over as they are, and the dataset becomes what one undisturbed
+    append makes of it.
+    """
     before = digests(visits / "out")
 
     def refuse(*_: object) -> None:
@@ -449,15 +534,24 @@ def test_an_append_that_broke_off_is_resumed(
         patch.setattr(commit, "check_written", refuse)
         assert run(visits, "out") == 1
     assert "finished: run again with --resume" in capsys.readouterr().err
-    left = {path.name: path.stat().st_ino for path in (visits / "out" / "_temporary" / "examples").rglob("*-of-*")}
+    left = {
+        path.name: path.stat().st_ino
+        for path in (visits / "out" / "_temporary" / "examples").rglob("*-of-*")
+    }
     assert len(left) >= 2
-    assert {path: digest for path, digest in digests(visits / "out").items() if "_temporary" not in path} == before
+    assert {
+        path: digest for path, digest in digests(visits / "out").items() if "_temporary" not in path
+    } == before
     assert run(visits, "out", "--resume") == 0
-    shards = {path.name: path.stat().st_ino for path in (visits / "out" / "examples").rglob("*-g3-*-of-*")}
+    shards = {
+        path.name: path.stat().st_ino for path in (visits / "out" / "examples").rglob("*-g3-*-of-*")
+    }
     assert shards == left
     found, expected = digests(visits / "out"), digests(history / "three")
     for path in [
-        path for path in expected if path.split("/")[0] in ("examples", "statistics", "schema", "accumulators")
+        path
+        for path in expected
+        if path.split("/")[0] in ("examples", "statistics", "schema", "accumulators")
     ]:
         assert found[path] == expected[path], path
     assert verify_dataset(str(visits / "out")).left_behind == ()
@@ -487,14 +581,22 @@ def encoded_pairs(folder: Path, generation: int) -> list[tuple[int, float]]:
 
 
 def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
-    """New users get the ids of unknown ones, scales stay, and texts that were not in an inferred schema are added to it."""
+    """New users get the ids of unknown ones, scales stay, and texts that were not in an inferred
+    schema are added to it.
+    """
     (tmp_path / "data").mkdir()
     (tmp_path / "recipe.yaml").write_text(ENCODED)
     visit = "user,day,seconds,late,carrier\n"
-    (tmp_path / "data" / "a.csv").write_text(visit + "".join(f"u{n % 9},{n % 4},1,0,AA\n" for n in range(200)))
+    (tmp_path / "data" / "a.csv").write_text(
+        visit + "".join(f"u{n % 9},{n % 4},1,0,AA\n" for n in range(200))
+    )
     assert run(tmp_path, "out") == 0
     before = digests(tmp_path / "out")
-    tokens = (tmp_path / "out" / "transform_graph" / "transform_fn" / "assets" / "user").read_text().split()
+    tokens = (
+        (tmp_path / "out" / "transform_graph" / "transform_fn" / "assets" / "user")
+        .read_text()
+        .split()
+    )
     (tmp_path / "data" / "b.csv").write_text(
         visit + "".join(f"{'u' if n % 2 else 'new'}{n % 9},100,1,0,ZZ\n" for n in range(60))
     )
@@ -517,10 +619,17 @@ def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
     verify_dataset(str(tmp_path / "out"))
 
 
-def test_small_files_are_known_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of images that are read together, new ones are added, and one that was changed since is named."""
+def test_small_files_are_known_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of images that are read together, new ones are added, and one that was changed since is
+    named.
+    """
     write_digits(tmp_path / "photos", 40)
-    recipe = "name: digits\nappend: true\nsources: {p: {path: photos, format: images}}\nencode: {image/height: {cast: float32}}\n"
+    recipe = (
+        "name: digits\nappend: true\nsources: {p: {path: photos, format: images}}\nencode: "
+        "{image/height: {cast: float32}}\n"
+    )
     (tmp_path / "recipe.yaml").write_text(recipe)
     assert run(tmp_path, "out") == 0
     for path in write_digits(tmp_path / "more", 50):
@@ -530,7 +639,10 @@ def test_small_files_are_known_one_by_one(tmp_path: Path, capsys: pytest.Capture
     assert run(tmp_path, "out") == 0
     manifest = read_manifest(str(tmp_path / "out"))
     assert [generation["counts"]["written"] for generation in manifest["generations"]] == [40, 10]
-    assert [(file["files"], file["generation"]) for file in manifest["sources"]["p"]["files"]] == [(40, 1), (10, 2)]
+    assert [(file["files"], file["generation"]) for file in manifest["sources"]["p"]["files"]] == [
+        (40, 1),
+        (10, 2),
+    ]
     names = [
         name
         for features in loader.load(tmp_path / "out", images=False, label=False)
@@ -560,8 +672,12 @@ def test_small_files_are_known_one_by_one(tmp_path: Path, capsys: pytest.Capture
         ("gs://bucket/data/a.csv", "recipes", "gs://bucket/data/a.csv"),
     ],
 )
-def test_files_are_known_by_where_the_recipe_sees_them(path: str, directory: str, expected: str) -> None:
-    """A dataset whose recipe and data are moved together, or are named from another folder, has the same files."""
+def test_files_are_known_by_where_the_recipe_sees_them(
+    path: str, directory: str, expected: str
+) -> None:
+    """A dataset whose recipe and data are moved together, or are named from another folder, has the
+    same files.
+    """
     assert key_of(path, directory) == expected
 
 
@@ -593,14 +709,22 @@ def rewrite(path: Path) -> None:
         (lambda _: None, []),
         (lambda folder: (folder / "c.csv").write_text("x\n5\n"), ["c.csv"]),
         (lambda folder: touch(folder / "a.csv"), []),
-        (lambda folder: rewrite(folder / "a.csv"), r"a\.csv: found other content than then \(crc32c:"),
-        (lambda folder: (folder / "b.csv").write_text("x\n1\n2\n3\n"), r"b\.csv: found 8 bytes, expected 6"),
+        (
+            lambda folder: rewrite(folder / "a.csv"),
+            r"a\.csv: found other content than then \(crc32c:",
+        ),
+        (
+            lambda folder: (folder / "b.csv").write_text("x\n1\n2\n3\n"),
+            r"b\.csv: found 8 bytes, expected 6",
+        ),
         (lambda folder: (folder / "b.csv").unlink(), r"b\.csv: found nothing, expected 6 bytes"),
     ],
     ids=["nothing", "added", "touched", "rewritten", "grown", "gone"],
 )
 def test_what_became_of_files(tmp_path: Path, change: Callable[[Path], Any], outcome: Any) -> None:
-    """New files are found; a file whose content is another, or that is gone, is an error that names it and says what to do."""
+    """New files are found; a file whose content is another, or that is gone, is an error that names
+    it and says what to do.
+    """
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("x\n1\n2\n")
     sources = {"t": {"files": [entry_of(tmp_path / name) for name in ("a.csv", "b.csv")]}}

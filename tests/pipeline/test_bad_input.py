@@ -1,4 +1,6 @@
-"""Bad input through the whole command line: the documented error and status, and never a partial dataset."""
+"""Bad input through the whole command line: the documented error and status, and never a partial
+dataset.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,23 @@ def convert(source: str, *options: str) -> int:
 
 
 def remains(folder: pathlib.Path) -> list[str]:
-    """Returns all files under a folder that look like a dataset, a part of one or a temporary file."""
-    signs = ("dataset.json", ".tfrecord", "_temporary", ".part", "FeatureStats", "report.html", "schema.pbtxt")
-    return [str(path) for path in folder.rglob("*") if any(sign in str(path.relative_to(folder)) for sign in signs)]
+    """Returns all files under a folder that look like a dataset, a part of one or a temporary
+    file.
+    """
+    signs = (
+        "dataset.json",
+        ".tfrecord",
+        "_temporary",
+        ".part",
+        "FeatureStats",
+        "report.html",
+        "schema.pbtxt",
+    )
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if any(sign in str(path.relative_to(folder)) for sign in signs)
+    ]
 
 
 def recipe(source: str = "path: a.csv", more: str = "") -> str:
@@ -62,7 +78,9 @@ def recipe(source: str = "path: a.csv", more: str = "") -> str:
 
 
 def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
-    """Checks that an error was printed, in the documented form and nothing else, and that nothing was left behind."""
+    """Checks that an error was printed, in the documented form and nothing else, and that nothing
+    was left behind.
+    """
     assert printed.out == ""
     assert printed.err.startswith("error: ")
     assert "Traceback" not in printed.err
@@ -72,10 +90,14 @@ def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
 
 INTEGER = "expected an integer from -128 to 127."
 BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
-    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", ("a.csv, line 3: found 1 cell, expected 2", "Quote cells")),
-    "too many cells": ("a,b\n1,x\n2,y,z\n", "path: a.csv", ("a.csv, line 3: found 3 cells, expected 2", "'delimiter'")),
-    "open quote": ('a,b\n1,x\n2,"y\n3,z\n', "path: a.csv", ("a.csv, line 3: found a quote that is never closed", "Close it")),
-    "text after a quote": ('a,b\n1,x\n2,"y"z\n', "path: a.csv", ("a.csv, line 3: found text after a closing quote", '("")')),
+    "too few cells": ("a,b\n1,x\n2\n", "path: a.csv", (("a.csv, line 3: found 1 cell, "
+                                                       "expected 2"), "Quote cells")),
+    "too many cells": ("a,b\n1,x\n2,y,z\n", "path: a.csv", (("a.csv, line 3: found 3 cells, "
+                                                            "expected 2"), "'delimiter'")),
+    "open quote": ('a,b\n1,x\n2,"y\n3,z\n', "path: a.csv", (("a.csv, line 3: found a quote that is "
+                                                            "never closed"), "Close it")),
+    "text after a quote": ('a,b\n1,x\n2,"y"z\n', "path: a.csv", (("a.csv, line 3: found text after "
+                                                                 "a closing quote"), '("")')),
     "wrong type": (
         "a,b\n1,x\nn/b,y\n",
         "{path: a.csv, types: {a: int8}}",
@@ -94,19 +116,31 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
     "beyond int64": (
         "a,b\n1,x\n9223372036854775808,y\n",
         "path: a.csv",
-        ("a.csv, column 'a': found the integer 9223372036854775808, expected none beyond int64", "types: {a: text}"),
+        (("a.csv, column 'a': found the integer 9223372036854775808, expected none "
+         "beyond int64"), "types: {a: text}"),
     ),
-    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "path: a.csv", ("a.csv, line 3, column 'b': found", "expected text in UTF-8", "bytes")),
-    "header not UTF-8": (b"a,b\xff\n1,x\n", "path: a.csv", ("a.csv, line 1: found bytes in the header that are not UTF-8",)),
-    "UTF-16": (GOOD.encode("utf-16"), "path: a.csv", ("a.csv: found UTF-16 text, expected UTF-8", "iconv")),
-    "empty file": ("", "path: a.csv", ("a.csv: found an empty file, expected data", "Leave it out")),
+    "not UTF-8": (b"a,b\n1,x\n2,\xff\n", "path: a.csv", (("a.csv, line 3, column "
+                                                         "'b': found"), "expected text in UTF-8", "bytes")),
+    "header not UTF-8": (b"a,b\xff\n1,x\n", "path: a.csv", (("a.csv, line 1: found bytes in the "
+                                                            "header that are not UTF-8"),)),
+    "UTF-16": (GOOD.encode("utf-16"), "path: a.csv", (("a.csv: found UTF-16 text, "
+                                                      "expected UTF-8"), "iconv")),
+    "empty file": ("", "path: a.csv", (("a.csv: found an empty file, "
+                                       "expected data"), "Leave it out")),
     "line ends only": ("\n\n", "path: a.csv", ("a.csv: found no header, expected one",)),
-    "header only": ("a,b\n", "path: a.csv", ("a.csv: found a header and no rows, expected data", "Check 'path'")),
-    "name twice": ("a,b,a\n1,2,3\n", "path: a.csv", ("a.csv, line 1: found the column name 'a' twice, as columns 1 and 3", "Rename")),
-    "not gzip": (GOOD, "{path: a.csv, compression: gzip}", ("a.csv: found damaged gzip data", "set 'compression'")),
-    "not Parquet": (GOOD, "{path: a.csv, format: parquet}", ("a.csv: found damaged Parquet data", "set 'format'")),
-    "not Arrow": (GOOD, "{path: a.csv, format: arrow}", ("a.csv: found damaged Arrow data", "set 'format'")),
-    "JSON cut off": ('{"a": 1}\n{"a":\n', "{path: a.csv, format: json_lines}", ("a.csv, line 2: found text that is not JSON", "Mend")),
+    "header only": ("a,b\n", "path: a.csv", (("a.csv: found a header and no rows, "
+                                             "expected data"), "Check 'path'")),
+    "name twice": ("a,b,a\n1,2,3\n", "path: a.csv", (("a.csv, line 1: found the column name 'a' "
+                                                     "twice, as columns 1 and 3"), "Rename")),
+    "not gzip": (GOOD, "{path: a.csv, compression: gzip}", (("a.csv: found damaged "
+                                                            "gzip data"), "set 'compression'")),
+    "not Parquet": (GOOD, "{path: a.csv, format: parquet}", (("a.csv: found damaged "
+                                                             "Parquet data"), "set 'format'")),
+    "not Arrow": (GOOD, "{path: a.csv, format: arrow}", (("a.csv: found damaged "
+                                                         "Arrow data"), "set 'format'")),
+    "JSON cut off": ('{"a": 1}\n{"a":\n', "{path: a.csv, format: json_lines}", (("a.csv, line 2: "
+                                                                                "found text that "
+                                                                                "is not JSON"), "Mend")),
     "JSON of another type": (
         '{"a": 1}\n{"a": 2}\n{"a": "x"}\n',
         "{path: a.csv, format: json_lines}",
@@ -117,7 +151,9 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", BAD_DATA)
 def test_bad_data(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bad data end with status 1 and the file, the line, what was found, what was expected and what to do."""
+    """Bad data end with status 1 and the file, the line, what was found, what was expected and what
+    to do.
+    """
     content, source, messages = BAD_DATA[case]
     write(folder, {"a.csv": content, "r.yaml": recipe(source)})
     assert convert("r.yaml") == 1
@@ -125,16 +161,22 @@ def test_bad_data(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture
 
 
 BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
-    "missing file": ({}, recipe("path: b.csv"), ("r.yaml:4: sources.t.path: no file matches 'b.csv'",)),
-    "empty glob": ({}, recipe("path: data/*.csv"), ("r.yaml:4: sources.t.path: no file matches 'data/*.csv'",)),
-    "a folder": ({"d/x.csv": GOOD}, recipe("path: d"), ("r.yaml:4: sources.t.path: d is a folder", "'d/*.csv'")),
-    "below a file": ({}, recipe("path: a.csv/x.csv"), ("r.yaml:4: sources.t.path: no file matches",)),
-    "no suffix": ({"a": GOOD}, recipe("path: a"), ("r.yaml:3: sources.t.format: cannot tell the format of a", "Set 'format'")),
+    "missing file": ({}, recipe("path: b.csv"), (("r.yaml:4: sources.t.path: no file "
+                                                 "matches 'b.csv'"),)),
+    "empty glob": ({}, recipe("path: data/*.csv"), (("r.yaml:4: sources.t.path: no file matches "
+                                                    "'data/*.csv'"),)),
+    "a folder": ({"d/x.csv": GOOD}, recipe("path: d"), (("r.yaml:4: sources.t.path: d is "
+                                                        "a folder"), "'d/*.csv'")),
+    "below a file": ({}, recipe("path: a.csv/x.csv"), (("r.yaml:4: sources.t.path: no "
+                                                       "file matches"),)),
+    "no suffix": ({"a": GOOD}, recipe("path: a"), (("r.yaml:3: sources.t.format: cannot tell the "
+                                                   "format of a"), "Set 'format'")),
     "unknown keys": (
         {},
         recipe('{path: a.csv, delimeter: ";"}', "ouptut: {}\nsplit: {train: 0.5}\n"),
         (
-            "r.yaml:4: sources.t.delimeter: found an unknown key 'delimeter'. Did you mean 'delimiter'?",
+            ("r.yaml:4: sources.t.delimeter: found an unknown key 'delimeter'. Did you mean "
+            "'delimiter'?"),
             "error: r.yaml:5: ouptut: found an unknown key 'ouptut'. Did you mean 'output'?",
             "error: r.yaml:6: split: found shares that add up to 0.5, expected 1.",
         ),
@@ -146,15 +188,20 @@ BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
     ),
     "not YAML": ({}, "name: [t\n", ("r.yaml:2: not valid YAML",)),
     "empty recipe": ({}, "", ("r.yaml: found an empty file, expected a recipe",)),
-    "a dataset is there": ({"out/dataset.json": "{}"}, recipe(), ("out: there is a dataset already", "--overwrite")),
-    "something else is there": ({"out/cat.jpg": ""}, recipe(), ("out: expected an empty or new folder, found out/cat.jpg",)),
-    "a file is there": ({"out": ""}, recipe(), ("out: expected an empty or new folder, found a file",)),
+    "a dataset is there": ({"out/dataset.json": "{}"}, recipe(), (("out: there is a "
+                                                                  "dataset already"), "--overwrite")),
+    "something else is there": ({"out/cat.jpg": ""}, recipe(), (("out: expected an empty or new "
+                                                                "folder, found out/cat.jpg"),)),
+    "a file is there": ({"out": ""}, recipe(), (("out: expected an empty or new folder, "
+                                                "found a file"),)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD_RECIPES)
 def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong recipe or command line ends with status 2 and all problems, each with its line, and changes nothing."""
+    """A wrong recipe or command line ends with status 2 and all problems, each with its line, and
+    changes nothing.
+    """
     files, text, messages = BAD_RECIPES[case]
     write(folder, {"a.csv": GOOD, **files, "r.yaml": text})
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -165,11 +212,15 @@ def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixtu
     check(printed, folder, *messages)
 
 
-def test_files_of_one_source_disagree(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_one_source_disagree(
+    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The error names both files."""
     write(folder, {"a1.csv": "a,b\n1,2\n", "a2.csv": "a,c\n1,2\n"})
     assert convert("a*.csv") == 1
-    check(capsys.readouterr(), folder, "a2.csv: found column 2 named 'c', expected 'b' as in a1.csv")
+    check(
+        capsys.readouterr(), folder, "a2.csv: found column 2 named 'c', expected 'b' as in a1.csv"
+    )
 
 
 BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
@@ -187,7 +238,8 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
     ),
     "json_lines": (
         "{path: DATA, format: json_lines}",
-        b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": "\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}',
+        (b'{"a": 1}\n{"a": 2}\n{"a":\n\n[1]\n{"a": "x"}\n{"a": 1.5}\n{"a": 1, "a": 2}\n{"a": '
+        b'"\xff"}\n{"a": 6}\n{"a": 7}\n{"a": 8}'),
         [
             ("line 3", "", "found text that is not JSON", '{"a":'),
             ("line 5", "", "found [1], expected an object", "[1]"),
@@ -201,13 +253,26 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format_", BAD_ROWS)
-def test_rejected_rows(format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a budget exactly the bad rows are left out, and written to rejected/ with place, reason and text; counts add up."""
+def test_rejected_rows(
+    format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a budget exactly the bad rows are left out, and written to rejected/ with place, reason
+    and text; counts add up.
+    """
     source, content, bad = BAD_ROWS[format_]
     write(
-        folder, {"data.csv": content, "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n")}
+        folder,
+        {
+            "data.csv": content,
+            "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 60%}\n"),
+        },
     )
-    assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 0
+    assert (
+        convert(
+            "r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"
+        )
+        == 0
+    )
     assert capsys.readouterr().err == ""
     lines = (folder / "out" / "rejected" / "t.jsonl").read_text().splitlines()
     rejected = [json.loads(line) for line in lines]
@@ -215,7 +280,9 @@ def test_rejected_rows(format_: str, workers: int, folder: pathlib.Path, capsys:
     assert [(row["position"], row["column"], row["text"]) for row in rejected] == [
         (place, column, text) for place, column, _, text in bad
     ]
-    assert all(reason in row["reason"] for row, (_, _, reason, _) in zip(rejected, bad, strict=True))
+    assert all(
+        reason in row["reason"] for row, (_, _, reason, _) in zip(rejected, bad, strict=True)
+    )
     manifest = json.loads((folder / "out" / "dataset.json").read_text())
     counts = manifest["counts"]
     assert counts["rejected"] == manifest["sources"]["t"]["rejected"] == len(bad)
@@ -225,16 +292,28 @@ def test_rejected_rows(format_: str, workers: int, folder: pathlib.Path, capsys:
 
 
 @pytest.mark.parametrize("format_", BAD_ROWS)
-def test_too_many_rejected_rows(format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_many_rejected_rows(
+    format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Over the budget the run fails, says how many there were and shows the first ones."""
     source, content, bad = BAD_ROWS[format_]
     write(
         folder,
-        {"data.csv": content, "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 12.5%}\n")},
+        {
+            "data.csv": content,
+            "r.yaml": recipe(source.replace("DATA", "data.csv"), "on_error: {reject: 12.5%}\n"),
+        },
     )
     assert convert("r.yaml") == 1
     shown = [f"data.csv, {place}" for place, _, _, _ in bad[:5]]
-    check(capsys.readouterr(), folder, "source 't': ", f"{len(bad)} of ", "'on_error: {reject: 12.5%}'", *shown)
+    check(
+        capsys.readouterr(),
+        folder,
+        "source 't': ",
+        f"{len(bad)} of ",
+        "'on_error: {reject: 12.5%}'",
+        *shown,
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +325,11 @@ def test_too_many_rejected_rows(format_: str, folder: pathlib.Path, capsys: pyte
     ],
 )
 def test_what_concerns_a_file_is_never_rejected(
-    content: str, source: str, message: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    content: str,
+    source: str,
+    message: str,
+    folder: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A budget is for rows: a file that cannot be read ends the run whatever it is."""
     write(folder, {"a.csv": content, "r.yaml": recipe(source, "on_error: {reject: 99%}\n")})
@@ -264,11 +347,20 @@ def test_what_concerns_a_file_is_never_rejected(
 def test_errors_of_worker_processes(
     rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a worker process finds reaches the user in the same words as in one process, and nothing is left behind."""
+    """What a worker process finds reaches the user in the same words as in one process, and nothing
+    is left behind.
+    """
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
     for workers in (1, 2):
-        assert convert("r.yaml", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing") == 1
+        assert (
+            convert(
+                "r.yaml",
+                f"--direct_num_workers={workers}",
+                "--direct_running_mode=multi_processing",
+            )
+            == 1
+        )
         printed = capsys.readouterr()
         check(printed, folder, text)
         outcomes.append(printed.err)
@@ -279,7 +371,13 @@ def test_output_below_a_file(folder: pathlib.Path, capsys: pytest.CaptureFixture
     """An output folder that cannot be made is named, with the reason."""
     write(folder, {"a.csv": GOOD, "f": ""})
     assert main_module.run(["convert", "a.csv", "--output", "f/out", "--quiet"]) == 1
-    check(capsys.readouterr(), folder, "f/out", "cannot be written: Not a directory", "choose another --output")
+    check(
+        capsys.readouterr(),
+        folder,
+        "f/out",
+        "cannot be written: Not a directory",
+        "choose another --output",
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
@@ -301,7 +399,9 @@ def incompressible(rows: int) -> str:
 
 
 def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
-    """When the system refuses to write more (a limit, as a quota or a full disk), one line says which file and why."""
+    """When the system refuses to write more (a limit, as a quota or a full disk), one line says
+    which file and why.
+    """
     write(folder, {"a.csv": incompressible(20_000)})
     done = subprocess.run(
         [*COMMAND, "convert", "a.csv", "--output", "out", "--quiet"],
@@ -312,18 +412,27 @@ def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: out/_temporary/")
-    assert "cannot be written: File too large. Make room on the disk, or choose another --output." in done.stderr
+    assert (
+        "cannot be written: File too large. Make room on the disk, or choose another --output."
+        in done.stderr
+    )
     assert remains(folder) == []
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk"
+)
 @pytest.mark.parametrize(("size", "place"), [("400k", "exchange"), ("1300k", "examples")])
-def test_full_disk(size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_disk(
+    size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A disk that fills up, at whatever step, ends the run with one line, and is emptied again."""
     write(folder, {"a.csv": incompressible(20_000)})
     disk = folder / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True
+    ).returncode:
         pytest.skip("mounting is not allowed here")
     try:
         assert main_module.run(["convert", "a.csv", "--output", "disk/out", "--quiet"]) == 1
@@ -338,9 +447,13 @@ def test_full_disk(size: str, place: str, folder: pathlib.Path, capsys: pytest.C
         subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)])
+@pytest.mark.parametrize(
+    ("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)]
+)
 def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pathlib.Path) -> None:
-    """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no worker left."""
+    """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no
+    worker left.
+    """
     write(folder, {"a.csv": incompressible(400_000)})
     process = subprocess.Popen(
         [

@@ -52,13 +52,17 @@ output: {num_shards: 3, shuffle_seed: 5}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A visits table with multi-line cells, quotes and nulls, and a users table that lacks some of its users."""
+    """A visits table with multi-line cells, quotes and nulls, and a users table that lacks some of
+    its users.
+    """
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(1)
     lines = ["user,day,seconds,comment"]
     for _ in range(ROWS):
         comment = rng.choice(["", "fine", '"two\nlines"', '"a ""quote"""', "NA", "é"])
-        lines.append(f"u{rng.randrange(300)},{rng.randrange(30)},{rng.choice(['', rng.randrange(600)])},{comment}")
+        lines.append(
+            f"u{rng.randrange(300)},{rng.randrange(30)},{rng.choice(['', rng.randrange(600)])},{comment}"
+        )
     (folder / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     users = [
         json.dumps({"user": f"u{number}", "age": number % 90, "home": {"city": f"c{number % 7}"}})
@@ -75,25 +79,37 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (RANGE_BYTES,))
 
 
-def converted(data: Path, output: Path, *options: str, recipe: str = RECIPE, **arguments: Any) -> dict[str, Any]:
+def converted(
+    data: Path, output: Path, *options: str, recipe: str = RECIPE, **arguments: Any
+) -> dict[str, Any]:
     """Converts and returns the manifest."""
     text = recipe.replace("STRATEGY", arguments.pop("strategy", "broadcast"))
     parsed, _ = parse_recipe(text, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
-    return convert.convert(make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments)
+    return convert.convert(
+        make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
+    )
 
 
 def digests(dataset: Path) -> dict[str, str]:
-    """Returns file -> SHA-256 of all files but the two that tell how they were made: timings, and the joins' strategy."""
+    """Returns file -> SHA-256 of all files but the two that tell how they were made: timings, and
+    the joins' strategy.
+    """
     told = ("dataset.json", "report.html")
     paths = [path for path in dataset.rglob("*") if path.is_file() and path.name not in told]
-    return {str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
+    return {
+        str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(paths)
+    }
 
 
 def examples(dataset: Path, split: str) -> list[tf.train.Example]:
     """Reads a split with TensorFlow alone."""
     shards = sorted(str(path) for path in (dataset / "examples" / f"Split-{split}").iterdir())
-    return [tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(shards, "GZIP")]
+    return [
+        tf.train.Example.FromString(record.numpy())
+        for record in tf.data.TFRecordDataset(shards, "GZIP")
+    ]
 
 
 def value(example: tf.train.Example, name: str) -> Any:
@@ -107,7 +123,10 @@ def expected_rows(data: Path) -> Counter[tuple[Any, ...]]:
     """Computes the converted rows with Python's own csv and json modules."""
     import csv
 
-    users = {user["user"]: user for user in map(json.loads, (data / "users.jsonl").read_text().splitlines())}
+    users = {
+        user["user"]: user
+        for user in map(json.loads, (data / "users.jsonl").read_text().splitlines())
+    }
     rows: Counter[tuple[Any, ...]] = Counter()
     with open(data / "visits.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -116,17 +135,27 @@ def expected_rows(data: Path) -> Counter[tuple[Any, ...]]:
                 comment = None if row["comment"] in ("", "NA") else row["comment"].encode()
                 long = int(int(row["seconds"]) > 300)
                 rows[
-                    row["user"].encode(), float(row["day"]), comment, long, user["age"], user["home"]["city"].encode()
+                    row["user"].encode(),
+                    float(row["day"]),
+                    comment,
+                    long,
+                    user["age"],
+                    user["home"]["city"].encode(),
                 ] += 1
     return rows
 
 
 def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> None:
-    """The shards hold exactly the rows that csv and json give, by TensorFlow's reader, and no user is in both splits."""
+    """The shards hold exactly the rows that csv and json give, by TensorFlow's reader, and no user
+    is in both splits.
+    """
     manifest = converted(data, tmp_path / "out")
     names = ("user", "day", "comment", "long", "user_age", "user_home.city")
     found = {
-        split: [tuple(value(example, name) for name in names) for example in examples(tmp_path / "out", split)]
+        split: [
+            tuple(value(example, name) for name in names)
+            for example in examples(tmp_path / "out", split)
+        ]
         for split in ("train", "eval")
     }
     assert Counter(found["train"] + found["eval"]) == expected_rows(data)
@@ -141,21 +170,29 @@ def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> N
 
 
 def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
-    """tf.io.parse_example takes whole batches with the feature spec that tfx-bsl derives from the dataset's schema."""
+    """tf.io.parse_example takes whole batches with the feature spec that tfx-bsl derives from the
+    dataset's schema.
+    """
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.public.tfxio import TFGraphRecordDecoder  # noqa: F401  (loads what the next import needs)
     from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util  # noqa: F401
 
     manifest = converted(data, tmp_path / "out")
-    schema = text_format.Parse((tmp_path / "out" / manifest["schema"]).read_text(), schema_pb2.Schema())
+    schema = text_format.Parse(
+        (tmp_path / "out" / manifest["schema"]).read_text(), schema_pb2.Schema()
+    )
     spec = {
         name: tensor_representation_util.CreateTfExampleParserConfig(representation, feature.type)
         for feature in schema.feature
-        for name, representation in tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema).items()
+        for name, representation in tensor_representation_util.InferTensorRepresentationsFromMixedSchema(
+            schema
+        ).items()
         if name == feature.name
     }
-    shards = [str(tmp_path / "out" / shard["path"]) for shard in manifest["splits"]["train"]["shards"]]
+    shards = [
+        str(tmp_path / "out" / shard["path"]) for shard in manifest["splits"]["train"]["shards"]
+    ]
     rows = 0
     for batch in tf.data.TFRecordDataset(shards, "GZIP").batch(500):
         parsed = tf.io.parse_example(batch, spec)
@@ -164,8 +201,12 @@ def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
     assert rows == manifest["splits"]["train"]["rows"]
 
 
-def test_the_way_does_not_matter(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Byte-identical folders with 1, 2 and 4 workers, threads and processes, both exchanges and join strategies, and without kernels."""
+def test_the_way_does_not_matter(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte-identical folders with 1, 2 and 4 workers, threads and processes, both exchanges and
+    join strategies, and without kernels.
+    """
     converted(data, tmp_path / "one")
     expected = digests(tmp_path / "one")
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -186,35 +227,51 @@ def test_the_way_does_not_matter(data: Path, tmp_path: Path, monkeypatch: pytest
 def test_order_is_kept_without_shuffle(data: Path, tmp_path: Path) -> None:
     """Without a shuffle, shard after shard is in source order."""
     recipe = (
-        "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: {shuffle: false, num_shards: 4}"
+        "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: "
+        "{shuffle: false, num_shards: 4}"
     )
     converted(data, tmp_path / "out", recipe=recipe)
     import csv
 
     with open(data / "visits.csv", newline="", encoding="utf-8") as file:
         expected = [(row["user"].encode(), int(row["day"])) for row in csv.DictReader(file)]
-    assert [(value(e, "user"), value(e, "day")) for e in examples(tmp_path / "out", "train")] == expected
+    assert [
+        (value(e, "user"), value(e, "day")) for e in examples(tmp_path / "out", "train")
+    ] == expected
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
 def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
     """tf.data reads each compression, and verify agrees."""
-    recipe = f"name: v\nsources: {{visits: {{path: visits.csv}}}}\noutput: {{compression: {compression}}}"
+    recipe = (
+        f"name: v\nsources: {{visits: {{path: visits.csv}}}}\noutput: {{compression: "
+        f"{compression}}}"
+    )
     manifest = converted(data, tmp_path / "out", recipe=recipe)
     shard = str(tmp_path / "out" / manifest["splits"]["train"]["shards"][0]["path"])
     kind = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression]
-    assert sum(1 for _ in tf.data.TFRecordDataset(shard, kind)) == ROWS == verify_dataset(str(tmp_path / "out")).rows
+    assert (
+        sum(1 for _ in tf.data.TFRecordDataset(shard, kind))
+        == ROWS
+        == verify_dataset(str(tmp_path / "out")).rows
+    )
 
 
 @pytest.mark.parametrize("shuffle", ["true", "false"])
 def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
-    """Shards are within 25 % of the size that was asked for, and within 5 % of each other's rows."""
+    """Shards are within 25 % of the size that was asked for, and within 5 % of each other's
+    rows.
+    """
     rng = np.random.default_rng(3)
     lines = ["a,b,c"] + [
-        f"{a},{b:.6f},{'x' * (a % 50)}" for a, b in zip(rng.integers(0, 10**6, 60_000), rng.random(60_000), strict=True)
+        f"{a},{b:.6f},{'x' * (a % 50)}"
+        for a, b in zip(rng.integers(0, 10**6, 60_000), rng.random(60_000), strict=True)
     ]
     (tmp_path / "t.csv").write_text("\n".join(lines))
-    recipe = f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{shard_size: 200 KB, shuffle: {shuffle}}}"
+    recipe = (
+        f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{shard_size: 200 KB, shuffle: "
+        f"{shuffle}}}"
+    )
     shards = converted(tmp_path, tmp_path / "out", recipe=recipe)["splits"]["train"]["shards"]
     assert len(shards) > 3
     assert all(150_000 <= shard["bytes"] <= 250_000 for shard in shards)
@@ -223,9 +280,14 @@ def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
 
 
 def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
-    """A split without rows, and shards without rows, are written as empty shards that TensorFlow reads."""
+    """A split without rows, and shards without rows, are written as empty shards that TensorFlow
+    reads.
+    """
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    recipe = "name: t\nsources: {t: {path: t.csv}}\nsplit: {train: 0.99, eval: 0.01}\noutput: {num_shards: 3}"
+    recipe = (
+        "name: t\nsources: {t: {path: t.csv}}\nsplit: {train: 0.99, eval: 0.01}\noutput: "
+        "{num_shards: 3}"
+    )
     manifest = converted(tmp_path, tmp_path / "out", recipe=recipe)
     assert manifest["splits"]["eval"]["rows"] == 0
     assert len(examples(tmp_path / "out", "train")) == 2
@@ -235,9 +297,13 @@ def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
 
 def test_a_key_of_the_base_source_has_to_be_unique(tmp_path: Path) -> None:
     """A repeated key is an error that shows it and how often it occurs."""
-    (tmp_path / "t.csv").write_text("id,v\n" + "".join(f"{number % 5000},{'x' * 20}\n" for number in range(5001)))
+    (tmp_path / "t.csv").write_text(
+        "id,v\n" + "".join(f"{number % 5000},{'x' * 20}\n" for number in range(5001))
+    )
     with pytest.raises(DataError, match=r"(?s)0.*2 "):
-        converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv, key: id}}")
+        converted(
+            tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv, key: id}}"
+        )
 
 
 def test_output_that_exists(data: Path, tmp_path: Path) -> None:
@@ -259,7 +325,9 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
     """When the new conversion fails, the old dataset is still there, whole."""
     converted(data, tmp_path / "out")
     before = digests(tmp_path / "out")
-    broken = RECIPE.replace("seconds > 300", "CAST(comment AS INTEGER) > 1").replace("STRATEGY", "broadcast")
+    broken = RECIPE.replace("seconds > 300", "CAST(comment AS INTEGER) > 1").replace(
+        "STRATEGY", "broadcast"
+    )
     with pytest.raises(DataError):
         converted(data, tmp_path / "out", recipe=broken, overwrite=True)
     assert digests(tmp_path / "out") == before
@@ -308,22 +376,31 @@ def test_null_label_is_an_error(tmp_path: Path) -> None:
     """A row without a label is not written silently."""
     (tmp_path / "t.csv").write_text("a,y\n1,2\n3,\n")
     with pytest.raises(DataError, match="label 'y': found 1 rows without one"):
-        converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nlabel: y")
+        converted(
+            tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nlabel: y"
+        )
 
 
 def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -> None:
     """Data that break the schema's contract leave no shard behind."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     (tmp_path / "s.pbtxt").write_text(
-        'feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: 1 } }'
+        'feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: '
+        "1 } }"
     )
     with pytest.raises(DataError, match=r"(?s)nothing was written.*train  a .*train  b "):
-        converted(tmp_path, tmp_path / "out", recipe="name: t\nsources: {t: {path: t.csv}}\nschema: s.pbtxt")
+        converted(
+            tmp_path,
+            tmp_path / "out",
+            recipe="name: t\nsources: {t: {path: t.csv}}\nschema: s.pbtxt",
+        )
     assert not list((tmp_path / "out").rglob("*.tfrecord*"))
 
 
 def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
-    """SIGKILL at any moment leaves no dataset, or the whole one; the next run into the same folder succeeds."""
+    """SIGKILL at any moment leaves no dataset, or the whole one; the next run into the same folder
+    succeeds.
+    """
     (tmp_path / "recipe.yaml").write_text(
         RECIPE.replace("STRATEGY", "broadcast")
         .replace("visits.csv", str(data / "visits.csv"))
@@ -339,7 +416,9 @@ def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
         convert.convert(plan, {str(tmp_path / "out")!r}, overwrite=True, quiet=True)
     """)
     for delay_secs in (0.3, 0.9, 1.5, 2.1, 2.7):
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
+        )
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(delay_secs)
@@ -348,6 +427,14 @@ def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
         if (tmp_path / "out" / "dataset.json").exists():
             assert verify_dataset(str(tmp_path / "out")).rows > 0
     converted(data, tmp_path / "out", overwrite=True)
-    shards = {name: digest for name, digest in digests(tmp_path / "whole").items() if name.startswith("examples")}
-    assert {name: digest for name, digest in digests(tmp_path / "out").items() if name.startswith("examples")} == shards
+    shards = {
+        name: digest
+        for name, digest in digests(tmp_path / "whole").items()
+        if name.startswith("examples")
+    }
+    assert {
+        name: digest
+        for name, digest in digests(tmp_path / "out").items()
+        if name.startswith("examples")
+    } == shards
     assert not (tmp_path / "out" / "_temporary").exists()

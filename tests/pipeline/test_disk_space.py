@@ -1,4 +1,6 @@
-"""pipeline/disk_space.py: a conversion says how much room on the disk it needs, where there is too little."""
+"""pipeline/disk_space.py: a conversion says how much room on the disk it needs, where there is too
+little.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from beam_pipelines.runners import run as run_module
 ROWS = 100_000
 PLAIN = "name: numbers\nsources: {numbers: {path: numbers.csv}}\noutput: {num_shards: 2}\n"
 JOINED = (
-    "name: numbers\nsources: {numbers: {path: numbers.csv}, names: {path: names.csv, key: b}}\nfrom: numbers\n"
+    "name: numbers\nsources: {numbers: {path: numbers.csv}, names: {path: names.csv, key: "
+    "b}}\nfrom: numbers\n"
     "join: [{source: names, on: b, strategy: hash}]\noutput: {num_shards: 2}\n"
 )
 
@@ -30,8 +33,12 @@ JOINED = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with a table, and another to join it with."""
     folder = tmp_path_factory.mktemp("room")
-    (folder / "numbers.csv").write_text("a,b\n" + "".join(f"{row},x{row * 7919 % 10_007}\n" for row in range(ROWS)))
-    (folder / "names.csv").write_text("b,c\n" + "".join(f"x{row},{row * 2654435761}\n" for row in range(10_007)))
+    (folder / "numbers.csv").write_text(
+        "a,b\n" + "".join(f"{row},x{row * 7919 % 10_007}\n" for row in range(ROWS))
+    )
+    (folder / "names.csv").write_text(
+        "b,c\n" + "".join(f"x{row},{row * 2654435761}\n" for row in range(10_007))
+    )
     for name, recipe in (("plain", PLAIN), ("joined", JOINED)):
         (folder / f"{name}.yaml").write_text(recipe)
     return folder
@@ -44,7 +51,9 @@ def disk_bytes(folder: pathlib.Path) -> int:
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     """Makes every disk have so much room."""
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free)
+    )
 
 
 @pytest.mark.parametrize("name", ["plain", "joined"])
@@ -56,19 +65,30 @@ def test_the_estimate_is_what_a_run_takes(
     estimate = disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path / "out"))
     found = []
     commit = convert.commit
-    monkeypatch.setattr(convert, "commit", lambda *given: (found.append(disk_bytes(tmp_path / "out")), commit(*given)))
+    monkeypatch.setattr(
+        convert,
+        "commit",
+        lambda *given: (found.append(disk_bytes(tmp_path / "out")), commit(*given)),
+    )
     convert.convert(plan, str(tmp_path / "out"), quiet=True)
     assert estimate is not None
     assert estimate.temporary_bytes + estimate.shard_bytes == pytest.approx(found[0], rel=0.33)
 
 
 def test_too_little_room_is_said_at_the_start(
-    folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One line names the folder, what is needed, what is free and what to do; the run starts, and here succeeds."""
+    """One line names the folder, what is needed, what is free and what to do; the run starts, and
+    here succeeds.
+    """
     with_free(monkeypatch, 1_000_000)
     assert run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out")]) == 0
-    (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: "))
+    (line,) = (
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")
+    )
     assert re.fullmatch(
         rf"warning: {re.escape(str(tmp_path))}/out: the run is estimated to need [\d.]+ MB of disk in all, [\d.]+ MB of it for temporary files that are "
         r"removed at the end; found 1 MB free\. It starts all the same: make room on the disk, or stop it and choose another --output\.",
@@ -76,7 +96,9 @@ def test_too_little_room_is_said_at_the_start(
     )
 
 
-@pytest.mark.parametrize(("free", "options"), [(100_000_000, []), (6_000_000, []), (1_000_000, ["--quiet"])])
+@pytest.mark.parametrize(
+    ("free", "options"), [(100_000_000, []), (6_000_000, []), (1_000_000, ["--quiet"])]
+)
 def test_nothing_is_said_where_there_is_room(
     free: int,
     options: list[str],
@@ -85,12 +107,19 @@ def test_nothing_is_said_where_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nor to those who want to hear of errors only; and where there is plenty, nothing is read for an estimate."""
+    """Nor to those who want to hear of errors only; and where there is plenty, nothing is read for
+    an estimate.
+    """
     with_free(monkeypatch, free)
     estimated = []
     estimate = disk_space.estimate
-    monkeypatch.setattr(disk_space, "estimate", lambda *given: (estimated.append(1), estimate(*given))[1])
-    assert run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out"), *options]) == 0
+    monkeypatch.setattr(
+        disk_space, "estimate", lambda *given: (estimated.append(1), estimate(*given))[1]
+    )
+    assert (
+        run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out"), *options])
+        == 0
+    )
     assert "warning" not in capsys.readouterr().err
     assert len(estimated) == (free == 6_000_000)
 
@@ -103,7 +132,9 @@ def test_a_full_disk_says_how_much_is_needed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Below what the system says stand the estimate, and what is free without what the run had written."""
+    """Below what the system says stand the estimate, and what is free without what the run had
+    written.
+    """
     with_free(monkeypatch, 5_000_000)
 
     def fails(*_: object, **__: object) -> None:
@@ -111,7 +142,10 @@ def test_a_full_disk_says_how_much_is_needed(
             raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(run_module, "run", fails)
-    assert run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 1
+    assert (
+        run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out"), "--quiet"])
+        == 1
+    )
     first, second = capsys.readouterr().err.splitlines()
     assert os.strerror(number) in first
     assert re.fullmatch(

@@ -1,4 +1,6 @@
-"""The plan of a conversion at a size: its counts against those of real runs, its limits against itself."""
+"""The plan of a conversion at a size: its counts against those of real runs, its limits against
+itself.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,15 @@ output: {shard_size: 16 KiB}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Clicks in five files, alike, of which four of five have a user and nine of ten pass the filter."""
+    """Clicks in five files, alike, of which four of five have a user and nine of ten pass the
+    filter.
+    """
     folder = tmp_path_factory.mktemp("clicks")
     for file in range(FILES):
-        lines = [f"{n % 50},ad{n * 7919 % 1000},{n * 31 % 1009}" for n in range(file * ROWS, (file + 1) * ROWS)]
+        lines = [
+            f"{n % 50},ad{n * 7919 % 1000},{n * 31 % 1009}"
+            for n in range(file * ROWS, (file + 1) * ROWS)
+        ]
         (folder / f"clicks-{file}.csv").write_text("\n".join(["user,ad,cost", *lines]) + "\n")
     lines = [f"{user},{user * 2654435761 % 97}" for user in range(40)]
     (folder / "users.csv").write_text("\n".join(["user,age", *lines]) + "\n")
@@ -59,7 +66,9 @@ def plan(folder) -> plan_module.Plan:
 
 
 def test_counts_are_those_of_a_real_run(plan, tmp_path):
-    """Ranges and shards are exactly those of the run; rows, bytes of shards and of the manifest are near."""
+    """Ranges and shards are exactly those of the run; rows, bytes of shards and of the manifest are
+    near.
+    """
     scale = make_scale(plan, make_preview(plan))
     manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
     assert scale.ranges == len(plan.base.ranges) == FILES
@@ -69,11 +78,15 @@ def test_counts_are_those_of_a_real_run(plan, tmp_path):
     for name, split in manifest["splits"].items():
         assert scale.splits[name].rows == pytest.approx(split["rows"], rel=0.1)
     assert scale.rows == pytest.approx(FILES * ROWS, rel=0.05)
-    assert scale.shard_bytes == pytest.approx(sum(split["bytes"] for split in manifest["splits"].values()), rel=0.1)
+    assert scale.shard_bytes == pytest.approx(
+        sum(split["bytes"] for split in manifest["splits"].values()), rel=0.1
+    )
 
 
 def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
-    """Assuming the bytes that are there gives the plan of what is there, but for how files are cut."""
+    """Assuming the bytes that are there gives the plan of what is there, but for how files are
+    cut.
+    """
     preview = make_preview(plan)
     real, assumed = make_scale(plan, preview), make_scale(plan, preview, plan.base.size_bytes)
     same = {
@@ -99,7 +112,9 @@ def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
     from beam_pipelines.pipeline.estimate import _ranges
 
     size = min(size, 1 << 36)
-    assert _ranges(CSV_PLAN, size)[0] == len(cut_ranges((FileInfo("a.csv", size),), splittable=True))
+    assert _ranges(CSV_PLAN, size)[0] == len(
+        cut_ranges((FileInfo("a.csv", size),), splittable=True)
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,17 +137,23 @@ def test_files_that_cannot_be_cut_are_counted(tmp_path):
 
 
 def test_everything_grows_with_the_size(plan):
-    """A thousand times the bytes are a thousand times the rows, the CPU seconds and the bytes on the way."""
+    """A thousand times the bytes are a thousand times the rows, the CPU seconds and the bytes on
+    the way.
+    """
     preview = make_preview(plan)
     small, large = make_scale(plan, preview, 10**12), make_scale(plan, preview, 10**15)
     for name in ("rows", "kept_bytes", "shard_bytes"):
         assert getattr(large, name) == pytest.approx(1000 * getattr(small, name))
-    assert large.cpu_secs["read and statistics"] == pytest.approx(1000 * small.cpu_secs["read and statistics"])
+    assert large.cpu_secs["read and statistics"] == pytest.approx(
+        1000 * small.cpu_secs["read and statistics"]
+    )
     assert large.shards == pytest.approx(1000 * small.shards, rel=0.01)
 
 
 def test_limits_are_met_where_they_say(plan):
-    """At the size that a limit names, planned anew, its value is its bound; and they come in order."""
+    """At the size that a limit names, planned anew, its value is its bound; and they come in
+    order.
+    """
     preview = make_preview(plan)
     scale = make_scale(plan, preview, 10**14)
     found = limits(scale)
@@ -140,7 +161,9 @@ def test_limits_are_met_where_they_say(plan):
     assert sizes == sorted(sizes)
     assert len(found) >= 5
     for limit, size in zip(found, sizes, strict=True):
-        again = {other.name: other for other in limits(make_scale(plan, preview, round(size)))}[limit.name]
+        again = {other.name: other for other in limits(make_scale(plan, preview, round(size)))}[
+            limit.name
+        ]
         assert again.value == pytest.approx(limit.most, rel=0.05), limit.name
 
 
@@ -149,13 +172,17 @@ def test_source_order_needs_few_blocks(plan):
     output = dataclasses.replace(plan.recipe.output, shuffle=False)
     plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
     scale = make_scale(plan, make_preview(plan), 10**14)
-    assert scale.blocks <= 2 * (scale.chunks + sum(split.shards * split.partitions for split in scale.splits.values()))
+    assert scale.blocks <= 2 * (
+        scale.chunks + sum(split.shards * split.partitions for split in scale.splits.values())
+    )
     assert not any("blocks" in limit.name for limit in limits(scale))
 
 
 def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
     """The rows that an engine hands to one worker for a partition of a hash join are named."""
-    text = RECIPE.replace("how: inner", "how: inner, strategy: hash").replace("path: ", f"path: {folder}/")
+    text = RECIPE.replace("how: inner", "how: inner, strategy: hash").replace(
+        "path: ", f"path: {folder}/"
+    )
     (tmp_path / "recipe.yaml").write_text(text)
     plan = planned(tmp_path / "recipe.yaml")
     scale = make_scale(plan, make_preview(plan), 10**11)
@@ -164,7 +191,8 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("size", "shown"), [("100TB", "100.00 TB"), ("1.5 TiB", "1.65 TB"), ("500gb", "500 GB"), ("2000000", "2 MB")]
+    ("size", "shown"),
+    [("100TB", "100.00 TB"), ("1.5 TiB", "1.65 TB"), ("500gb", "500 GB"), ("2000000", "2 MB")],
 )
 def test_the_command_prints_the_plan(folder, capsys, size, shown):
     """The command tells the plan of the recipe, then the figures at that size, and the limits."""
@@ -202,7 +230,9 @@ def test_a_size_that_is_none_is_refused(folder, capsys, size):
 
 
 def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, capsys):
-    """Where no row of the beginning is left there is nothing to plan by, and the command says so."""
+    """Where no row of the beginning is left there is nothing to plan by, and the command says
+    so.
+    """
     text = RECIPE.replace("cost > 100", "cost > 1e9").replace("path: ", f"path: {folder}/")
     (tmp_path / "recipe.yaml").write_text(text)
     assert run(["plan", str(tmp_path / "recipe.yaml")]) == 1
@@ -213,5 +243,10 @@ def test_hours_are_written_as_people_read_them():
     """Seconds, minutes and hours, whichever is short."""
     from beam_pipelines.cli.plan import show_hours
 
-    assert [show_hours(secs) for secs in (0.25, 90, 5400, 3.6e6)] == ["0.2 s", "2 min", "1.5 h", "1,000 h"]
+    assert [show_hours(secs) for secs in (0.25, 90, 5400, 3.6e6)] == [
+        "0.2 s",
+        "2 min",
+        "1.5 h",
+        "1,000 h",
+    ]
     assert math.isfinite(float(show_hours(1).split()[0]))

@@ -1,4 +1,6 @@
-"""Null, empty and zero in sequences: three things through write, schema, parsing in TensorFlow, inspect and import, for every type."""
+"""Null, empty and zero in sequences: three things through write, schema, parsing in TensorFlow,
+inspect and import, for every type.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ ZEROS: dict[str, tuple[pa.DataType, Any]] = {
     "text": (pa.string(), ""),
     "bytes": (pa.binary(), b""),
 }
-# Of scalars, of lists in the context, and of feature lists: a value for each row, "zero" for the type's.
+# Of scalars, of lists in the context, and of feature lists: a value for each row, "zero" for the
+# type's.
 ROWS = {
     "s": [None, "zero", None, "zero"],
     "c": [None, [], ["zero"], ["zero", "zero"]],
@@ -34,17 +37,27 @@ ROWS = {
 
 def put(value: Any, zero: Any) -> Any:
     """Returns a value with the type's zero in its places."""
-    return [put(item, zero) for item in value] if isinstance(value, list) else zero if value == "zero" else value
+    return (
+        [put(item, zero) for item in value]
+        if isinstance(value, list)
+        else zero
+        if value == "zero"
+        else value
+    )
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """A dataset of sequences with every kind of nothing in every type, and the rows that it was made of."""
+    """A dataset of sequences with every kind of nothing in every type, and the rows that it was
+    made of.
+    """
     folder = tmp_path_factory.mktemp("nothing")
     columns = {}
     for name, (type_, zero) in ZEROS.items():
         for kind, values in ROWS.items():
-            columns[f"{kind}_{name}"] = pa.array(put(values, zero), type_ if kind == "s" else pa.list_(type_))
+            columns[f"{kind}_{name}"] = pa.array(
+                put(values, zero), type_ if kind == "s" else pa.list_(type_)
+            )
     table = pa.table(columns)
     pq.write_table(table, folder / "d.parquet")
     lists = ", ".join(f"l_{name}" for name in ZEROS)
@@ -52,7 +65,11 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
         f"name: d\nsources: {{d: {{path: d.parquet}}}}\nsequence: {{features: [{lists}]}}\n"
         "output: {shuffle: false, compression: none, num_shards: 1}\n"
     )
-    convert.convert(make_plan(parse_recipe(recipe, "recipe.yaml", str(folder))[0]), str(folder / "out"), quiet=True)
+    convert.convert(
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(folder))[0]),
+        str(folder / "out"),
+        quiet=True,
+    )
     verify_dataset(str(folder / "out"))
     return folder / "out", table.to_pylist()
 
@@ -74,14 +91,21 @@ def octets(value: Any) -> Any:
 
 
 def test_load(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """``load`` gives no values for null and for an empty list, and the value for zero, in the context and in feature lists."""
+    """``load`` gives no values for null and for an empty list, and the value for zero, in the
+    context and in feature lists.
+    """
     folder, expected = rows
     (batch,) = loader.load(folder, shuffle=False)
     for name, tensor in batch.items():
-        ragged = tf.RaggedTensor.from_sparse(tensor) if isinstance(tensor, tf.SparseTensor) else tensor
+        ragged = (
+            tf.RaggedTensor.from_sparse(tensor) if isinstance(tensor, tf.SparseTensor) else tensor
+        )
         values = [row.numpy().tolist() for row in ragged]
         wanted = [row[name] if isinstance(row[name], list) else [row[name]] for row in expected]
-        plain = [[v.encode() if isinstance(v, str) else v for v in row if v is not None] for row in wanted]
+        plain = [
+            [v.encode() if isinstance(v, str) else v for v in row if v is not None]
+            for row in wanted
+        ]
         assert values == plain, name
 
 
@@ -93,7 +117,10 @@ def test_parsed_by_hand(rows: tuple[Path, list[dict[str, Any]]]) -> None:
     records = [record.numpy() for record in tf.data.TFRecordDataset(str(shard))]
     _, lists, _ = tf.io.parse_sequence_example(records, info.feature_spec(), info.sequence_spec())
     for name in ZEROS:
-        wanted = [[[v.encode() if isinstance(v, str) else v] for v in row[f"l_{name}"] or []] for row in expected]
+        wanted = [
+            [[v.encode() if isinstance(v, str) else v] for v in row[f"l_{name}"] or []]
+            for row in expected
+        ]
         assert lists[f"l_{name}"].to_list() == wanted
 
 
@@ -101,5 +128,9 @@ def test_inspect(rows: tuple[Path, list[dict[str, Any]]]) -> None:
     """``inspect`` shows a missing feature, an empty list and a zero each in its own way."""
     texts = list(inspect_examples(str(rows[0]), 4))
     shown = [dict(line.split(maxsplit=1) for line in text.splitlines()[1:]) for text in texts]
-    assert [row["l_int"] for row in shown] == [row["c_int"] for row in shown] == ["(missing)", "[]", "0", "[0, 0]"]
+    assert (
+        [row["l_int"] for row in shown]
+        == [row["c_int"] for row in shown]
+        == ["(missing)", "[]", "0", "[0, 0]"]
+    )
     assert [row["s_text"] for row in shown] == ["(missing)", "''", "(missing)", "''"]

@@ -1,4 +1,6 @@
-"""The rows behind anomalies: found by the same rules, row by row, and where they lie in their files."""
+"""The rows behind anomalies: found by the same rules, row by row, and where they lie in their
+files.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def parsed(text: str) -> schema_pb2.Schema:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObject) -> None:
-    """For any data and rule: the rows that are left have no such anomaly, and each one that is blamed has it alone."""
+    """For any data and rule: the rows that are left have no such anomaly, and each one that is
+    blamed has it alone.
+    """
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=8))
     domains = (
@@ -47,9 +51,16 @@ def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObje
         "bool_domain { true_value: 'true' }",
         "string_domain { value: 'a' }",
     )
-    shapes = ("", "shape { dim { size: 1 } }", "value_count { min: 1 max: 1 }", "presence { min_fraction: 1 }")
+    shapes = (
+        "",
+        "shape { dim { size: 1 } }",
+        "value_count { min: 1 max: 1 }",
+        "presence { min_fraction: 1 }",
+    )
     type_ = data.draw(st.sampled_from(("INT", "FLOAT", "BYTES")))
-    feature = f"type: {type_} {data.draw(st.sampled_from(domains))} {data.draw(st.sampled_from(shapes))}"
+    feature = (
+        f"type: {type_} {data.draw(st.sampled_from(domains))} {data.draw(st.sampled_from(shapes))}"
+    )
     schema = parsed(f'feature {{ name: "x" {feature} }}')
 
     def types(rows: list[Any]) -> set[int]:
@@ -68,7 +79,8 @@ def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObje
                 assert found in types([value]) or found in _BOOLEAN
 
 
-# A boolean domain names the lowest value before the highest: alone, a row may be the other one's type.
+# A boolean domain names the lowest value before the highest: alone, a row may be the other one's
+# type.
 _BOOLEAN = (Info.BOOL_TYPE_SMALL_INT, Info.BOOL_TYPE_BIG_INT)
 
 SCHEMA = """
@@ -79,12 +91,16 @@ feature { name: "f" type: FLOAT presence { min_fraction: 1 } }
 
 
 def found(tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any) -> Mapping[Key, Any]:
-    """The offenders of a recipe's data against a schema, by feature: (file, place, reason, text)."""
+    """The offenders of a recipe's data against a schema, by feature: (file, place, reason,
+    text).
+    """
     (tmp_path / "r.yaml").write_text(recipe)
     loaded, _ = load(str(tmp_path / "r.yaml"))
     planned = plan_module.make_plan(loaded)
     contract = parsed(schema)
-    offenders = find_offenders(planned, find_anomalies(_statistics(planned), contract), contract, **options)
+    offenders = find_offenders(
+        planned, find_anomalies(_statistics(planned), contract), contract, **options
+    )
     return {
         key: [(Path(row.file).name, row.position, row.reason, row.text) for row in rows]
         for key, rows in offenders.rows.items()
@@ -95,9 +111,15 @@ def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
     reader = offending_rows._Reader(planned)
     tables: dict[str, list[TableStatistics]] = {}
     for byte_range in planned.base.ranges:
-        chunks = list(offending_rows.read.read_range(planned.base, byte_range, reader.places.states(byte_range), True))
+        chunks = list(
+            offending_rows.read.read_range(
+                planned.base, byte_range, reader.places.states(byte_range), True
+            )
+        )
         for part in reader._split(chunks):
-            batch = part.batch.select([name for name in part.batch.schema.names if name != reader._column])
+            batch = part.batch.select(
+                [name for name in part.batch.schema.names if name != reader._column]
+            )
             tables.setdefault(part.split, []).append(TableStatistics.of(batch))
     return {split: TableStatistics.merged(parts) for split, parts in tables.items()}
 
@@ -105,7 +127,10 @@ def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
 def test_lines_of_a_csv_are_counted_as_an_editor_does(tmp_path: Path) -> None:
     """Cells with line ends, blank lines and rejected rows before it do not lead astray."""
     (tmp_path / "a.csv").write_text('n,t,f\n1,"o\nk",1\n\n9,ok,1\n1,ok\n2,"b\n\nd",\n7,ok,2\n')
-    recipe = "name: a\nsources: {a: {path: a.csv, types: {n: int64, f: float64}}}\non_error: {reject: 50%}"
+    recipe = (
+        "name: a\nsources: {a: {path: a.csv, types: {n: int64, f: float64}}}\non_error: "
+        "{reject: 50%}"
+    )
     rows = found(tmp_path, recipe)
     assert rows == {
         Key("train", "n", Info.INT_TYPE_BIG_INT): [
@@ -138,23 +163,39 @@ def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
         data = (lines if suffix == "jsonl" else text).encode()
         path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
     rows = found(tmp_path, f"name: a\nsources: {{a: a.{suffix}}}")
-    places = {"jsonl": ["line 3", "line 5"], "csv": ["line 4", "line 6"], "csv.gz": ["line 4", "line 6"]}
+    places = {
+        "jsonl": ["line 3", "line 5"],
+        "csv": ["line 4", "line 6"],
+        "csv.gz": ["line 4", "line 6"],
+    }
     expected = places.get(suffix, ["row 3", "row 5"])
     assert [place for _, place, _, _ in rows[Key("train", "n", Info.INT_TYPE_BIG_INT)]] == expected
 
 
-def test_rows_are_followed_through_join_filter_and_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that a join brings, a filter that drops rows, and two splits: the base source's line is named, in small ranges."""
+def test_rows_are_followed_through_join_filter_and_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that a join brings, a filter that drops rows, and two splits: the base source's line
+    is named, in small ranges.
+    """
     monkeypatch.setattr(plan, "RANGE_BYTES", 200)
     monkeypatch.setattr(plan.cut_ranges, "__defaults__", (200,))
     names = [f"k{number % 7}" for number in range(100)]
-    (tmp_path / "a.csv").write_text("k,day\n" + "".join(f"{name},{number}\n" for number, name in enumerate(names)))
-    (tmp_path / "b.csv").write_text("k,n\n" + "".join(f"k{number},{number}\n" for number in range(7)))
+    (tmp_path / "a.csv").write_text(
+        "k,day\n" + "".join(f"{name},{number}\n" for number, name in enumerate(names))
+    )
+    (tmp_path / "b.csv").write_text(
+        "k,n\n" + "".join(f"k{number},{number}\n" for number in range(7))
+    )
     recipe = (
-        "name: a\nsources: {a: a.csv, b: b.csv}\nfrom: a\njoin: [{source: b, on: k, strategy: STRATEGY}]\n"
+        "name: a\nsources: {a: a.csv, b: b.csv}\nfrom: a\njoin: [{source: b, on: k, strategy: "
+        "STRATEGY}]\n"
         "filter: day >= 10\nsplit: {column: day, train: {before: 50}, eval: {after: 50}}"
     )
-    schema = 'feature { name: "n" type: INT int_domain { max: 5 } } feature { name: "k" type: BYTES } feature { name: "day" type: INT }'
+    schema = (
+        'feature { name: "n" type: INT int_domain { max: 5 } } feature { name: "k" type: '
+        'BYTES } feature { name: "day" type: INT }'
+    )
     lines = {
         "train": [f"line {number + 2}" for number in range(10, 50) if number % 7 == 6],
         "eval": [f"line {number + 2}" for number in range(50, 100) if number % 7 == 6],
@@ -162,7 +203,9 @@ def test_rows_are_followed_through_join_filter_and_split(tmp_path: Path, monkeyp
     for strategy in ("broadcast", "hash"):
         rows = found(tmp_path, recipe.replace("STRATEGY", strategy), schema)
         for split, expected in lines.items():
-            assert [place for _, place, _, _ in rows[Key(split, "n", Info.INT_TYPE_BIG_INT)]] == expected[:10]
+            assert [
+                place for _, place, _, _ in rows[Key(split, "n", Info.INT_TYPE_BIG_INT)]
+            ] == expected[:10]
 
 
 def test_the_search_is_bounded(tmp_path: Path) -> None:
@@ -172,7 +215,9 @@ def test_the_search_is_bounded(tmp_path: Path) -> None:
     recipe = 'name: a\nsources: {a: "*.csv"}'
     key = Key("train", "n", Info.INT_TYPE_BIG_INT)
     rows = found(tmp_path, recipe)
-    assert [(name, place) for name, place, _, _ in rows[key]] == [("b.csv", f"line {line}") for line in range(2, 12)]
+    assert [(name, place) for name, place, _, _ in rows[key]] == [
+        ("b.csv", f"line {line}") for line in range(2, 12)
+    ]
     assert found(tmp_path, recipe, max_bytes=1)[key] == []
 
 
@@ -180,6 +225,15 @@ def test_blame_of_dates_and_times() -> None:
     """Days, microseconds and booleans are compared as the numbers they are written as."""
     schema = parsed('feature { name: "x" type: INT int_domain { max: 1 } }')
     day = pa.array([datetime.date(1970, 1, 2), datetime.date(1970, 1, 3), None])
-    assert blamed(day, Info.INT_TYPE_BIG_INT, schema.feature[0], schema).tolist() == [False, True, False]
+    assert blamed(day, Info.INT_TYPE_BIG_INT, schema.feature[0], schema).tolist() == [
+        False,
+        True,
+        False,
+    ]
     lists = pa.array([[1.0], [1.0, math.nan], None, []])
-    assert blamed(lists, Info.FLOAT_TYPE_HAS_NAN, schema.feature[0], schema).tolist() == [False, True, False, False]
+    assert blamed(lists, Info.FLOAT_TYPE_HAS_NAN, schema.feature[0], schema).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]

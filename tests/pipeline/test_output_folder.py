@@ -9,8 +9,21 @@ import pytest
 from beam_pipelines.cli import main as main_module
 
 STRANGERS = [
-    *("inputs/mine.csv", "labels/mine.txt", "examples/mine.csv", "schema/schema.pbtxt", "rejected/mine.jsonl"),
-    *("report.html", "labels.txt", "_temporary/0/part-00000", "_temporary/mine.txt", "mine/data.csv", "notes.txt"),
+    *(
+        "inputs/mine.csv",
+        "labels/mine.txt",
+        "examples/mine.csv",
+        "schema/schema.pbtxt",
+        "rejected/mine.jsonl",
+    ),
+    *(
+        "report.html",
+        "labels.txt",
+        "_temporary/0/part-00000",
+        "_temporary/mine.txt",
+        "mine/data.csv",
+        "notes.txt",
+    ),
 ]
 LEFT = [
     "_temporary/run.json",
@@ -45,12 +58,19 @@ def convert(data: Path, output: Path, *options: str) -> int:
 
 @pytest.mark.parametrize("name", STRANGERS)
 @pytest.mark.parametrize("command", ["convert", "describe"])
-def test_what_is_somebody_elses_stays(data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder with a file in it that no run has left there is refused, also if it is called as one of a dataset's own."""
+def test_what_is_somebody_elses_stays(
+    data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder with a file in it that no run has left there is refused, also if it is called as one
+    of a dataset's own.
+    """
     path = write(data.parent / "out" / name)
     assert main_module.run([command, str(data), "--output", str(data.parent / "out")]) == 2
     shown = "_temporary/0" if "/0/" in name else name
-    assert f"expected an empty or new folder, found {data.parent}/out/{shown}. Choose" in capsys.readouterr().err
+    assert (
+        f"expected an empty or new folder, found {data.parent}/out/{shown}. Choose"
+        in capsys.readouterr().err
+    )
     assert path.read_text() == "mine"
     assert sorted(found for found in (data.parent / "out").rglob("*") if found.is_file()) == [path]
 
@@ -66,7 +86,9 @@ def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_places_that_are_made_already(data: Path, outcome: int) -> None:
-    """Folders without a file are no obstacle, as TFX makes them for what a component writes; nor are they removed when the run fails."""
+    """Folders without a file are no obstacle, as TFX makes them for what a component writes; nor
+    are they removed when the run fails.
+    """
     output = data.parent / "out"
     for name in ("examples", "schema", "statistics/Split-train", "anomalies", "transform_graph"):
         (output / name).mkdir(parents=True)
@@ -78,9 +100,16 @@ def test_places_that_are_made_already(data: Path, outcome: int) -> None:
 
 
 def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Parts that a killed run has left beside its temporary folder go with it, also when the next run fails; what says why a run stopped stays."""
+    """Parts that a killed run has left beside its temporary folder go with it, also when the next
+    run fails; what says why a run stopped stays.
+    """
     output = data.parent / "out"
-    for name in ("_temporary/run.json", "examples/Split-train/x", "rejected/a.jsonl", "rejected/_stopped_run.jsonl"):
+    for name in (
+        "_temporary/run.json",
+        "examples/Split-train/x",
+        "rejected/a.jsonl",
+        "rejected/_stopped_run.jsonl",
+    ):
         write(output / name)
     damaged = write(data.parent / "damaged.csv", "id,x\n1,2\n3\n")
     assert convert(damaged, output) == 1
@@ -92,7 +121,9 @@ def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_description_becomes_a_dataset(data: Path) -> None:
-    """A description is replaced by another, and by a dataset, unless there is more in its folder than its own parts."""
+    """A description is replaced by another, and by a dataset, unless there is more in its folder
+    than its own parts.
+    """
     output = data.parent / "out"
     for _ in range(2):
         assert main_module.run(["describe", str(data), "--output", str(output), "--quiet"]) == 0
@@ -106,8 +137,12 @@ def test_a_description_becomes_a_dataset(data: Path) -> None:
 
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("what", ["data", "recipe"])
-def test_an_input_in_what_is_replaced(data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither the recipe nor a source is removed with the dataset that is to be replaced, though they lie in a part of it, seen through a link or not."""
+def test_an_input_in_what_is_replaced(
+    data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the recipe nor a source is removed with the dataset that is to be replaced, though
+    they lie in a part of it, seen through a link or not.
+    """
     output = data.parent / "out"
     assert convert(data, output) == 0
     path = output / "labels" / "mine.csv"
@@ -138,7 +173,8 @@ def test_a_dataset_is_made_of_its_own_shards(data: Path) -> None:
     output = data.parent / "out"
     assert convert(data, output) == 0
     recipe = write(
-        data.parent / "again.yaml", f"name: t\nsources: {{t: {{path: '{output}/examples/*/*', format: tfrecord}}}}\n"
+        data.parent / "again.yaml",
+        f"name: t\nsources: {{t: {{path: '{output}/examples/*/*', format: tfrecord}}}}\n",
     )
     assert convert(recipe, output, "--overwrite") == 0
     assert main_module.run(["verify", str(output)]) == 0

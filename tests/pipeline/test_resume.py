@@ -1,4 +1,6 @@
-"""What a run that broke off has finished is taken over by the next one, if it is whole and of the same kind; else not."""
+"""What a run that broke off has finished is taken over by the next one, if it is whole and of the
+same kind; else not.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,24 @@ def converted(data: Path, output: Path, seed: int = 1, resume: bool = False) -> 
 
 def shards_of(output: Path) -> dict[str, bytes]:
     """Returns path -> content of each shard."""
-    return {str(path.relative_to(output)): path.read_bytes() for path in sorted(output.glob("examples/*/*"))}
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in sorted(output.glob("examples/*/*"))
+    }
 
 
 def written(folder: Path) -> dict[str, int]:
     """Returns path -> when it was written, of each shard in a folder."""
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.glob("examples/*/*")}
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.glob("examples/*/*")
+    }
 
 
 def convert_touched(data: Path, output: Path) -> str:
-    """Converts while the table is written to, and returns the error; the table is as before then."""
+    """Converts while the table is written to, and returns the error; the table is as before
+    then.
+    """
     table = data / "visits.csv"
     before = table.stat()
 
@@ -150,7 +160,9 @@ def test_whole_shards_are_kept(
     ignoring_signals: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
-    """A run that resumes keeps the shards that are whole, writes the others, and the dataset is that of an undisturbed run."""
+    """A run that resumes keeps the shards that are whole, writes the others, and the dataset is
+    that of an undisturbed run.
+    """
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     change(output)
@@ -195,7 +207,8 @@ def test_without_resume_all_is_written_anew(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "null", '{"key": "k"}', '{"key": 1, "path": 2}', '{"pa\\u0000th": 3}']
+    "content",
+    ["", "{", "[]", "null", '{"key": "k"}', '{"key": 1, "path": 2}', '{"pa\\u0000th": 3}'],
 )
 def test_a_note_that_is_none_is_passed_over(content: str, tmp_path: Path) -> None:
     """What is not a note is no finished shard, and no error."""
@@ -212,5 +225,7 @@ def test_a_note_that_is_none_is_passed_over(content: str, tmp_path: Path) -> Non
         "crc32c": 4,
     }
     (folder / "b.json").write_text(json.dumps(note))
-    assert [shard.path for shard in resume.find_finished("k", str(tmp_path))] == ["examples/Split-s/a"]
+    assert [shard.path for shard in resume.find_finished("k", str(tmp_path))] == [
+        "examples/Split-s/a"
+    ]
     assert list(resume.find_finished("other", str(tmp_path))) == []

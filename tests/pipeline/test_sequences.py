@@ -1,4 +1,6 @@
-"""Sequences: rows or lists become tf.SequenceExamples, and TensorFlow, tfx-bsl and our own commands read them."""
+"""Sequences: rows or lists become tf.SequenceExamples, and TensorFlow, tfx-bsl and our own commands
+read them.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,19 @@ from beam_pipelines.transforms.group import group_batch, send_rows
 from beam_pipelines.transforms.group_plan import GroupPlan
 
 
-def group_plan(schema: pa.Schema, by: list[str], order_by: list[str], context: list[str], length: int | None) -> Any:
+def group_plan(
+    schema: pa.Schema, by: list[str], order_by: list[str], context: list[str], length: int | None
+) -> Any:
     """Returns a plan as ``plan_groups`` makes it, without a recipe."""
     kept = (*by, *context)
     lists = tuple(name for name in schema.names if name not in kept)
-    fields = [pa.field(field.name, pa.list_(field.type)) if field.name in lists else field for field in schema]
-    return GroupPlan("visits", tuple(by), tuple(order_by), kept, lists, length, 3, pa.schema(fields))
+    fields = [
+        pa.field(field.name, pa.list_(field.type)) if field.name in lists else field
+        for field in schema
+    ]
+    return GroupPlan(
+        "visits", tuple(by), tuple(order_by), kept, lists, length, 3, pa.schema(fields)
+    )
 
 
 ROWS = st.lists(
@@ -58,13 +67,19 @@ ROWS = st.lists(
     ),
     max_size=30,
 )
-SCHEMA = pa.schema({"user": pa.string(), "shop": pa.int64(), "time": pa.int64(), "price": pa.float32()})
+SCHEMA = pa.schema(
+    {"user": pa.string(), "shop": pa.int64(), "time": pa.int64(), "price": pa.float32()}
+)
 
 
 @given(ROWS, st.none() | st.integers(1, 4), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_groups_are_those_of_a_loop(rows: list[dict[str, Any]], length: int | None, ordered: bool) -> None:
-    """Groups, their order, the order of their rows and their cuts are what a loop over a dictionary gives."""
+def test_groups_are_those_of_a_loop(
+    rows: list[dict[str, Any]], length: int | None, ordered: bool
+) -> None:
+    """Groups, their order, the order of their rows and their cuts are what a loop over a dictionary
+    gives.
+    """
     plan = group_plan(SCHEMA, ["user", "shop"], ["time"] if ordered else [], [], length)
     found = group_batch(pa.RecordBatch.from_pylist(rows, SCHEMA), plan).to_pylist()
     groups: dict[Any, list[dict[str, Any]]] = {}
@@ -81,11 +96,16 @@ def test_groups_are_those_of_a_loop(rows: list[dict[str, Any]], length: int | No
 
 
 def test_context_with_several_values_is_refused() -> None:
-    """A column of the context that differs within a group is shown with the group's key; null is a value of its own."""
-    batch = pa.RecordBatch.from_pydict({"user": ["a", "b", "a"], "city": ["x", "y", None], "n": [1, 2, 3]})
+    """A column of the context that differs within a group is shown with the group's key; null is a
+    value of its own.
+    """
+    batch = pa.RecordBatch.from_pydict(
+        {"user": ["a", "b", "a"], "city": ["x", "y", None], "n": [1, 2, 3]}
+    )
     plan = group_plan(batch.schema, ["user"], [], ["city"], None)
     with pytest.raises(
-        DataError, match="column 'city': found 'x' and None in the rows of user='a', expected one value"
+        DataError,
+        match="column 'city': found 'x' and None in the rows of user='a', expected one value",
     ):
         group_batch(batch, plan)
 
@@ -105,9 +125,14 @@ def test_null_in_a_key_is_refused(key: str) -> None:
     batch = pa.RecordBatch.from_pydict({"user": ["a", "b"], "time": [1, 2], "k": ["x", None]})
     by, order_by = (["k"], []) if key == "group_by" else (["user"], ["k"])
     with pytest.raises(
-        DataError, match=rf"visits.csv, column 'k': found null in 1 rows .*'user': 'b'.*'{key}' names it"
+        DataError,
+        match=rf"visits.csv, column 'k': found null in 1 rows .*'user': 'b'.*'{key}' names it",
     ):
-        send_rows(Chunk(0, 0, batch, {}, path="visits.csv"), group_plan(batch.schema, by, order_by, [], None), 1)
+        send_rows(
+            Chunk(0, 0, batch, {}, path="visits.csv"),
+            group_plan(batch.schema, by, order_by, [], None),
+            1,
+        )
 
 
 VISITS = """
@@ -132,14 +157,24 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             user = rng.randrange(150)
             price = rng.choice(["", rng.randrange(9) / 4])
             writer.writerow(
-                [f"u{user}", "ABC"[user % 3], rng.randrange(9), rng.randrange(60), price, f"i{rng.randrange(20)}"]
+                [
+                    f"u{user}",
+                    "ABC"[user % 3],
+                    rng.randrange(9),
+                    rng.randrange(60),
+                    price,
+                    f"i{rng.randrange(20)}",
+                ]
             )
     table = pa.table(
         {
             "id": pa.array(range(400)),
             "label": pa.array([number % 2 for number in range(400)]),
             "words": pa.array(
-                [[f"w{rng.randrange(9)}" for _ in range(rng.randrange(5))] if n % 9 else None for n in range(400)]
+                [
+                    [f"w{rng.randrange(9)}" for _ in range(rng.randrange(5))] if n % 9 else None
+                    for n in range(400)
+                ]
             ),
             "prices": pa.array(
                 [[rng.choice([0.0, 1.5]) for _ in range(rng.randrange(1, 4))] for _ in range(400)],
@@ -153,11 +188,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def converted(data: Path, output: Path, recipe: str, *options: str, **arguments: Any) -> dict[str, Any]:
+def converted(
+    data: Path, output: Path, recipe: str, *options: str, **arguments: Any
+) -> dict[str, Any]:
     """Converts and returns the manifest."""
     parsed, _ = parse_recipe(recipe, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
-    return convert.convert(make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments)
+    return convert.convert(
+        make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
+    )
 
 
 def records(folder: Path, split: str) -> list[bytes]:
@@ -187,7 +226,9 @@ def grouped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
-    """Every user is one sequence with all visits in order, in one split, and the manifest accounts for every row."""
+    """Every user is one sequence with all visits in order, in one split, and the manifest accounts
+    for every row.
+    """
     expected: dict[str, list[dict[str, str]]] = {}
     with open(data / "visits.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -203,8 +244,12 @@ def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
             rows = sorted(expected[user], key=lambda row: (int(row["day"]), int(row["minute"])))
             assert example.context.feature["city"].bytes_list.value[0].decode() == rows[0]["city"]
             assert steps(example, "day") == [int(row["day"]) for row in rows]
-            assert steps(example, "price") == [float(row["price"]) if row["price"] else None for row in rows]
-            assert [item.decode() for item in steps(example, "item")] == [row["item"] for row in rows]
+            assert steps(example, "price") == [
+                float(row["price"]) if row["price"] else None for row in rows
+            ]
+            assert [item.decode() for item in steps(example, "item")] == [
+                row["item"] for row in rows
+            ]
     assert seen == set(expected)
     counts = read_manifest(str(grouped))["counts"]
     assert counts["read"] == 4_000 == counts["filtered"] + counts["merged"] + counts["written"]
@@ -213,10 +258,16 @@ def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "exchange"), [(("--direct_num_workers=2",), "files"), (("--direct_num_workers=1",), "engine")]
+    ("options", "exchange"),
+    [(("--direct_num_workers=2",), "files"), (("--direct_num_workers=1",), "engine")],
 )
 def test_grouping_is_deterministic(
-    data: Path, grouped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], exchange: str
+    data: Path,
+    grouped: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    exchange: str,
 ) -> None:
     """Workers and the way of the rows do not show in the bytes."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
@@ -227,8 +278,15 @@ def test_grouping_is_deterministic(
 
 def digests(folder: Path) -> dict[str, str]:
     """Returns file -> SHA-256 of all files but those with timings in them."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("dataset.json", "report.html")]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    paths = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("dataset.json", "report.html")
+    ]
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
 
 
 LISTS = """
@@ -255,7 +313,9 @@ def rows_by_id(data: Path) -> dict[int, dict[str, Any]]:
 
 
 def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
-    """Named lists are feature lists, with absent lists as they were; another list stays in the context."""
+    """Named lists are feature lists, with absent lists as they were; another list stays in the
+    context.
+    """
     rows = rows_by_id(data)
     count = 0
     for split in ("train", "eval"):
@@ -268,7 +328,9 @@ def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
             assert [word.decode() for word in steps(example, "words")] == (row["words"] or [])
             assert steps(example, "prices") == row["prices"]
             assert steps(example, "ids") == row["ids"]
-            assert [tag.decode() for tag in example.context.feature["tags"].bytes_list.value] == row["tags"]
+            assert [
+                tag.decode() for tag in example.context.feature["tags"].bytes_list.value
+            ] == row["tags"]
             count += 1
     assert count == 400 == verify_dataset(str(lists)).rows
     assert read_manifest(str(lists))["record"] == "sequence_example"
@@ -282,7 +344,9 @@ def read_schema(folder: Path) -> schema_pb2.Schema:
 
 @pytest.mark.parametrize("name", ["grouped", "lists"])
 def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> None:
-    """tfx-bsl makes parsers of the schema, by which TensorFlow parses a batch and a single record, and decodes to the same values."""
+    """tfx-bsl makes parsers of the schema, by which TensorFlow parses a batch and a single record,
+    and decodes to the same values.
+    """
     folder = request.getfixturevalue(name)
     schema = read_schema(folder)
     representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
@@ -296,7 +360,10 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
         example = tf.train.SequenceExample.FromString(record)
         _, single = tf.io.parse_single_sequence_example(record, context_spec, list_spec)
         for path in list_spec:
-            values = [[] if step is None else [step] for step in steps(example, path.removeprefix("##SEQUENCE##."))]
+            values = [
+                [] if step is None else [step]
+                for step in steps(example, path.removeprefix("##SEQUENCE##."))
+            ]
             assert sequences[path][place].to_list() == values
             assert single[path].to_list() == values
             found = decoded[place]["##SEQUENCE##"][path.removeprefix("##SEQUENCE##.")]
@@ -305,7 +372,9 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
 
 def list_features(folder: Path) -> dict[str, schema_pb2.Feature]:
     """Returns the feature lists of the schema that parses the records, by name."""
-    (struct,) = (feature for feature in read_schema(folder).feature if feature.name == "##SEQUENCE##")
+    (struct,) = (
+        feature for feature in read_schema(folder).feature if feature.name == "##SEQUENCE##"
+    )
     assert struct.type == schema_pb2.STRUCT
     return {feature.name: feature for feature in struct.struct_domain.feature}
 
@@ -314,11 +383,20 @@ def test_schema_knows_steps(lists: Path, grouped: Path) -> None:
     """Feature lists lie in a struct, with the bounds of steps and of their values."""
     found = list_features(lists)
     assert [dim.size for dim in found["ids"].shape.dim] == [3, 1]
-    assert [(count.min, count.max) for count in found["words"].value_counts.value_count] == [(0, 0), (1, 1)]
+    assert [(count.min, count.max) for count in found["words"].value_counts.value_count] == [
+        (0, 0),
+        (1, 1),
+    ]
     # No value is promised in a step where one is null.
     found = list_features(grouped)
-    assert [(count.min, count.max) for count in found["price"].value_counts.value_count] == [(1, 0), (0, 0)]
-    assert [(count.min, count.max) for count in found["item"].value_counts.value_count] == [(1, 0), (1, 1)]
+    assert [(count.min, count.max) for count in found["price"].value_counts.value_count] == [
+        (1, 0),
+        (0, 0),
+    ]
+    assert [(count.min, count.max) for count in found["item"].value_counts.value_count] == [
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_statistics_know_steps(grouped: Path) -> None:
@@ -330,8 +408,15 @@ def test_statistics_know_steps(grouped: Path) -> None:
     outer, inner = stats["##SEQUENCE##", "price"].num_stats.common_stats.presence_and_valency_stats
     train = [tf.train.SequenceExample.FromString(record) for record in records(grouped, "train")]
     prices = [price for example in train for price in steps(example, "price")]
-    assert (outer.tot_num_values, outer.num_non_missing, outer.num_missing) == (len(prices), len(train), 0)
-    assert (inner.num_missing, inner.tot_num_values) == (prices.count(None), len(prices) - prices.count(None))
+    assert (outer.tot_num_values, outer.num_non_missing, outer.num_missing) == (
+        len(prices),
+        len(train),
+        0,
+    )
+    assert (inner.num_missing, inner.tot_num_values) == (
+        prices.count(None),
+        len(prices) - prices.count(None),
+    )
 
 
 def test_accumulators_keep_null_steps(grouped: Path, tmp_path: Path) -> None:
@@ -349,24 +434,32 @@ def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
         for place, key in enumerate(features["id"].numpy()[:, 0].tolist()):
             assert label[place].numpy().tolist() == [rows[key]["label"]]
             assert features["ids"][place].numpy().tolist() == rows[key]["ids"]
-            assert features["words"][place].numpy().tolist() == [word.encode() for word in rows[key]["words"] or []]
+            assert features["words"][place].numpy().tolist() == [
+                word.encode() for word in rows[key]["words"] or []
+            ]
             assert features["prices"][place].numpy().tolist() == rows[key]["prices"]
     assert set(loader.info(lists).sequence_spec()) == {"words", "prices", "ids"}
     assert set(loader.info(lists).feature_spec()) == {"id", "label", "tags"}
 
 
 def test_load_keeps_null_steps(grouped: Path) -> None:
-    """A feature list with null steps is ragged [batch, steps, values], with no value in these steps."""
+    """A feature list with null steps is ragged [batch, steps, values], with no value in these
+    steps.
+    """
     (batch,) = loader.load(grouped, "train", batch_size=500, shuffle=False)
     for place, record in enumerate(records(grouped, "train")):
         prices = steps(tf.train.SequenceExample.FromString(record), "price")
-        assert batch["price"][place].to_list() == [[] if price is None else [price] for price in prices]
+        assert batch["price"][place].to_list() == [
+            [] if price is None else [price] for price in prices
+        ]
         assert batch["day"][place].shape == [len(prices)]
 
 
 @pytest.mark.parametrize("name", ["grouped", "lists"])
 def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) -> None:
-    """With padding feature lists are dense, filled up to the longest of the batch; null steps are filled as well."""
+    """With padding feature lists are dense, filled up to the longest of the batch; null steps are
+    filled as well.
+    """
     folder = request.getfixturevalue(name)
     (batch,) = loader.load(folder, "eval", batch_size=500, shuffle=False, label=False, padding=-1)
     for place, record in enumerate(records(folder, "eval")):
@@ -375,7 +468,9 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
             filler = b"" if batch[feature].dtype == tf.string else -1
             values = [filler if step is None else step for step in steps(example, feature)]
             width = batch[feature].shape[1]
-            assert batch[feature][place].numpy().tolist() == values + [filler] * (width - len(values))
+            assert batch[feature][place].numpy().tolist() == values + [filler] * (
+                width - len(values)
+            )
 
 
 def test_load_parses_what_is_asked_for(lists: Path) -> None:
@@ -388,7 +483,9 @@ def test_load_parses_what_is_asked_for(lists: Path) -> None:
 
 
 def test_inspect_shows_steps(grouped: Path) -> None:
-    """A person sees feature lists as lists, null steps as missing; of a single file as well, without a schema."""
+    """A person sees feature lists as lists, null steps as missing; of a single file as well,
+    without a schema.
+    """
     (shown,) = inspect_examples(str(grouped), 1)
     days = steps(tf.train.SequenceExample.FromString(records(grouped, "train")[0]), "day")
     assert f"day     [{', '.join(map(str, days[:8]))}, … {len(days)} values]" in shown
@@ -413,7 +510,9 @@ def test_damaged_steps_are_found(grouped: Path, tmp_path: Path) -> None:
 
 
 def test_schema_is_a_contract_for_steps(data: Path, grouped: Path, tmp_path: Path) -> None:
-    """A schema that promises a value in every step stops data with null steps; widened as inferred it passes."""
+    """A schema that promises a value in every step stops data with null steps; widened as inferred
+    it passes.
+    """
     schema = read_schema(grouped)
     for feature in schema.feature:
         for child in feature.struct_domain.feature:
@@ -430,11 +529,15 @@ def test_schema_is_a_contract_for_steps(data: Path, grouped: Path, tmp_path: Pat
 
 
 def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path: Path) -> None:
-    """Where the schema has a feature list decides whether the records parse, so that it is checked before reading."""
+    """Where the schema has a feature list decides whether the records parse, so that it is checked
+    before reading.
+    """
     contract = tmp_path / "schema.pbtxt"
     contract.write_text('feature { name: "words" type: BYTES }')
     parsed, _ = parse_recipe(LISTS + f"schema: {contract}\n", "recipe.yaml", str(data))
-    with pytest.raises(RecipeProblems, match="feature 'words' stands at the top, expected it in the struct_domain"):
+    with pytest.raises(
+        RecipeProblems, match="feature 'words' stands at the top, expected it in the struct_domain"
+    ):
         make_plan(parsed)
 
 
@@ -446,7 +549,10 @@ def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path:
         ("sequence: {features: [ids], max_length: 0}", "max_length"),
         ("sequence: {features: [idz]}", "unknown feature 'idz'"),
         ("sequence: {features: [id]}", "feature 'id' is int64, expected a list"),
-        ("sequence: {group_by: [id]}", "column 'words' is list<text>, and a list of lists is no column"),
+        (
+            "sequence: {group_by: [id]}",
+            "column 'words' is list<text>, and a list of lists is no column",
+        ),
         ("sequence: {group_by: [idd]}\nkeep: [id, label]", "unknown column 'idd'"),
         ("sequence: {features: [ids]}\npreprocessing_fn: f.py", "found it with 'preprocessing_fn'"),
         ("keep: [id]\nsequence: {group_by: [id]}", "found no list among the features"),
@@ -460,7 +566,9 @@ def test_problems_of_the_recipe(data: Path, section: str, message: str) -> None:
 
 
 def test_encodings_apply_to_steps(data: Path, tmp_path: Path) -> None:
-    """Encodings apply to each step; the serving graph, which takes lists, gives the values of the shards."""
+    """Encodings apply to each step; the serving graph, which takes lists, gives the values of the
+    shards.
+    """
     recipe = (
         VISITS
         + """
@@ -479,17 +587,25 @@ encode:
     converted(data, raw, VISITS + "\nderive: {cost: 'coalesce(price, 0)'}\n")
     (plain,) = loader.load(raw, "train", batch_size=500, shuffle=False)
     (encoded,) = loader.load(tmp_path / "out", "train", batch_size=500, shuffle=False)
-    layer = tft.TFTransformOutput(str(tmp_path / "out" / "transform_graph")).transform_features_layer()
+    layer = tft.TFTransformOutput(
+        str(tmp_path / "out" / "transform_graph")
+    ).transform_features_layer()
     inputs = {
-        name: tensor.to_sparse() if isinstance(tensor, tf.RaggedTensor) and tensor.shape.rank == 2 else tensor
+        name: tensor.to_sparse()
+        if isinstance(tensor, tf.RaggedTensor) and tensor.shape.rank == 2
+        else tensor
         for name, tensor in plain.items()
         if name != "price"
     }
     inputs["price"] = tf.RaggedTensor.from_row_splits(
-        plain["price"].flat_values, tf.gather(plain["price"].values.row_splits, plain["price"].row_splits)
+        plain["price"].flat_values,
+        tf.gather(plain["price"].values.row_splits, plain["price"].row_splits),
     ).to_sparse()
     served = layer(inputs)
-    assert tf.sparse.to_dense(served["item"]).numpy().tolist() == encoded["item"].to_tensor().numpy().tolist()
+    assert (
+        tf.sparse.to_dense(served["item"]).numpy().tolist()
+        == encoded["item"].to_tensor().numpy().tolist()
+    )
     np.testing.assert_array_max_ulp(
         tf.sparse.to_dense(served["cost"]).numpy(), encoded["cost"].to_tensor().numpy(), maxulp=1
     )
@@ -505,19 +621,30 @@ def test_validate_finds_rows_to_blame(data: Path, lists: Path, tmp_path: Path) -
     contract.write_text(text_format.MessageToString(schema))
     with pytest.raises(DataError, match="words"):
         converted(data, tmp_path / "out", LISTS + f"schema: {contract}\n")
-    assert '"w3' in (tmp_path / "out" / "rejected" / "_stopped_run.jsonl").read_text().replace("'", '"')
+    assert '"w3' in (tmp_path / "out" / "rejected" / "_stopped_run.jsonl").read_text().replace(
+        "'", '"'
+    )
 
 
 @pytest.mark.slow
 def test_text_example_trains(repository: Path, flights_data: Path, tmp_path: Path) -> None:
-    """The texts example converts by its frozen schema, and a model that is trained on it beats the majority class."""
+    """The texts example converts by its frozen schema, and a model that is trained on it beats the
+    majority class.
+    """
     text = (repository / "examples" / "sequences" / "texts.yaml").read_text()
     text = text.replace("../../.demo/flights-data", str(flights_data)).replace(
         "../../schemas", str(repository / "schemas")
     )
     converted(tmp_path, tmp_path / "out", text)
-    command = [sys.executable, str(repository / "examples" / "train_text.py"), str(tmp_path / "out"), "--cpus=2"]
-    run = subprocess.run([*command, f"--output={tmp_path / 'model'}"], capture_output=True, text=True)
+    command = [
+        sys.executable,
+        str(repository / "examples" / "train_text.py"),
+        str(tmp_path / "out"),
+        "--cpus=2",
+    ]
+    run = subprocess.run(
+        [*command, f"--output={tmp_path / 'model'}"], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     majority, model = (line.split() for line in run.stdout.splitlines()[-2:])
     assert float(model[1]) > float(majority[2]) + 0.1
@@ -534,6 +661,8 @@ def test_planes_example_converts(repository: Path, flights_data: Path, tmp_path:
     flights = sum(
         int(tf.size(batch["arr_delay"].flat_values))
         for split in ("train", "eval")
-        for batch in loader.load(tmp_path / "out", split, batch_size=4096, shuffle=False, features=["arr_delay"])
+        for batch in loader.load(
+            tmp_path / "out", split, batch_size=4096, shuffle=False, features=["arr_delay"]
+        )
     )
     assert flights == 327_346

@@ -1,4 +1,6 @@
-"""The process that builds the serving graph beside a run: it ends with the run, however that ends."""
+"""The process that builds the serving graph beside a run: it ends with the run, however that
+ends.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,39 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-RECIPE = "name: t\nsources: {t: {path: a.csv, types: {c: float32}}}\nencode: {a: z_score, b: vocabulary}\n"
+RECIPE = (
+    "name: t\nsources: {t: {path: a.csv, types: {c: float32}}}\nencode: {a: z_score, b: "
+    "vocabulary}\n"
+)
 # Column c has no values.
 FAILS = RECIPE.replace("z_score", "z_score, c: {fill: mean}")
-COMMAND = [sys.executable, "-m", "beam_pipelines", "convert", "r.yaml", "--output", "out", "--quiet"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "beam_pipelines",
+    "convert",
+    "r.yaml",
+    "--output",
+    "out",
+    "--quiet",
+]
 
 
 @contextlib.contextmanager
 def running(recipe: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """Runs a recipe in the current folder, in a process group of its own; gives the run and its builder, which has just begun."""
+    """Runs a recipe in the current folder, in a process group of its own; gives the run and its
+    builder, which has just begun.
+    """
     pathlib.Path("r.yaml").write_text(recipe)
-    pathlib.Path("a.csv").write_text("a,b,c\n" + "".join(f"{row},v{row % 7},\n" for row in range(1000)))
+    pathlib.Path("a.csv").write_text(
+        "a,b,c\n" + "".join(f"{row},v{row % 7},\n" for row in range(1000))
+    )
     run = subprocess.Popen(
-        COMMAND, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        COMMAND,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         wait_for(lambda: bool(builders(run)), run)
@@ -55,12 +77,19 @@ def builders(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize(
-    ("number", "is_building"), [(signal.SIGINT, True), (signal.SIGTERM, False)], ids=["Ctrl-C, late", "kill, early"]
+    ("number", "is_building"),
+    [(signal.SIGINT, True), (signal.SIGTERM, False)],
+    ids=["Ctrl-C, late", "kill, early"],
 )
 def test_a_run_that_is_stopped_leaves_nothing(
-    number: signal.Signals, is_building: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals,
+    is_building: bool,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C while the graph is built, and a plain kill while TensorFlow is loaded, end the builder and leave no file."""
+    """Ctrl-C while the graph is built, and a plain kill while TensorFlow is loaded, end the builder
+    and leave no file.
+    """
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
         if is_building:
@@ -69,12 +98,15 @@ def test_a_run_that_is_stopped_leaves_nothing(
         _, error = run.communicate(timeout=30)
     assert run.returncode == 130
     assert error.strip() == "error: interrupted; nothing was committed."
-    # One that was interrupted between being started and being watched ends when it finds its input closed.
+    # One that was interrupted between being started and being watched ends when it finds its input
+    # closed.
     assert psutil.wait_procs(found, timeout=20)[1] == []
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"r.yaml", "a.csv"}
 
 
-def test_a_run_that_is_killed_takes_its_builder_along(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_killed_takes_its_builder_along(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A builder whose run is gone without a word ends when it comes to ask what to build."""
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
@@ -83,8 +115,12 @@ def test_a_run_that_is_killed_takes_its_builder_along(tmp_path: pathlib.Path, mo
         assert psutil.wait_procs(found, timeout=30)[1] == []
 
 
-def test_a_run_that_fails_waits_for_no_graph(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that fails ends the builder at once, and says what was wrong, not that there is no graph."""
+def test_a_run_that_fails_waits_for_no_graph(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails ends the builder at once, and says what was wrong, not that there is no
+    graph.
+    """
     monkeypatch.chdir(tmp_path)
     with running(FAILS) as (run, found):
         _, error = run.communicate(timeout=30)
@@ -94,10 +130,14 @@ def test_a_run_that_fails_waits_for_no_graph(tmp_path: pathlib.Path, monkeypatch
 
 
 def test_a_builder_loads_only_what_it_needs() -> None:
-    """Beam, Keras and tensorflow-transform cost a second each; TensorFlow without Keras still finds it when it is asked for."""
+    """Beam, Keras and tensorflow-transform cost a second each; TensorFlow without Keras still finds
+    it when it is asked for.
+    """
     program = (
-        "import sys\nfrom beam_pipelines.encodings.serving import __main__ as builder\nbuilder.load_tensorflow()\n"
-        "print([name for name in ('apache_beam', 'keras', 'tensorflow_transform') if name in sys.modules])\n"
+        "import sys\nfrom beam_pipelines.encodings.serving import __main__ as "
+        "builder\nbuilder.load_tensorflow()\n"
+        "print([name for name in ('apache_beam', 'keras', 'tensorflow_transform') if name in "
+        "sys.modules])\n"
         "import tensorflow as tf\nprint(tf.keras.layers.Dense.__name__)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

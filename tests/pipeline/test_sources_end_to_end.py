@@ -29,7 +29,8 @@ ROWS: list[Row] = [
     {"n": number * 7 - 2**53, "x": number / 4 if number % 5 else None, "s": ["", "naïve", 'a "quote"', "two\nlines", "a,b"][number % 5]}
     for number in range(40)
 ]  # fmt: skip
-# With the default `nulls` an empty cell is null; so is an empty text in the other formats' tables, to compare them.
+# With the default `nulls` an empty cell is null; so is an empty text in the other formats' tables,
+# to compare them.
 ROWS = [row | {"s": row["s"] or None} for row in ROWS]
 TABLE = pa.Table.from_pylist(ROWS)
 
@@ -51,7 +52,11 @@ def examples(dataset: Path, split: str = "train") -> list[Row]:
         example = tf.train.Example.FromString(record.numpy())
         row = {}
         for name, feature in example.features.feature.items():
-            values = list(getattr(feature, feature.WhichOneof("kind")).value) if feature.WhichOneof("kind") else []
+            values = (
+                list(getattr(feature, feature.WhichOneof("kind")).value)
+                if feature.WhichOneof("kind")
+                else []
+            )
             row[name] = values[0] if len(values) == 1 else values
         rows.append(row)
     return rows
@@ -60,7 +65,11 @@ def examples(dataset: Path, split: str = "train") -> list[Row]:
 def expected(rows: list[Row]) -> list[Row]:
     """Returns rows as their examples hold them: texts as bytes, nulls left out."""
     return [
-        {name: value.encode() if isinstance(value, str) else value for name, value in row.items() if value is not None}
+        {
+            name: value.encode() if isinstance(value, str) else value
+            for name, value in row.items()
+            if value is not None
+        }
         for row in rows
     ]
 
@@ -98,7 +107,11 @@ def zstd(data: bytes) -> bytes:
 FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "csv": ("a.csv", as_csv, ""),
     "csv with CRLF and a mark": ("a.csv", lambda: b"\xef\xbb\xbf" + as_csv(line_end="\r\n"), ""),
-    "csv without a header": ("a.csv", lambda: as_csv(header=False), "header: false, columns: [n, x, s]"),
+    "csv without a header": (
+        "a.csv",
+        lambda: as_csv(header=False),
+        "header: false, columns: [n, x, s]",
+    ),
     "csv with semicolons": ("a.txt", lambda: as_csv(";"), 'delimiter: ";"'),
     "csv without a last line end": ("a.csv", lambda: as_csv().rstrip(b"\n"), ""),
     "csv.gz": ("a.csv.gz", lambda: gzip.compress(as_csv()), ""),
@@ -106,7 +119,11 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "csv.zst": ("a.csv.zst", lambda: zstd(as_csv()), ""),
     "tsv": ("a.tsv", lambda: as_csv("\t"), ""),
     "json": ("a.jsonl", as_json, ""),
-    "json.gz without its suffix": ("a.log", lambda: gzip.compress(as_json()), "format: json_lines, compression: gzip"),
+    "json.gz without its suffix": (
+        "a.log",
+        lambda: gzip.compress(as_json()),
+        "format: json_lines, compression: gzip",
+    ),
     "parquet": ("a.parquet", as_parquet, ""),
     "arrow file": ("a.arrow", lambda: as_arrow(pa.ipc.new_file), ""),
     "arrow stream": ("a.arrows", lambda: as_arrow(pa.ipc.new_stream), ""),
@@ -125,18 +142,26 @@ def test_formats(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("compression", "suffix", "option"),
-    [("gzip", ".gz", ""), ("zlib", ".zlib", ""), ("zlib", ".zlib", "compression: zlib, "), ("none", "", "")],
+    [
+        ("gzip", ".gz", ""),
+        ("zlib", ".zlib", ""),
+        ("zlib", ".zlib", "compression: zlib, "),
+        ("none", "", ""),
+    ],
 )
 def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_path: Path) -> None:
     """A dataset of ours, read as a source with its own schema, gives the same examples again."""
     (tmp_path / "a.csv").write_bytes(as_csv())
     (tmp_path / "first").mkdir()
     output = f"output: {{compression: {compression}, num_shards: 2}}"
-    (tmp_path / "first" / "recipe.yaml").write_text(f"name: t\nsources: {{t: ../a.csv}}\n{output}\n")
+    (tmp_path / "first" / "recipe.yaml").write_text(
+        f"name: t\nsources: {{t: ../a.csv}}\n{output}\n"
+    )
     recipe, _ = load(str(tmp_path / "first" / "recipe.yaml"))
     convert.convert(make_plan(recipe), str(tmp_path / "first" / "out"), quiet=True)
     again = (
-        f"name: t\nsources: {{t: {{path: first/out/examples/Split-train/*.tfrecord{suffix}, {option}"
+        f"name: t\nsources: {{t: {{path: first/out/examples/Split-train/*.tfrecord{suffix}, "
+        f"{option}"
         "schema: first/out/schema/schema.pbtxt}}\noutput: {shuffle: false}"
     )
     converted(tmp_path, again)
@@ -145,7 +170,9 @@ def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_pa
 
 
 def test_nested_json(tmp_path: Path) -> None:
-    """Objects become columns with dots, lists stay lists, lists of objects become parallel lists; absent is missing."""
+    """Objects become columns with dots, lists stay lists, lists of objects become parallel lists;
+    absent is missing.
+    """
     lines = [
         {"id": 1, "user": {"name": "Ann", "home": {"lat": 0.5}}, "tags": ["a", "b"], "items": [{"p": 1, "q": "x"}, {"p": 2, "q": "y"}]},
         {"id": 2, "user": None, "tags": ["c"], "items": []},
@@ -162,7 +189,9 @@ def test_nested_json(tmp_path: Path) -> None:
 
 
 def test_types_of_parquet(tmp_path: Path) -> None:
-    """Dictionaries, decimals, timestamps of any unit and zone, dates, small and unsigned integers, structs and lists."""
+    """Dictionaries, decimals, timestamps of any unit and zone, dates, small and unsigned integers,
+    structs and lists.
+    """
     noon = datetime.datetime(2013, 7, 1, 12, tzinfo=datetime.timezone.utc)
     table = pa.table({
         "word": pa.array(["a", "b", "a"]).dictionary_encode(),
@@ -189,7 +218,9 @@ def test_types_of_parquet(tmp_path: Path) -> None:
 
 
 def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
-    """Bounds are inclusive below and exclusive above; shards are a multiple of what the recipe asks for."""
+    """Bounds are inclusive below and exclusive above; shards are a multiple of what the recipe asks
+    for.
+    """
     days = [datetime.date(2013, 1, 1) + datetime.timedelta(days=day) for day in range(365)]
     (tmp_path / "a.csv").write_text("day\n" + "".join(f"{day}\n" for day in days))
     manifest = converted(
@@ -203,14 +234,17 @@ def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
     ):
         assert len(manifest["splits"][name]["shards"]) == 3
         found = [
-            datetime.date(1970, 1, 1) + datetime.timedelta(days=row["day"]) for row in examples(tmp_path / "out", name)
+            datetime.date(1970, 1, 1) + datetime.timedelta(days=row["day"])
+            for row in examples(tmp_path / "out", name)
         ]
         assert sorted(found) == wanted
         assert found != wanted
 
 
 def test_split_by_file_and_sources_that_nobody_joins(tmp_path: Path) -> None:
-    """A file's rows go where its name says. A source that is neither the base nor joined is not even looked for."""
+    """A file's rows go where its name says. A source that is neither the base nor joined is not
+    even looked for.
+    """
     (tmp_path / "d").mkdir()
     for year in (2012, 2013):
         (tmp_path / "d" / f"y{year}.csv").write_text(f"year\n{year}\n{year}\n")
@@ -232,8 +266,12 @@ def test_files_without_rows_among_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["a*.csv", "a?.csv", "a[12].csv", "./a*.csv", "**.csv"])
-def test_patterns_in_the_current_folder(pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare pattern is looked for in the current folder, and names of files come as the user would write them."""
+def test_patterns_in_the_current_folder(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bare pattern is looked for in the current folder, and names of files come as the user would
+    write them.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("a1.csv", "a2.csv"):
         (tmp_path / name).write_text("n\n1\n")
@@ -242,9 +280,15 @@ def test_patterns_in_the_current_folder(pattern: str, tmp_path: Path, monkeypatc
 
 
 def test_strange_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spaces, other alphabets, and the signs of patterns may be in the names of folders and files."""
+    """Spaces, other alphabets, and the signs of patterns may be in the names of folders and
+    files.
+    """
     monkeypatch.chdir(tmp_path)
-    data, output, neighbour = tmp_path / "data [1]" / "ä b*[x].csv", "öut [1]*", tmp_path / "öut 1" / "_temporary"
+    data, output, neighbour = (
+        tmp_path / "data [1]" / "ä b*[x].csv",
+        "öut [1]*",
+        tmp_path / "öut 1" / "_temporary",
+    )
     data.parent.mkdir()
     neighbour.mkdir(parents=True)
     data.write_text("n\n1\n")

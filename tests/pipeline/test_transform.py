@@ -38,10 +38,18 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [f"{number},{('ulm', 'bonn', 'köln')[number % 3]}" for number in range(60)]
     (tmp_path / "trips.csv").write_text("km,town\n" + "\n".join(rows) + "\n,lunar\n" * 20)
     # A timestamp with a zone has no type of its own in recipes.
-    towns = [f"{town},{size},2013-01-0{size}T00:00:00Z" for size, town in enumerate(("ulm", "bonn", "köln"), start=1)]
+    towns = [
+        f"{town},{size},2013-01-0{size}T00:00:00Z"
+        for size, town in enumerate(("ulm", "bonn", "köln"), start=1)
+    ]
     (tmp_path / "towns.csv").write_text("town,size,since\n" + "\n".join(towns) + "\n")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
-    assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (
+        run(
+            ["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out"), "--quiet"]
+        )
+        == 0
+    )
     return tmp_path
 
 
@@ -57,19 +65,33 @@ def examples(folder: Path, split: str) -> Iterator[dict[str, Any]]:
 
 
 def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> None:
-    """The same rows give the same features; an unseen town is an unknown id, not an anomaly; nothing is fitted again."""
+    """The same rows give the same features; an unseen town is an unknown id, not an anomaly;
+    nothing is fitted again.
+    """
     (dataset / "new.csv").write_text("km,town\n3,ulm\n,atlantis\n")
-    arguments = [str(dataset / "out"), str(dataset / "new.csv"), "--output", str(dataset / "new"), "--quiet"]
+    arguments = [
+        str(dataset / "out"),
+        str(dataset / "new.csv"),
+        "--output",
+        str(dataset / "new"),
+        "--quiet",
+    ]
     assert run(["transform", *arguments]) == 0
     found = sorted(examples(dataset / "new", "test"), key=lambda row: row["town"])
-    before = {tuple(row["km"]): row for split in ("train", "eval") for row in examples(dataset / "out", split)}
+    before = {
+        tuple(row["km"]): row
+        for split in ("train", "eval")
+        for row in examples(dataset / "out", split)
+    }
     seen = next(row for row in found if tuple(row["km"]) in before and row["town"] != [4])
     assert {**seen, "far": [0]} == {**before[tuple(seen["km"])], "far": [0]}
     unseen = next(row for row in found if row["town"] == [4])
     assert unseen["town_size"] == [0]
     assert abs(unseen["km"][0]) < 1e-6, "the mean of the train split, standardised"
     for name in ("encodings.json",):
-        left, right = (dataset / folder / "transform_graph" / "encodings" / name for folder in ("out", "new"))
+        left, right = (
+            dataset / folder / "transform_graph" / "encodings" / name for folder in ("out", "new")
+        )
         assert left.read_bytes() == right.read_bytes()
     assert json.loads((dataset / "new" / "dataset.json").read_text())["splits"].keys() == {"test"}
     assert run(["verify", str(dataset / "new")]) == 0
@@ -86,9 +108,16 @@ def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> 
     ],
 )
 def test_new_data_that_do_not_fit(
-    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], new: str, arguments: list[str], message: str
+    dataset: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    new: str,
+    arguments: list[str],
+    message: str,
 ) -> None:
-    """Other types, missing columns, nulls where there were none and unknown sources are errors; nothing is written."""
+    """Other types, missing columns, nulls where there were none and unknown sources are errors;
+    nothing is written.
+    """
     (tmp_path / "new.csv").write_text(new)
     command = [
         "transform",

@@ -1,4 +1,6 @@
-"""The gate as users meet it: convert stops, what is accepted passes, validate does it alone, schemas are widened and compared."""
+"""The gate as users meet it: convert stops, what is accepted passes, validate does it alone,
+schemas are widened and compared.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +29,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a recipe, data with three anomalies, and a schema; the current directory."""
     (tmp_path / "d.csv").write_text(DATA)
     (tmp_path / "s.pbtxt").write_text(SCHEMA)
-    (tmp_path / "r.yaml").write_text("name: r\nsources: {d: d.csv}\nschema: s.pbtxt\noutput: {num_shards: 1}\n")
+    (tmp_path / "r.yaml").write_text(
+        "name: r\nsources: {d: d.csv}\nschema: s.pbtxt\noutput: {num_shards: 1}\n"
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def cli(*arguments: str) -> int:
-    return run([*arguments, *(["--quiet"] if arguments[0] in ("convert", "validate", "describe") else [])])
+    return run(
+        [*arguments, *(["--quiet"] if arguments[0] in ("convert", "validate", "describe") else [])]
+    )
 
 
 def anomalies(folder: Path, split: str = "train") -> anomalies_pb2.Anomalies:
-    return anomalies_pb2.Anomalies.FromString((folder / f"anomalies/Split-{split}/SchemaDiff.pb").read_bytes())
+    return anomalies_pb2.Anomalies.FromString(
+        (folder / f"anomalies/Split-{split}/SchemaDiff.pb").read_bytes()
+    )
 
 
 def files_under(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_a_run_with_anomalies_stops_and_lists_the_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit 1, a table, the rows in rejected/ and nothing else; the same command works once the data are mended."""
+def test_a_run_with_anomalies_stops_and_lists_the_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 1, a table, the rows in rejected/ and nothing else; the same command works once the data
+    are mended.
+    """
     assert cli("convert", "r.yaml", "--output", "out") == 1
     shown = capsys.readouterr().err
     assert "3 anomalies against s.pbtxt; nothing was written:" in shown
@@ -56,7 +72,10 @@ def test_a_run_with_anomalies_stops_and_lists_the_rows(folder: Path, capsys: pyt
         for line in shown.splitlines()
     )
     assert list(files_under(folder / "out")) == ["rejected/_stopped_run.jsonl"]
-    rows = [json.loads(line) for line in (folder / "out/rejected/_stopped_run.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (folder / "out/rejected/_stopped_run.jsonl").read_text().splitlines()
+    ]
     assert [(row["anomaly"], row["column"], row["position"]) for row in rows] == [
         ("ENUM_TYPE_UNEXPECTED_STRING_VALUES", "carrier", "line 4"),
         ("ENUM_TYPE_UNEXPECTED_STRING_VALUES", "carrier", "line 6"),
@@ -75,8 +94,13 @@ def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
     verify_dataset("out")
     found = anomalies(folder / "out")
     assert sorted(found.anomaly_info) == ["carrier", "dist", "note"]
-    assert {info.severity for info in found.anomaly_info.values()} == {anomalies_pb2.AnomalyInfo.WARNING}
-    assert [value for domain in found.baseline.string_domain for value in domain.value] == ["AA", "UA"]
+    assert {info.severity for info in found.anomaly_info.values()} == {
+        anomalies_pb2.AnomalyInfo.WARNING
+    }
+    assert [value for domain in found.baseline.string_domain for value in domain.value] == [
+        "AA",
+        "UA",
+    ]
     assert cli("validate", "out") == 0, "the dataset passes its own schema"
     assert cli("validate", "out", "--schema", "s.pbtxt") == 1
     assert cli("validate", "out", "--schema", "s.pbtxt", "--allow_anomalies", ALL) == 0
@@ -113,7 +137,9 @@ def test_describe_reports_and_does_not_stop(folder: Path) -> None:
 
 
 def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--baseline compares as the schema says, for a dataset and for a run; the measurement is kept."""
+    """--baseline compares as the schema says, for a dataset and for a run; the measurement is
+    kept.
+    """
     good = "id,carrier,dist,note\n1,AA,10,x\n2,UA,3,y\n"
     (folder / "d.csv").write_text(good)
     assert cli("convert", "r.yaml", "--output", "before") == 0
@@ -129,7 +155,14 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
     assert info.drift_measurements[0].value == pytest.approx(0.25)
     assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "before") == 1
     assert (
-        cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "before/statistics/Split-train/FeatureStats.pb")
+        cli(
+            "validate",
+            "now",
+            "--schema",
+            "s.pbtxt",
+            "--baseline",
+            "before/statistics/Split-train/FeatureStats.pb",
+        )
         == 1
     )
     assert cli("validate", "now", "--schema", "s.pbtxt", "--baseline", "now") == 0
@@ -142,7 +175,10 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
             ["convert", "r.yaml", "--output", "o", "--allow_anomalies", "SCHEMA_NEW_COLUM"],
             "Did you mean 'SCHEMA_NEW_COLUMN'?",
         ),
-        (["validate", "r.yaml", "--environment", "SERVING"], "expected none, because the schema names no environment"),
+        (
+            ["validate", "r.yaml", "--environment", "SERVING"],
+            "expected none, because the schema names no environment",
+        ),
         (["validate", "r.yaml", "--baseline", "nowhere"], "nowhere: found no statistics"),
         (["validate", "d.csv", "--environment", "SERVING"], "found no schema to go by"),
         (["validate", "nowhere", "--schema", "s.pbtxt"], "nowhere"),
@@ -158,15 +194,21 @@ def test_mistakes_on_the_command_line(
     assert message in capsys.readouterr().err
 
 
-def test_a_schema_is_inferred_widened_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``update`` keeps comments and comparators and makes the data pass; diff says what it did; infer makes one from nothing."""
+def test_a_schema_is_inferred_widened_and_compared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``update`` keeps comments and comparators and makes the data pass; diff says what it did;
+    infer makes one from nothing.
+    """
     assert cli("describe", "r.yaml", "--output", "seen") == 0
     (folder / "old.pbtxt").write_text(SCHEMA)
     capsys.readouterr()
     assert cli("schema", "update", "s.pbtxt", "seen") == 0
     printed = capsys.readouterr().out
     text = (folder / "s.pbtxt").read_text()
-    expected = SCHEMA.replace('value: "UA"', 'value: "UA" value: "QQ" value: "ZZ"').replace("min: 0", "min: -5")
+    expected = SCHEMA.replace('value: "UA"', 'value: "UA" value: "QQ" value: "ZZ"').replace(
+        "min: 0", "min: -5"
+    )
     assert text == expected.replace("min_fraction: 1", "min_fraction: 0.75")
     assert cli("schema", "diff", "old.pbtxt", "s.pbtxt") == 0
     assert capsys.readouterr().out == printed
@@ -182,8 +224,10 @@ def test_a_schema_is_inferred_widened_and_compared(folder: Path, capsys: pytest.
 def test_a_label_may_be_absent_where_serving_says_so(folder: Path) -> None:
     """The same schema serves both: without the label only in the environment that has none."""
     (folder / "s.pbtxt").write_text(
-        'default_environment: "TRAINING" default_environment: "SERVING"\nfeature { name: "id" type: INT }\n'
-        'feature { name: "late" type: INT presence { min_count: 1 } not_in_environment: "SERVING" }\n'
+        'default_environment: "TRAINING" default_environment: "SERVING"\nfeature { name: "id" '
+        "type: INT }\n"
+        'feature { name: "late" type: INT presence { min_count: 1 } not_in_environment: "SERVING" '
+        "}\n"
     )
     (folder / "d.csv").write_text("id\n1\n2\n")
     assert cli("validate", "r.yaml") == 1

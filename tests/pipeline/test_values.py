@@ -1,4 +1,6 @@
-"""Any value: what becomes of each type from a file to a feature and back, exact or an error; null, empty and zero stay three things."""
+"""Any value: what becomes of each type from a file to a feature and back, exact or an error; null,
+empty and zero stay three things.
+"""
 
 from __future__ import annotations
 
@@ -50,23 +52,42 @@ def micros(value: datetime.datetime) -> int:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1))  # noqa: DTZ001 (Arrow's have no zone)
-# Name -> Arrow type, values, and by our rules what a value becomes: a plain loop over Python values, which shares nothing with the program.
+# Name -> Arrow type, values, and by our rules what a value becomes: a plain loop over Python
+# values, which shares nothing with the program.
 SCALARS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = {
     "bool": (pa.bool_(), st.booleans(), int),
-    **{f"int{bits}": (getattr(pa, f"int{bits}")(), integers(bits, True), int) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (getattr(pa, f"uint{bits}")(), integers(bits, False), int) for bits in (8, 16, 32, 64)},
+    **{
+        f"int{bits}": (getattr(pa, f"int{bits}")(), integers(bits, True), int)
+        for bits in (8, 16, 32, 64)
+    },
+    **{
+        f"uint{bits}": (getattr(pa, f"uint{bits}")(), integers(bits, False), int)
+        for bits in (8, 16, 32, 64)
+    },
     "float16": (pa.float16(), st.floats(width=16).map(np.float16), float32),
     "float32": (pa.float32(), st.floats(width=32), float32),
     "float64": (pa.float64(), st.floats(-1e30, 1e30) | st.just(0.1), float32),
-    "decimal": (pa.decimal128(9, 2), st.integers(-(10**8), 10**8).map(lambda n: decimal.Decimal(n) / 100), float32),
+    "decimal": (
+        pa.decimal128(9, 2),
+        st.integers(-(10**8), 10**8).map(lambda n: decimal.Decimal(n) / 100),
+        float32,
+    ),
     "whole": (pa.decimal128(18, 0), st.integers(-(10**17), 10**17).map(decimal.Decimal), int),
     "text": (pa.string(), TEXTS, str.encode),
     "large_text": (pa.large_string(), TEXTS, str.encode),
     "bytes": (pa.binary(), st.binary(max_size=5), bytes),
     "fixed_bytes": (pa.binary(3), st.binary(min_size=3, max_size=3), bytes),
-    "enum": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["red", "", "grün"]), str.encode),
+    "enum": (
+        pa.dictionary(pa.int8(), pa.string()),
+        st.sampled_from(["red", "", "grün"]),
+        str.encode,
+    ),
     "date": (pa.date32(), st.dates(), lambda value: (value - EPOCH.date()).days),
-    "time": (pa.time64("us"), st.times(), lambda v: ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond),
+    "time": (
+        pa.time64("us"),
+        st.times(),
+        lambda v: ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond,
+    ),
     "timestamp": (pa.timestamp("us"), MOMENTS, micros),
     "seconds": (pa.timestamp("s"), MOMENTS.map(lambda value: value.replace(microsecond=0)), micros),
 }
@@ -75,7 +96,9 @@ LISTED = ("bool", "int8", "uint32", "int64", "float32", "float64", "text", "byte
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
-    """Draws a table with a column of every type, and what its features are: a list of values, or None, for each row."""
+    """Draws a table with a column of every type, and what its features are: a list of values, or
+    None, for each row.
+    """
     rows = draw(st.integers(4, 8))
     columns, features = {}, {}
     for name, (type_, values, convert) in SCALARS.items():
@@ -85,24 +108,33 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
     for name in LISTED:
         type_, values, convert = SCALARS[name]
         zero = {"text": "", "bytes": b"", "bool": False}.get(name, 0)
-        more = st.lists(st.none() | st.lists(values, max_size=3), min_size=rows - 3, max_size=rows - 3)
+        more = st.lists(
+            st.none() | st.lists(values, max_size=3), min_size=rows - 3, max_size=rows - 3
+        )
         drawn = [None, [], [zero], *draw(more)]
         columns[f"list_{name}"] = pa.array(drawn, pa.list_(type_))
-        features[f"list_{name}"] = [None if value is None else [convert(item) for item in value] for value in drawn]
+        features[f"list_{name}"] = [
+            None if value is None else [convert(item) for item in value] for value in drawn
+        ]
     return pa.table(columns), features
 
 
 def converted(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out``, verifies, and returns the manifest."""
     parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
-    manifest = convert_module.convert(make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True)
+    manifest = convert_module.convert(
+        make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
+    )
     verify_dataset(str(folder / "out"))
     return manifest
 
 
 def recipe(path: str, source: str = "", output: str = "") -> str:
     more = f", {output}" if output else ""
-    return f"name: d\nsources: {{d: {{path: {path}{source}}}}}\noutput: {{shuffle: false, compression: none{more}}}\n"
+    return (
+        f"name: d\nsources: {{d: {{path: {path}{source}}}}}\noutput: {{shuffle: false, "
+        f"compression: none{more}}}\n"
+    )
 
 
 def records(folder: Path) -> list[bytes]:
@@ -119,7 +151,9 @@ def same(found: list[Any], wanted: list[Any]) -> bool:
 @hypothesis.settings(max_examples=3, deadline=None)
 @hypothesis.given(tables())
 def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
-    """Every type comes back from tfx-bsl, from tf.io.parse_example and from our own import as the rules say, null, empty and zero apart."""
+    """Every type comes back from tfx-bsl, from tf.io.parse_example and from our own import as the
+    rules say, null, empty and zero apart.
+    """
     table, features = drawn
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -127,7 +161,9 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         converted(folder, recipe("d.parquet"))
         info, serialized = loader.info(folder / "out"), records(folder)
 
-        decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(serialized)
+        decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
+            serialized
+        )
         found = dict(zip(decoded.schema.names, decoded.columns, strict=True))
         assert set(found) == set(features)
         for feature, wanted in features.items():
@@ -136,7 +172,11 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
         parsed = tf.io.parse_example(serialized, info.feature_spec())
         for feature, wanted in features.items():
             tensor = parsed[feature]
-            rows = tf.RaggedTensor.from_sparse(tensor) if isinstance(tensor, tf.SparseTensor) else tensor
+            rows = (
+                tf.RaggedTensor.from_sparse(tensor)
+                if isinstance(tensor, tf.SparseTensor)
+                else tensor
+            )
             values = [row.numpy().tolist() for row in rows]
             assert same(values, [value or [] for value in wanted]), feature
 
@@ -147,12 +187,16 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
 
 
 def test_null_empty_zero(tmp_path: Path) -> None:
-    """In JSON as well, null, an empty list and zero are three things; an expression tells the first two apart in a feature of its own."""
+    """In JSON as well, null, an empty list and zero are three things; an expression tells the first
+    two apart in a feature of its own.
+    """
     rows = [{"x": [1], "n": 1}, {"x": None, "n": None}, {"x": [], "n": 0}, {"x": [0], "n": 3}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
     info = loader.info(tmp_path / "out")
-    decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(records(tmp_path))
+    decoded = ExamplesToRecordBatchDecoder(info.schema().SerializeToString()).DecodeBatch(
+        records(tmp_path)
+    )
     assert decoded.column("x").to_pylist() == [[1], None, [], [0]]
     assert decoded.column("n").to_pylist() == [[1], None, [0], [3]]
     assert decoded.column("x_missing").to_pylist() == [[0], [1], [0], [0]]
@@ -180,7 +224,9 @@ def test_not_exact_is_an_error(tmp_path: Path, value: Any, type_: pa.DataType, s
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_exact_floats(nested: bool) -> None:
-    """Rounded, a float64 is the nearest float32; exact, one without an equal is refused, and NaN, infinity and null pass."""
+    """Rounded, a float64 is the nearest float32; exact, one without an equal is refused, and NaN,
+    infinity and null pass.
+    """
 
     def column(values: list[Any]) -> pa.Array:
         rows = [value if value is None or not nested else [value] for value in values]
@@ -196,14 +242,20 @@ def test_exact_floats(nested: bool) -> None:
 
 
 def test_exact_floats_stop_a_run(tmp_path: Path) -> None:
-    """With ``floats: exact`` a run stops at the first float64 that would be rounded, and shows it."""
+    """With ``floats: exact`` a run stops at the first float64 that would be rounded, and shows
+    it.
+    """
     pq.write_table(pa.table({"x": [0.5, 0.1, 0.7]}), tmp_path / "d.parquet")
-    with pytest.raises(DataError, match=r"column 'x': found 0\.1 of type float64.*no float32 equals it"):
+    with pytest.raises(
+        DataError, match=r"column 'x': found 0\.1 of type float64.*no float32 equals it"
+    ):
         converted(tmp_path, recipe("d.parquet", output="floats: exact"))
 
 
 def test_enum_in_lists(tmp_path: Path) -> None:
-    """Dictionary columns are their texts, in lists as well; extension types are what they are stored as."""
+    """Dictionary columns are their texts, in lists as well; extension types are what they are
+    stored as.
+    """
     texts = pa.array(["a", "b", "a"]).dictionary_encode()
     table = pa.table(
         {
@@ -242,7 +294,9 @@ def write_arrays(folder: Path, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["json", "lists", "fixed", "large", "tensor"])
 def test_shape(tmp_path: Path, kind: str) -> None:
-    """Arrays become flat lists with their shape in the schema, so that batches are [batch, 2, 3], after an import as well."""
+    """Arrays become flat lists with their shape in the schema, so that batches are [batch, 2, 3],
+    after an import as well.
+    """
     converted(tmp_path, recipe(write_arrays(tmp_path, kind)))
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert batch["x"].dtype == tf.int64
@@ -255,11 +309,14 @@ def test_shape(tmp_path: Path, kind: str) -> None:
 
 
 def test_shape_through_a_join(tmp_path: Path) -> None:
-    """The shape of a joined source's arrays stays with the renamed column; where a row has no match, there is no dense tensor."""
+    """The shape of a joined source's arrays stays with the renamed column; where a row has no
+    match, there is no dense tensor.
+    """
     (tmp_path / "a.csv").write_text("k\n1\n2\n1\n")
     (tmp_path / "b.jsonl").write_text('{"k": 1, "x": [[1, 2]]}\n{"k": 2, "x": [[3, 4]]}\n')
     joined = (
-        "name: d\nsources: {a: a.csv, b: b.jsonl}\nfrom: a\njoin: [{source: b, on: k, prefix: b_}]\n"
+        "name: d\nsources: {a: a.csv, b: b.jsonl}\nfrom: a\njoin: [{source: b, on: k, prefix: "
+        "b_}]\n"
         "output: {shuffle: false, compression: none}\n"
     )
     converted(tmp_path, joined)
@@ -272,11 +329,15 @@ def test_shape_through_a_join(tmp_path: Path) -> None:
 
 
 def test_other_shapes(tmp_path: Path) -> None:
-    """An array of another shape than the sample's is a bad row; without one shape a declared type decides: values alone, or tensors."""
+    """An array of another shape than the sample's is a bad row; without one shape a declared type
+    decides: values alone, or tensors.
+    """
     path = tmp_path / "d.parquet"
     arrays = [[[1, 2]]] * 1000 + [[[1], [2]], None]
     pq.write_table(pa.table({"x": arrays}), path)
-    with pytest.raises(DataError, match=r"row 1001, column 'x': found \[\[1\], \[2\]\].*expected 1 × 2 values"):
+    with pytest.raises(
+        DataError, match=r"row 1001, column 'x': found \[\[1\], \[2\]\].*expected 1 × 2 values"
+    ):
         read_rows(path)
     with pytest.raises(DataError, match="without one shape"):
         plan_of(path, infer="full")
@@ -286,13 +347,18 @@ def test_other_shapes(tmp_path: Path) -> None:
     assert tensor[1001] == {"x": None}
     assert tf.io.parse_tensor(tensor[1000]["x"], tf.int64).numpy().tolist() == [[1], [2]]
     pq.write_table(pa.table({"x": [[[1, 2], [3]]]}), path)
-    with pytest.raises(DataError, match=r"column 'x': found \[\[1, 2\], \[3\]\] \(lists of several lengths"):
+    with pytest.raises(
+        DataError, match=r"column 'x': found \[\[1, 2\], \[3\]\] \(lists of several lengths"
+    ):
         read_rows(path, types={"x": "tensor"})
     pq.write_table(pa.table({"x": [[[1, 2], None]]}), path)
     with pytest.raises(DataError, match=r"column 'x': .*a null inside a list"):
         read_rows(path, types={"x": "list<int64>"})
     (tmp_path / "d.csv").write_text("x\n1\n")
-    assert "holds no arrays" in problems_of(tmp_path / "d.csv", types={"x": "tensor"})["sources", "s", "types"]
+    assert (
+        "holds no arrays"
+        in problems_of(tmp_path / "d.csv", types={"x": "tensor"})["sources", "s", "types"]
+    )
     pq.write_table(pa.table({"x": [datetime.date(2000, 1, 1)]}), path)
     with pytest.raises(RecipeProblems):
         plan_of(path, types={"x": "tensor"})
@@ -317,23 +383,37 @@ DTYPES = (
 @hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(st.data(), st.sampled_from([*DTYPES, "text"]), st.integers(0, 3))
 def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> None:
-    """Serialized tensors are tf.io.serialize_tensor's to the byte, of every dtype, of other shapes in every row, with nulls and slices."""
-    shape = hnp.array_shapes(min_dims=rank, max_dims=rank, min_side=1, max_side=3) if rank else st.just(())
+    """Serialized tensors are tf.io.serialize_tensor's to the byte, of every dtype, of other shapes
+    in every row, with nulls and slices.
+    """
+    shape = (
+        hnp.array_shapes(min_dims=rank, max_dims=rank, min_side=1, max_side=3)
+        if rank
+        else st.just(())
+    )
     elements = st.binary(max_size=3) if dtype == "text" else None
     arrays = hnp.arrays(object if dtype == "text" else np.dtype(dtype), shape, elements=elements)
     rows = data.draw(st.lists(st.none() | arrays, max_size=4))
     type_ = pa.binary() if dtype == "text" else pa.from_numpy_dtype(np.dtype(dtype))
     for _ in range(rank):
         type_ = pa.list_(type_)
-    values = [None if row is None else row.tolist() if rank or dtype != "float16" else np.float16(row) for row in rows]
+    values = [
+        None if row is None else row.tolist() if rank or dtype != "float16" else np.float16(row)
+        for row in rows
+    ]
     start = data.draw(st.integers(0, len(rows)))
     found = tensors.serialize_tensors(_arrow(values, type_).slice(start)).to_pylist()
-    wanted = [None if row is None else tf.io.serialize_tensor(tf.constant(row)).numpy() for row in rows[start:]]
+    wanted = [
+        None if row is None else tf.io.serialize_tensor(tf.constant(row)).numpy()
+        for row in rows[start:]
+    ]
     assert found == wanted
 
 
 def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """Builds an array; half floats in lists by a cast, which pyarrow's own builder of older versions cannot."""
+    """Builds an array; half floats in lists by a cast, which pyarrow's own builder of older
+    versions cannot.
+    """
     if shapes.leaf(type_) == pa.float16() and pa.types.is_list(type_):
         deep = pa.float32()
         for _ in range(shapes.depth(type_)):
@@ -343,7 +423,9 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
 
 
 def test_tensors_in_a_dataset(tmp_path: Path) -> None:
-    """A declared tensor keeps float64 to the last bit, and every row its own shape, from the file to the trainer."""
+    """A declared tensor keeps float64 to the last bit, and every row its own shape, from the file
+    to the trainer.
+    """
     arrays = [np.full((1, 2), 0.1), np.array([[1 / 3], [2 / 3]])]
     pq.write_table(pa.table({"x": [array.tolist() for array in arrays]}), tmp_path / "d.parquet")
     converted(tmp_path, recipe("d.parquet", ", types: {x: tensor}"))

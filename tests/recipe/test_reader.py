@@ -91,12 +91,22 @@ def test_design_recipe() -> None:
         sources={
             "flights": Source("flights", ("data/flights.csv",)),
             "planes": Source("planes", ("data/planes.csv",), key=("tailnum",)),
-            "weather": Source("weather", ("data/weather-1.csv", "data/weather-2.csv"), nulls=("NA", "null", "-999")),
+            "weather": Source(
+                "weather",
+                ("data/weather-1.csv", "data/weather-2.csv"),
+                nulls=("NA", "null", "-999"),
+            ),
         },
         base="flights",
         join=(
             Join("planes", (("tailnum", "tailnum"),), prefix="plane_"),
-            Join("weather", (("origin", "origin"), ("time_hour", "time_hour")), "inner", "weather_", "hash"),
+            Join(
+                "weather",
+                (("origin", "origin"), ("time_hour", "time_hour")),
+                "inner",
+                "weather_",
+                "hash",
+            ),
         ),
         filter="arr_delay IS NOT NULL",
         derive={"late": "arr_delay > 15", "one": "1"},
@@ -127,7 +137,10 @@ def test_smallest_recipe_has_defaults() -> None:
     [
         ("b.tsv", Source("a", ("b.tsv",))),
         ("[b.csv, c.csv]", Source("a", ("b.csv", "c.csv"))),
-        (r'{path: b, format: csv, delimiter: "\t", quote: ""}', Source("a", ("b",), "csv", delimiter="\t", quote="")),
+        (
+            r'{path: b, format: csv, delimiter: "\t", quote: ""}',
+            Source("a", ("b",), "csv", delimiter="\t", quote=""),
+        ),
         ('{path: b, quote: "\'"}', Source("a", ("b",), quote="'")),
         (
             "{path: b, header: false, columns: [no, on, 1]}",
@@ -135,9 +148,15 @@ def test_smallest_recipe_has_defaults() -> None:
         ),
         ("{path: b, nulls: []}", Source("a", ("b",), nulls=())),
         ('{path: b, nulls: ""}', Source("a", ("b",), nulls=("",))),
-        ("{path: b, types: {on: int8, y: list<text>}}", Source("a", ("b",), types={"on": "int8", "y": "list<text>"})),
+        (
+            "{path: b, types: {on: int8, y: list<text>}}",
+            Source("a", ("b",), types={"on": "int8", "y": "list<text>"}),
+        ),
         ("{path: b, key: [x, y], infer: full}", Source("a", ("b",), key=("x", "y"), infer="full")),
-        ("{path: b, compression: zstd, schema: s.pbtxt}", Source("a", ("b",), compression="zstd", schema="s.pbtxt")),
+        (
+            "{path: b, compression: zstd, schema: s.pbtxt}",
+            Source("a", ("b",), compression="zstd", schema="s.pbtxt"),
+        ),
     ],
 )
 def test_sources(text: str, expected: Source) -> None:
@@ -150,17 +169,27 @@ def test_sources(text: str, expected: Source) -> None:
     [
         ("{train: 1}", Split({"train": 1.0})),
         ("{train: 80%, eval: 20%}", Split({"train": 0.8, "eval": 0.2})),
-        ("{train: 0.7, eval: 0.2, test: 0.1, by: user}", Split({"train": 0.7, "eval": 0.2, "test": 0.1}, by=("user",))),
+        (
+            "{train: 0.7, eval: 0.2, test: 0.1, by: user}",
+            Split({"train": 0.7, "eval": 0.2, "test": 0.1}, by=("user",)),
+        ),
         (
             "{column: date, train: {before: 2013-11-01}, eval: {after: 2013-11-01}}",
             Split(
                 {},
                 time_column="date",
-                times=(TimeSplit("train", None, "2013-11-01"), TimeSplit("eval", "2013-11-01", None)),
+                times=(
+                    TimeSplit("train", None, "2013-11-01"),
+                    TimeSplit("eval", "2013-11-01", None),
+                ),
             ),
         ),
         (
-            "{column: at, train: {before: 2013-11-01T02:00:00+02:00}, eval: {after: '2013-11-01 00:00:00', before: 2014-01-01}}",
+            (
+                "{column: at, train: {before: 2013-11-01T02:00:00+02:00}, eval: {after: "
+                "'2013-11-01 "
+                "00:00:00', before: 2014-01-01}}"
+            ),
             Split(
                 {},
                 time_column="at",
@@ -173,10 +202,15 @@ def test_sources(text: str, expected: Source) -> None:
         (
             "{column: day, train: {before: 20131101}, eval: {after: 20131101}}",
             Split(
-                {}, time_column="day", times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None))
+                {},
+                time_column="day",
+                times=(TimeSplit("train", None, "20131101"), TimeSplit("eval", "20131101", None)),
             ),
         ),
-        ('{train: {files: "*2012*"}, eval: {files: "*2013*"}}', Split({}, files={"train": "*2012*", "eval": "*2013*"})),
+        (
+            '{train: {files: "*2012*"}, eval: {files: "*2013*"}}',
+            Split({}, files={"train": "*2012*", "eval": "*2013*"}),
+        ),
     ],
 )
 def test_splits(text: str, expected: Split) -> None:
@@ -205,29 +239,60 @@ def test_shard_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", ["recipe.yaml: found an empty file, expected a recipe with 'name', 'sources' and 'output'."]),
-        ("- a", ["recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and 'output'."]),
+        (
+            "",
+            [
+                (
+                    "recipe.yaml: found an empty file, expected a recipe with 'name', "
+                    "'sources' and "
+                    "'output'."
+                )
+            ],
+        ),
+        (
+            "- a",
+            [
+                (
+                    "recipe.yaml:1: found a list, expected a mapping with 'name', 'sources' and "
+                    "'output'."
+                )
+            ],
+        ),
         (
             "name: [",
             [
-                "recipe.yaml:1: not valid YAML: while parsing a flow node expected the node content, but found '<stream end>'."
+                (
+                    "recipe.yaml:1: not valid YAML: while parsing a flow node expected the node "
+                    "content, but found '<stream end>'."
+                )
             ],
         ),
         (
             "a: 1\n\tb: 2",
             [
-                "recipe.yaml:2: not valid YAML: while scanning for the next token found character '\\t' that cannot start any token."
+                (
+                    "recipe.yaml:2: not valid YAML: while scanning for the next token found "
+                    "character "
+                    "'\\t' that cannot start any token."
+                )
             ],
         ),
         (
             "name: a\nname: b\nsources: {a: a.csv}",
-            ["recipe.yaml:1: name: found this key on line 1 and again on line 2, expected it once."],
+            [
+                (
+                    "recipe.yaml:1: name: found this key on line 1 and again on line 2, "
+                    "expected it "
+                    "once."
+                )
+            ],
         ),
         (
             "name: a\nsources: {a: !!python/object/apply:os.system [ls]}",
             [
                 (
-                    "recipe.yaml:2: sources.a: found the YAML tag 'tag:yaml.org,2002:python/object/apply:os.system', "
+                    "recipe.yaml:2: sources.a: found the YAML tag "
+                    "'tag:yaml.org,2002:python/object/apply:os.system', "
                     "expected a plain value. Leave out the tag."
                 )
             ],
@@ -263,22 +328,61 @@ def test_all_problems_at_once() -> None:
     """
     formats = " or ".join(", ".join(FORMATS).rsplit(", ", 1))
     assert problems(text) == [
-        "recipe.yaml:1: name: found 'my flights', expected letters, digits, '_', '.' and '-', beginning with a letter or a digit.",
-        "recipe.yaml:1: found no 'from', expected the source whose rows become examples: flights, planes.",
-        "recipe.yaml:3: sources.flights.delimeter: found an unknown key 'delimeter'. Did you mean 'delimiter'?",
-        "recipe.yaml:4: sources.planes: found no 'path', expected one, for example 'path: data/planes.csv'.",
-        f"recipe.yaml:4: sources.planes.format: found 'cvs', expected {formats}. Did you mean 'csv'?",
+        (
+            "recipe.yaml:1: name: found 'my flights', expected letters, digits, '_', '.' and '-', "
+            "beginning with a letter or a digit."
+        ),
+        (
+            "recipe.yaml:1: found no 'from', expected the source whose rows become examples: "
+            "flights, "
+            "planes."
+        ),
+        (
+            "recipe.yaml:3: sources.flights.delimeter: found an unknown key 'delimeter'. Did "
+            "you mean "
+            "'delimiter'?"
+        ),
+        (
+            "recipe.yaml:4: sources.planes: found no 'path', expected one, for example 'path: "
+            "data/planes.csv'."
+        ),
+        (
+            f"recipe.yaml:4: sources.planes.format: found 'cvs', expected {formats}. Did you mean "
+            "'csv'?"
+        ),
         "recipe.yaml:4: sources.planes.header: found '1', expected true or false.",
         "recipe.yaml:5: form: found an unknown key 'form'. Did you mean 'from'?",
-        "recipe.yaml:7: join[0].source: found 'plane', expected flights or planes. Did you mean 'planes'?",
-        "recipe.yaml:8: join[0].on: found an empty mapping, expected a mapping, one 'column: …' a line.",
+        (
+            "recipe.yaml:7: join[0].source: found 'plane', expected flights or planes. Did "
+            "you mean "
+            "'planes'?"
+        ),
+        (
+            "recipe.yaml:8: join[0].on: found an empty mapping, expected a mapping, one "
+            "'column: …' a "
+            "line."
+        ),
         "recipe.yaml:9: join[0].how: found 'outer', expected left or inner.",
         "recipe.yaml:11: drop: found 'a' more than once, expected it once.",
-        "recipe.yaml:12: keep: found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
-        "recipe.yaml:14: encode.x.vocab: found 'vocab', expected cast, vocabulary, bucketize, fill or z_score. Did you mean 'vocabulary'?",
+        (
+            "recipe.yaml:12: keep: found both 'drop' and 'keep', expected one of them: "
+            "'keep' leaves "
+            "out all others."
+        ),
+        (
+            "recipe.yaml:14: encode.x.vocab: found 'vocab', expected cast, vocabulary, "
+            "bucketize, fill "
+            "or z_score. Did you mean 'vocabulary'?"
+        ),
         "recipe.yaml:15: split: found shares that add up to 0.9, expected 1.",
-        "recipe.yaml:16: on_error.reject: found '100%', expected a share below 1, as 0.001 or 0.1%, or a whole number of rows, as 100.",
-        "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 MiB', '100 MB' or a number of bytes.",
+        (
+            "recipe.yaml:16: on_error.reject: found '100%', expected a share below 1, as 0.001 or "
+            "0.1%, or a whole number of rows, as 100."
+        ),
+        (
+            "recipe.yaml:17: output.shard_size: found '5 bytes', expected at least 1 KiB, as '128 "
+            "MiB', '100 MB' or a number of bytes."
+        ),
         "recipe.yaml:17: output.num_shards: found '0', expected a whole number from 1 to 1000000.",
         "recipe.yaml:17: output.level: found '10', expected a whole number from 0 to 9.",
         "recipe.yaml:17: output: found both 'num_shards' and 'shard_size', expected one of them.",
@@ -290,7 +394,11 @@ def test_all_problems_at_once() -> None:
     [
         (with_output("{compression: zlib, level: 10}"), "3: output.level", "from 0 to 9"),
         (with_output("{compression: none, level: 1}"), "3: output.level", "'compression: none'"),
-        (with_output("{compression: gz}"), "3: output.compression", "found 'gz', expected gzip, zlib or none"),
+        (
+            with_output("{compression: gz}"),
+            "3: output.compression",
+            "found 'gz', expected gzip, zlib or none",
+        ),
         (with_output("{num_shards: true}"), "3: output.num_shards", "whole number"),
         (with_output("{num_shards: 10, shards_multiple_of: 4}"), "3: output", "a multiple of it"),
         (with_output("{shuffle: yes}"), "3: output.shuffle", "found 'yes', expected true or false"),
@@ -303,18 +411,38 @@ def test_all_problems_at_once() -> None:
         (with_split("{train: 0.5, eval: {before: 2013-01-01}}"), "3: split", "several kinds"),
         (with_split("{train: {before: 2013-01-01}}"), "3: split", "without 'column'"),
         (with_split("{column: a, train: 1}"), "3: split.column", "'column' without"),
-        (with_split("{column: a, train: {befor: 1}}"), "3: split.train.befor", "Did you mean 'before'?"),
-        (with_split("{column: a, train: {before: soon}}"), "3: split.train.before", "found 'soon', expected a date"),
-        (with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"), "3: split", "dates and numbers"),
+        (
+            with_split("{column: a, train: {befor: 1}}"),
+            "3: split.train.befor",
+            "Did you mean 'before'?",
+        ),
+        (
+            with_split("{column: a, train: {before: soon}}"),
+            "3: split.train.before",
+            "found 'soon', expected a date",
+        ),
+        (
+            with_split("{column: a, train: {before: 3}, eval: {after: 2013-01-01}}"),
+            "3: split",
+            "dates and numbers",
+        ),
         (with_split("{column: a, train: {before: 3}, eval: {after: 2}}"), "3: split", "overlap"),
-        (with_split("{column: a, train: {before: 3, after: 3}}"), "3: split.train", "holds nothing"),
+        (
+            with_split("{column: a, train: {before: 3, after: 3}}"),
+            "3: split.train",
+            "holds nothing",
+        ),
         (with_split("{column: a, by: b, train: {before: 3}}"), "3: split.by", "shares only"),
         (with_split("{train: {files: a, pattern: b}}"), "3: split.train.pattern", "unknown key"),
         (with_source("{path: []}"), "3: sources.a.path", "at least one"),
         (with_source("{path: b, delimiter: ab}"), "3: sources.a.delimiter", "one character"),
         (with_source(r"{path: b, delimiter: \t}"), "3: sources.a.delimiter", "in double quotes"),
         (with_source("{path: b, header: false}"), "3: sources.a", "without 'columns'"),
-        (with_source("{path: b, types: {x: integer}}"), "3: sources.a.types.x", "unknown type 'integer'"),
+        (
+            with_source("{path: b, types: {x: integer}}"),
+            "3: sources.a.types.x",
+            "unknown type 'integer'",
+        ),
         (with_source("{path: b, infer: all}"), "3: sources.a.infer", "sample or full"),
         (with_source(""), "3: sources.a", "found nothing"),
         ("name: a\nsources: {}\n", "2: sources", "an empty mapping"),
@@ -322,13 +450,33 @@ def test_all_problems_at_once() -> None:
         ("name: a\nsources: {a b: a}\n", "2: sources.a b", "the name 'a b'"),
         ("name: a\nsources: {a: a}\nfilter:\n", "3: filter", "found nothing, expected a text"),
         ("name: a\nsources: {a: a}\nderive: [b]\n", "3: derive", "a mapping"),
-        ("name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n", "3: encode.x[1]", "several kinds"),
-        ("name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n", "3: encode.x.fill", "found 'wrong'."),
-        ("name: a\nsources: {a: a}\nencode: {x: []}\n", "3: encode.x", "at least one encoding"),
-        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin: {source: b}\n", "4: join", "found keys, expected a list"),
-        ("name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- source: b\n", "5: join[0]", "found no 'on'"),
         (
-            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x}\n- {source: b, on: y}\n",
+            "name: a\nsources: {a: a}\nencode: {x: [cast, {a: 1, b: 2}]}\n",
+            "3: encode.x[1]",
+            "several kinds",
+        ),
+        (
+            "name: a\nsources: {a: a}\nencode: {x: {fill: {wrong: 1}}}\n",
+            "3: encode.x.fill",
+            "found 'wrong'.",
+        ),
+        ("name: a\nsources: {a: a}\nencode: {x: []}\n", "3: encode.x", "at least one encoding"),
+        (
+            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin: {source: b}\n",
+            "4: join",
+            "found keys, expected a list",
+        ),
+        (
+            "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- source: b\n",
+            "5: join[0]",
+            "found no 'on'",
+        ),
+        (
+            (
+                "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x}\n- "
+                "{source: b, "
+                "on: y}\n"
+            ),
             "6: join[1]",
             "joined again",
         ),
@@ -339,13 +487,16 @@ def test_all_problems_at_once() -> None:
 def test_each_problem(text: str, place: str, message: str) -> None:
     """Each mistake is reported at its line and path, with what was expected."""
     found = problems(text)
-    assert any(line.startswith(f"recipe.yaml:{place}: ") and message in line for line in found), found
+    assert any(line.startswith(f"recipe.yaml:{place}: ") and message in line for line in found), (
+        found
+    )
 
 
 def test_joined_twice_with_prefixes() -> None:
     """A source may be joined twice when the prefixes differ."""
     text = (
-        "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x, prefix: p}\n- {source: b, on: {y: x}}\n"
+        "name: a\nsources: {a: a, b: b}\nfrom: a\njoin:\n- {source: b, on: x, prefix: p}\n- "
+        "{source: b, on: {y: x}}\n"
     )
     assert parse(text).join == (Join("b", (("x", "x"),), prefix="p"), Join("b", (("y", "x"),)))
 
@@ -384,7 +535,10 @@ def test_later_problems_find_their_lines() -> None:
         "recipe.yaml:4: sources.planes.types.x: found no column 'x'.",
         "recipe.yaml:9: join[1].on[0]: found no column 'origin'.",
     ]
-    assert str(recipes.explain([Problem(("label",), "bad.")], recipes.Lines("a.csv"))) == "a.csv: label: bad."
+    assert (
+        str(recipes.explain([Problem(("label",), "bad.")], recipes.Lines("a.csv")))
+        == "a.csv: label: bad."
+    )
 
 
 @pytest.mark.parametrize(
@@ -409,7 +563,11 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_bytes(b"\xef\xbb\xbfname: a\nsources: {a: a.csv}\n")
     loaded, lines = recipes.load(str(path))
-    assert (loaded.name, loaded.directory.rstrip("/"), lines.origin) == ("a", str(tmp_path), str(path))
+    assert (loaded.name, loaded.directory.rstrip("/"), lines.origin) == (
+        "a",
+        str(tmp_path),
+        str(path),
+    )
     path.write_bytes(b"name: \xff")
     with pytest.raises(RecipeError, match="not UTF-8"):
         recipes.load(str(path))
@@ -421,7 +579,9 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(FLIGHTS.split("\n"))).map("\n".join))
 def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
-    """Whatever is in the file, reading it ends in a recipe or in a RecipeError, never in another exception."""
+    """Whatever is in the file, reading it ends in a recipe or in a RecipeError, never in another
+    exception.
+    """
     with contextlib.suppress(RecipeError):
         assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS)[0], Recipe)
 
@@ -434,11 +594,17 @@ def test_documented() -> None:
         hidden = {"directory", "name"} if kind is not Recipe else {"directory"}
         for field in dataclasses.fields(kind):
             if field.name not in hidden:
-                assert f"`{yaml_key.get(field.name, field.name)}`" in page, (kind.__name__, field.name)
+                assert f"`{yaml_key.get(field.name, field.name)}`" in page, (
+                    kind.__name__,
+                    field.name,
+                )
 
 
 def test_normalised_defaults_are_stable() -> None:
     """Two ways to write the same recipe have the same hash."""
     short = parse("name: a\nsources: {a: a.csv}")
-    long = parse("name: a\nfrom: a\nsources: {a: {path: [a.csv], header: true}}\nsplit: {train: 1}\noutput: {level: 1}")
+    long = parse(
+        "name: a\nfrom: a\nsources: {a: {path: [a.csv], header: true}}\nsplit: {train: 1}\noutput: "
+        "{level: 1}"
+    )
     assert model_module.recipe_hash(short) == model_module.recipe_hash(long)

@@ -1,4 +1,6 @@
-"""Jobs for Dataflow, submitted to a server on this machine that speaks its interface, with a storage beside it; and run from what it received."""
+"""Jobs for Dataflow, submitted to a server on this machine that speaks its interface, with a
+storage beside it; and run from what it received.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,16 @@ FLAGS = [
 def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
     """Both servers, with raw data in the bucket ``data`` and the recipe beside them."""
     (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "a.csv").write_text("id,user\n" + "".join(f"{n},u{n % 9}\n" for n in range(900)))
-    (tmp_path / "raw" / "b.csv").write_text("id,user\n" + "".join(f"{n},u{n % 9}\n" for n in range(900, 1000)))
+    (tmp_path / "raw" / "a.csv").write_text(
+        "id,user\n" + "".join(f"{n},u{n % 9}\n" for n in range(900))
+    )
+    (tmp_path / "raw" / "b.csv").write_text(
+        "id,user\n" + "".join(f"{n},u{n % 9}\n" for n in range(900, 1000))
+    )
     (tmp_path / "users").mkdir()
-    (tmp_path / "users" / "users.csv").write_text("user,city\n" + "".join(f"u{n},city {n % 3}\n" for n in range(9)))
+    (tmp_path / "users" / "users.csv").write_text(
+        "user,city\n" + "".join(f"u{n},city {n % 3}\n" for n in range(9))
+    )
     (tmp_path / "recipes").mkdir()
     recipe = RECIPE.replace("../raw/users.csv", "../users/users.csv")
     (tmp_path / "recipes" / "clicks.yaml").write_text(recipe)
@@ -72,20 +80,32 @@ def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
 
 
 def submit(cloud: Cloud, *arguments: str) -> int:
-    """Converts the recipe in the storage by a job on the server, and returns the command's exit status."""
+    """Converts the recipe in the storage by a job on the server, and returns the command's exit
+    status.
+    """
     flags = [*FLAGS, f"--dataflow_endpoint={cloud.dataflow.url}"]
-    return main_module.run(["convert", "gs://data/recipes/clicks.yaml", "--output=gs://jobs/out", *flags, *arguments])
+    return main_module.run(
+        ["convert", "gs://data/recipes/clicks.yaml", "--output=gs://jobs/out", *flags, *arguments]
+    )
 
 
 def received(cloud: Cloud) -> tuple[dataflow_v1beta3.Job, dict]:
     """The one job that the server received, and the pipeline's options in it."""
     (body,) = cloud.dataflow.received
-    return dataflow_v1beta3.Job.from_json(body), json.loads(body)["environment"]["sdkPipelineOptions"]["options"]
+    return dataflow_v1beta3.Job.from_json(body), json.loads(body)["environment"][
+        "sdkPipelineOptions"
+    ]["options"]
 
 
 def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
-    """Name, type, region, workers, image, experiments, labels, scheduling and places of files are those of the command."""
-    more = ["--machine_type=n2-highmem-8", "--max_num_workers=7", "--autoscaling_algorithm=THROUGHPUT_BASED"]
+    """Name, type, region, workers, image, experiments, labels, scheduling and places of files are
+    those of the command.
+    """
+    more = [
+        "--machine_type=n2-highmem-8",
+        "--max_num_workers=7",
+        "--autoscaling_algorithm=THROUGHPUT_BASED",
+    ]
     more += [
         "--labels=team=ads",
         "--labels=stage=test",
@@ -106,14 +126,20 @@ def test_a_job_has_all_that_dataflow_asks_for(cloud, capsys):
     assert (options["region"], options["project"]) == ("europe-west4", "my-project")
     assert "dry-run" in capsys.readouterr().out  # the job's id
     # The job's mark, by which it sees at its end that no other run has begun.
-    assert [blob.name for blob in cloud.storage.list_blobs("jobs", prefix="out/")] == ["out/_temporary/run.json"]
+    assert [blob.name for blob in cloud.storage.list_blobs("jobs", prefix="out/")] == [
+        "out/_temporary/run.json"
+    ]
 
 
 def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_path):
-    """The staged pipeline, run by another runner when recipe and schema are gone, makes a dataset that verifies."""
+    """The staged pipeline, run by another runner when recipe and schema are gone, makes a dataset
+    that verifies.
+    """
     assert submit(cloud, "--no_wait_until_finish") == 0
     _, options = received(cloud)
-    pipeline = beam_runner_api_pb2.Pipeline.FromString(read_url(cloud.storage, options["pipelineUrl"]))
+    pipeline = beam_runner_api_pb2.Pipeline.FromString(
+        read_url(cloud.storage, options["pipelineUrl"])
+    )
     steps = {
         transform.unique_name.split("/")[1]
         for transform in pipeline.components.transforms.values()
@@ -133,8 +159,15 @@ def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_pa
 
 
 def test_a_template_is_written_instead_of_a_job(cloud, capsys):
-    """What a Flex Template's launcher starts leaves the job where the launcher said, and submits none."""
-    given = ["--recipe=gs://data/recipes/clicks.yaml", "--output=gs://jobs/out", "--overwrite=false", *FLAGS]
+    """What a Flex Template's launcher starts leaves the job where the launcher said, and submits
+    none.
+    """
+    given = [
+        "--recipe=gs://data/recipes/clicks.yaml",
+        "--output=gs://jobs/out",
+        "--overwrite=false",
+        *FLAGS,
+    ]
     command = command_of([*given, "--template_location=gs://jobs/staging/job_object"], {})
     assert main_module.run(command) == 0
     job = json.loads(read_url(cloud.storage, "gs://jobs/staging/job_object"))
@@ -144,10 +177,14 @@ def test_a_template_is_written_instead_of_a_job(cloud, capsys):
 
 
 def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
-    """`run_dataflow.sh --dry-run` builds the wheel, submits, and prints what was received, the wheel staged under its name."""
+    """`run_dataflow.sh --dry-run` builds the wheel, submits, and prints what was received, the
+    wheel staged under its name.
+    """
     (tmp_path / "sample").mkdir()
     (tmp_path / "sample" / "a.csv").write_text("id,x\n1,2\n3,4\n")
-    (tmp_path / "recipe.yaml").write_text("name: small\nsources: {small: {path: 'gs://raw-data/small/*.csv'}}\n")
+    (tmp_path / "recipe.yaml").write_text(
+        "name: small\nsources: {small: {path: 'gs://raw-data/small/*.csv'}}\n"
+    )
     command = [
         "bash",
         "run_dataflow.sh",
@@ -171,7 +208,9 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     assert "job beam-pipelines-recipe, JOB_TYPE_BATCH, in us-central1" in lines
     assert "scheduling FLEXRS_COST_OPTIMIZED" in lines
     assert "labels tool=beam-pipelines" in lines
-    assert [line for line in lines if line.startswith("staged beam_pipelines-") and ".whl, " in line]
+    assert [
+        line for line in lines if line.startswith("staged beam_pipelines-") and ".whl, " in line
+    ]
     assert [line for line in lines if line.startswith("experiments ") and "use_runner_v2" in line]
 
 
@@ -187,7 +226,9 @@ def test_script_goes_as_far_as_one_can_without_a_cloud(tmp_path):
     ],
 )
 def test_script_refuses_data_that_workers_cannot_read(tmp_path, recipe, status, message):
-    """A source on this machine, or one that is not there, ends the dry run with the recipe's own error."""
+    """A source on this machine, or one that is not there, ends the dry run with the recipe's own
+    error.
+    """
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "recipe.yaml").write_text(recipe)
     command = [

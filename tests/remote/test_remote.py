@@ -1,4 +1,6 @@
-"""Datasets in object stores, from the command line: sources there, shards there, against servers of S3's and Google's kind on this machine."""
+"""Datasets in object stores, from the command line: sources there, shards there, against servers of
+S3's and Google's kind on this machine.
+"""
 
 from __future__ import annotations
 
@@ -44,21 +46,28 @@ OLD_RECIPE = "name: old\nsources: {{old: {{path: '{url}/raw/extra.csv.gz'}}}}\n"
 
 def rows(start: int, stop: int) -> bytes:
     """Lines of a CSV file; some cells have line breaks in quotes, which must not be cut."""
-    texts = [chr(34) + ("two\nlines" if n % 97 == 0 else "x" * (n % 30)) + chr(34) for n in range(stop)]
-    return "".join(["id,user,text\n", *(f"{n},u{n % 50},{texts[n]}\n" for n in range(start, stop))]).encode()
+    texts = [
+        chr(34) + ("two\nlines" if n % 97 == 0 else "x" * (n % 30)) + chr(34) for n in range(stop)
+    ]
+    return "".join(
+        ["id,user,text\n", *(f"{n},u{n % 50},{texts[n]}\n" for n in range(start, stop))]
+    ).encode()
 
 
 @pytest.fixture(scope="module", params=["s3", "gs"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """A store with raw data in ``raw/``, and a recipe for them in ``recipes/``."""
     with s3_store() if request.param == "s3" else google_store() as store:
-        users = pa.table({"user": [f"u{n}" for n in range(50)], "city": [f"city {n % 7}" for n in range(50)]})
+        users = pa.table(
+            {"user": [f"u{n}" for n in range(50)], "city": [f"city {n % 7}" for n in range(50)]}
+        )
         pq.write_table(users, sink := io.BytesIO())
         store.objects.put("raw/part-0.csv", rows(0, ROWS))
         store.objects.put("raw/extra.csv.gz", gzip.compress(rows(ROWS, ROWS + 100)))
         store.objects.put("raw/users.parquet", sink.getvalue())
         store.objects.put(
-            "recipes/clicks.yaml", RECIPE.format(url=store.url, schema="null").replace("schema: null\n", "").encode()
+            "recipes/clicks.yaml",
+            RECIPE.format(url=store.url, schema="null").replace("schema: null\n", "").encode(),
         )
         store.objects.put("recipes/old.yaml", OLD_RECIPE.format(url=store.url).encode())
         yield store
@@ -66,13 +75,21 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def converted(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, str]:
-    """The store with the dataset ``out/clicks``, whose base source was read in several ranges of one file; and what was printed."""
+    """The store with the dataset ``out/clicks``, whose base source was read in several ranges of
+    one file; and what was printed.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "RANGE_BYTES", 16 << 10)
         patch.setattr(plan.cut_ranges, "__defaults__", (16 << 10,))
         patch.chdir(tmp_path_factory.mktemp("empty"))
         assert (
-            beam_pipelines(store, "convert", f"{store.url}/recipes/clicks.yaml", "--output", f"{store.url}/out/clicks")
+            beam_pipelines(
+                store,
+                "convert",
+                f"{store.url}/recipes/clicks.yaml",
+                "--output",
+                f"{store.url}/out/clicks",
+            )
             == 0
         )
         assert list(pathlib.Path().iterdir()) == []  # nothing of it was taken for a local path
@@ -91,11 +108,17 @@ def test_a_dataset_is_complete_before_its_manifest_is_there(converted):
 
 
 def test_a_dataset_in_a_store_is_whole_and_nothing_else_is_left(converted):
-    """Manifest, shards, report, schema, statistics and graph are there; the temporary folder is gone."""
+    """Manifest, shards, report, schema, statistics and graph are there; the temporary folder is
+    gone.
+    """
     store, _ = converted
     names = store.objects.names("out/clicks/")
     manifest = json.loads(store.objects.get("out/clicks/dataset.json"))
-    shards = {f"out/clicks/{shard['path']}" for split in manifest["splits"].values() for shard in split["shards"]}
+    shards = {
+        f"out/clicks/{shard['path']}"
+        for split in manifest["splits"].values()
+        for shard in split["shards"]
+    }
     assert len(shards) == 6
     assert shards == {name for name in names if "/examples/" in name}
     assert manifest["counts"]["written"] == ROWS + 100
@@ -115,18 +138,32 @@ def test_bytes_are_those_of_a_conversion_on_this_machine(converted, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan.cut_ranges, "__defaults__", (16 << 10,))
         assert (
-            main_module.run(["convert", str(tmp_path / "clicks.yaml"), "--output", str(tmp_path / "out"), "--quiet"])
+            main_module.run(
+                [
+                    "convert",
+                    str(tmp_path / "clicks.yaml"),
+                    "--output",
+                    str(tmp_path / "out"),
+                    "--quiet",
+                ]
+            )
             == 0
         )
     for shard in (tmp_path / "out" / "examples").rglob("*.gz"):
-        assert store.objects.get(f"out/clicks/{shard.relative_to(tmp_path / 'out').as_posix()}") == shard.read_bytes()
+        assert (
+            store.objects.get(f"out/clicks/{shard.relative_to(tmp_path / 'out').as_posix()}")
+            == shard.read_bytes()
+        )
 
 
 def test_worker_processes_reach_the_store_as_we_do(store):
     """Processes of their own are told where the store is and how to get in."""
     many = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--quiet"]
     output = f"{store.url}/out/processes"
-    assert beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", output, *many) == 0
+    assert (
+        beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", output, *many)
+        == 0
+    )
     assert beam_pipelines(store, "verify", output) == 0
 
 
@@ -137,14 +174,21 @@ def test_commands_read_a_dataset_in_a_store(converted, capsys):
     assert f"6 shards with {ROWS + 100:,} rows" in capsys.readouterr().out
     assert beam_pipelines(store, "inspect", dataset, "-n", "1") == 0
     assert "example 0\n" in capsys.readouterr().out
-    assert beam_pipelines(store, "schema", "infer", dataset, "--output", f"{store.url}/schemas/clicks.pbtxt") == 0
+    assert (
+        beam_pipelines(
+            store, "schema", "infer", dataset, "--output", f"{store.url}/schemas/clicks.pbtxt"
+        )
+        == 0
+    )
     assert 'name: "city"' in store.objects.get("schemas/clicks.pbtxt").decode()
 
 
 def test_verify_finds_a_damaged_shard_in_a_store(converted, capsys):
     """A byte that was changed in a store is found there."""
     store, dataset = converted
-    name = next(name for name in store.objects.names("out/clicks/examples/") if "Split-eval" in name)
+    name = next(
+        name for name in store.objects.names("out/clicks/examples/") if "Split-eval" in name
+    )
     whole = store.objects.get(name)
     store.objects.put(name, whole[:-1] + bytes([whole[-1] ^ 1]))
     assert beam_pipelines(store, "verify", dataset) == 1
@@ -156,7 +200,12 @@ def test_describe_and_validate_write_to_a_store(converted, capsys):
     """Describe leaves a description there, and validate takes a schema from there."""
     store, _ = converted
     recipe = f"{store.url}/recipes/clicks.yaml"
-    assert beam_pipelines(store, "describe", recipe, "--output", f"{store.url}/out/description", "--quiet") == 0
+    assert (
+        beam_pipelines(
+            store, "describe", recipe, "--output", f"{store.url}/out/description", "--quiet"
+        )
+        == 0
+    )
     assert "out/description/description.json" in store.objects.names("out/description/")
     assert [name for name in store.objects.names("out/description/") if "_temporary" in name] == []
     beam_pipelines(
@@ -168,7 +217,9 @@ def test_describe_and_validate_write_to_a_store(converted, capsys):
         f"{store.url}/schemas/all.pbtxt",
         "--overwrite",
     )
-    assert beam_pipelines(store, "validate", recipe, "--schema", f"{store.url}/schemas/all.pbtxt") == 0
+    assert (
+        beam_pipelines(store, "validate", recipe, "--schema", f"{store.url}/schemas/all.pbtxt") == 0
+    )
 
 
 def test_transform_converts_new_data_in_a_store(converted):
@@ -176,7 +227,16 @@ def test_transform_converts_new_data_in_a_store(converted):
     store, dataset = converted
     target = f"{store.url}/out/new"
     assert (
-        beam_pipelines(store, "transform", dataset, f"{store.url}/raw/extra.csv.gz", "--output", target, "--quiet") == 0
+        beam_pipelines(
+            store,
+            "transform",
+            dataset,
+            f"{store.url}/raw/extra.csv.gz",
+            "--output",
+            target,
+            "--quiet",
+        )
+        == 0
     )
     assert json.loads(store.objects.get("out/new/dataset.json"))["counts"]["written"] == 100
     assert beam_pipelines(store, "verify", target) == 0
@@ -185,11 +245,29 @@ def test_transform_converts_new_data_in_a_store(converted):
 def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
     """A second conversion is refused; with --overwrite nothing of the first one stays."""
     target = f"{store.url}/out/twice"
-    assert beam_pipelines(store, "convert", f"{store.url}/recipes/old.yaml", "--output", target, "--quiet") == 0
-    assert beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet") == 2
+    assert (
+        beam_pipelines(
+            store, "convert", f"{store.url}/recipes/old.yaml", "--output", target, "--quiet"
+        )
+        == 0
+    )
+    assert (
+        beam_pipelines(
+            store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet"
+        )
+        == 2
+    )
     assert "there is a dataset already" in capsys.readouterr().err
     assert (
-        beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet", "--overwrite")
+        beam_pipelines(
+            store,
+            "convert",
+            f"{store.url}/raw/part-0.csv",
+            "--output",
+            target,
+            "--quiet",
+            "--overwrite",
+        )
         == 0
     )
     assert not [name for name in store.objects.names("out/twice/examples/") if "old-" in name]
@@ -197,7 +275,9 @@ def test_a_dataset_is_replaced_only_when_told_to(store, capsys):
 
 
 def test_new_files_in_a_store_are_appended(store, capsys):
-    """A second run converts only the file that came, and writes the manifest last; a third finds nothing new."""
+    """A second run converts only the file that came, and writes the manifest last; a third finds
+    nothing new.
+    """
     recipe = f"name: days\nappend: true\nsources: {{days: '{store.url}/days/*.csv'}}\n"
     store.objects.put("recipes/days.yaml", recipe.encode())
     arguments = ("convert", f"{store.url}/recipes/days.yaml", "--output", f"{store.url}/out/days")
@@ -217,21 +297,37 @@ def test_new_files_in_a_store_are_appended(store, capsys):
 
 
 def test_a_failed_run_leaves_nothing_behind(store, capsys):
-    """A cell that does not fit fails the run: a new folder stays empty, and a dataset that was there stays as it was."""
+    """A cell that does not fit fails the run: a new folder stays empty, and a dataset that was
+    there stays as it was.
+    """
     store.objects.put("bad/bad.csv", b"n\n" + b"1\n" * 5_000 + b"one\n")
-    recipe = f"name: bad\nsources: {{bad: {{path: '{store.url}/bad/bad.csv', types: {{n: int64}}}}}}\n"
+    recipe = (
+        f"name: bad\nsources: {{bad: {{path: '{store.url}/bad/bad.csv', types: {{n: int64}}}}}}\n"
+    )
     store.objects.put("recipes/bad.yaml", recipe.encode())
     bad = f"{store.url}/recipes/bad.yaml"
-    assert beam_pipelines(store, "convert", bad, "--output", f"{store.url}/out/failed", "--quiet") == 1
+    assert (
+        beam_pipelines(store, "convert", bad, "--output", f"{store.url}/out/failed", "--quiet") == 1
+    )
     assert store.objects.names("out/failed") == []
     assert (
         beam_pipelines(
-            store, "convert", f"{store.url}/recipes/old.yaml", "--output", f"{store.url}/out/kept", "--quiet"
+            store,
+            "convert",
+            f"{store.url}/recipes/old.yaml",
+            "--output",
+            f"{store.url}/out/kept",
+            "--quiet",
         )
         == 0
     )
     before = {name: store.objects.get(name) for name in store.objects.names("out/kept/")}
-    assert beam_pipelines(store, "convert", bad, "--output", f"{store.url}/out/kept", "--overwrite", "--quiet") == 1
+    assert (
+        beam_pipelines(
+            store, "convert", bad, "--output", f"{store.url}/out/kept", "--overwrite", "--quiet"
+        )
+        == 1
+    )
     assert {name: store.objects.get(name) for name in store.objects.names("out/kept/")} == before
     assert "bad.csv" in capsys.readouterr().err
 
@@ -239,7 +335,12 @@ def test_a_failed_run_leaves_nothing_behind(store, capsys):
 def test_an_output_with_other_things_in_it_is_refused(store, capsys):
     """Objects that are no part of a dataset are not written among, however deep they lie."""
     store.objects.put("strange/deep/er/file.txt", b"mine")
-    assert beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", f"{store.url}/strange") == 2
+    assert (
+        beam_pipelines(
+            store, "convert", f"{store.url}/raw/part-0.csv", "--output", f"{store.url}/strange"
+        )
+        == 2
+    )
     assert "strange/deep/er/file.txt" in capsys.readouterr().err
     assert store.objects.names("strange/") == ["strange/deep/er/file.txt"]
 
@@ -254,14 +355,18 @@ def test_a_source_that_is_not_there_is_named(store, capsys, name):
 def test_a_bucket_that_is_not_there_is_named(store, capsys):
     """An output in a bucket without a name is an error with the path, and no traceback."""
     target = store.url.replace("store", "nobodys") + "/out"
-    assert beam_pipelines(store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet") in (1, 2)
+    assert beam_pipelines(
+        store, "convert", f"{store.url}/raw/part-0.csv", "--output", target, "--quiet"
+    ) in (1, 2)
     found = capsys.readouterr().err
     assert "nobodys" in found
     assert "Traceback" not in found
 
 
 def test_deleting_spares_namesakes(store):
-    """Deleting a folder leaves the objects whose names only begin like it, and takes brackets and stars as they are."""
+    """Deleting a folder leaves the objects whose names only begin like it, and takes brackets and
+    stars as they are.
+    """
     for name in ("a/x", "a/b/y", "ab/z", "a[1]/x", "a*/x"):
         store.objects.put(f"delete/{name}", b"1")
     files.use_options(store.options)
@@ -274,7 +379,9 @@ def test_deleting_spares_namesakes(store):
 
 
 def test_renaming_replaces_and_may_be_repeated(store):
-    """What is renamed replaces what was there; what an earlier attempt has renamed is left alone."""
+    """What is renamed replaces what was there; what an earlier attempt has renamed is left
+    alone.
+    """
     names = [f"{number}[x].txt" for number in range(120)]
     for name in names:
         store.objects.put(f"rename/from/{name}", name.encode())
@@ -284,12 +391,16 @@ def test_renaming_replaces_and_may_be_repeated(store):
     file_changes.rename(pairs[:10])
     file_changes.rename(pairs)
     assert store.objects.names("rename/from/") == []
-    assert sorted(store.objects.names("rename/to/")) == sorted(f"rename/to/{name}" for name in names)
+    assert sorted(store.objects.names("rename/to/")) == sorted(
+        f"rename/to/{name}" for name in names
+    )
     assert store.objects.get("rename/to/0[x].txt") == b"0[x].txt"
 
 
 def test_what_fails_while_it_is_written_does_not_appear(store):
-    """An object is there only when its writer is done: one that fails leaves what was there before."""
+    """An object is there only when its writer is done: one that fails leaves what was there
+    before.
+    """
     path = f"{store.url}/replace/object"
     store.objects.put("replace/object", b"before")
     files.use_options(store.options)
@@ -315,13 +426,24 @@ def test_a_long_prefix_is_listed_whole():
 
 
 def test_secrets_are_never_told(tmp_path):
-    """Neither a run that fails, with all its logs, nor a dataset has the credentials that it was given."""
+    """Neither a run that fails, with all its logs, nor a dataset has the credentials that it was
+    given.
+    """
     with s3_store() as store:
         store.objects.put("raw/a.csv", b"n\n1\n2\n")
         store.objects.put("raw/bad.csv", b"n\n1\n\x00,,,\n")
-        flags = [*store.options, f"--s3_access_key_id={KEY}", f"--s3_secret_access_key={SECRET}", "--verbose"]
+        flags = [
+            *store.options,
+            f"--s3_access_key_id={KEY}",
+            f"--s3_secret_access_key={SECRET}",
+            "--verbose",
+        ]
         told = ""
-        for source, target, status in (("a.csv", "ok", 0), ("bad.csv", "failed", 1), ("gone.csv", "gone", 2)):
+        for source, target, status in (
+            ("a.csv", "ok", 0),
+            ("bad.csv", "failed", 1),
+            ("gone.csv", "gone", 2),
+        ):
             command = [
                 sys.executable,
                 "-m",
@@ -335,7 +457,9 @@ def test_secrets_are_never_told(tmp_path):
             run = subprocess.run(command, capture_output=True, text=True)
             assert run.returncode == status, run.stderr
             told += run.stdout + run.stderr
-        told += "".join(store.objects.get(name).decode(errors="replace") for name in store.objects.names("ok/"))
+        told += "".join(
+            store.objects.get(name).decode(errors="replace") for name in store.objects.names("ok/")
+        )
         assert SECRET not in told
         assert "dataset.json" in str(store.objects.names("ok/"))
 
@@ -347,13 +471,27 @@ def test_a_dataset_where_tensorflow_cannot_read_is_refused():
 
 
 def test_a_function_of_tensorflow_needs_an_output_that_tensorflow_knows(tmp_path, capsys):
-    """A recipe with a preprocessing_fn is refused where its analysis could not be written, before anything is read."""
-    (tmp_path / "function.py").write_text("def preprocessing_fn(inputs):\n    return {'n': inputs['n']}\n")
+    """A recipe with a preprocessing_fn is refused where its analysis could not be written, before
+    anything is read.
+    """
+    (tmp_path / "function.py").write_text(
+        "def preprocessing_fn(inputs):\n    return {'n': inputs['n']}\n"
+    )
     (tmp_path / "a.csv").write_text("n\n1\n2\n")
-    (tmp_path / "r.yaml").write_text("name: a\nsources: {a: {path: a.csv}}\npreprocessing_fn: function.py\n")
+    (tmp_path / "r.yaml").write_text(
+        "name: a\nsources: {a: {path: a.csv}}\npreprocessing_fn: function.py\n"
+    )
     with s3_store() as store:
         assert (
-            beam_pipelines(store, "convert", str(tmp_path / "r.yaml"), "--output", "s3://store/out/f", "--quiet") == 2
+            beam_pipelines(
+                store,
+                "convert",
+                str(tmp_path / "r.yaml"),
+                "--output",
+                "s3://store/out/f",
+                "--quiet",
+            )
+            == 2
         )
         assert store.objects.names("out/f/") == []
     assert "cannot write to s3://" in capsys.readouterr().err
@@ -361,7 +499,9 @@ def test_a_function_of_tensorflow_needs_an_output_that_tensorflow_knows(tmp_path
 
 def test_an_endpoint_where_nobody_answers_is_named_at_once(capsys):
     """A wrong address is an error before Beam begins to try again and again."""
-    assert main_module.run(["verify", "s3://store/out", "--s3_endpoint_url=http://127.0.0.1:9"]) == 2
+    assert (
+        main_module.run(["verify", "s3://store/out", "--s3_endpoint_url=http://127.0.0.1:9"]) == 2
+    )
     assert "nobody answers" in capsys.readouterr().err
 
 

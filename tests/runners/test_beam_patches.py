@@ -23,7 +23,9 @@ def run(code: str) -> str:
 
 
 def test_what_is_left_out_can_be_imported_afterwards() -> None:
-    """Without pandas, clients of services and filesystems of object stores Beam is imported whole; who asks for them gets them."""
+    """Without pandas, clients of services and filesystems of object stores Beam is imported whole;
+    who asks for them gets them.
+    """
     code = """
 import sys
 from beam_pipelines.runners import beam_patches
@@ -43,7 +45,9 @@ print(pandas.Series([1, 2]).sum())
 
 
 def test_what_beam_calls_is_imported_when_it_is_called() -> None:
-    """HTTP, Avro, HMACs and the comparison of type hints are not there, until Beam calls one of them: then they are what Beam takes them for."""
+    """HTTP, Avro, HMACs and the comparison of type hints are not there, until Beam calls one of
+    them: then they are what Beam takes them for.
+    """
     code = """
 import io, sys
 from beam_pipelines.runners import beam_patches
@@ -70,7 +74,11 @@ print(coder_impl.schemaless_reader(stream, schema))
 @pytest.mark.parametrize("arguments", [["--runner", "DataflowRunner"], ["--runner=FlinkRunner"]])
 def test_another_runner_gets_all_of_beam(arguments: list[str]) -> None:
     """Nothing is left out where a runner is named."""
-    code = f"import sys\nfrom beam_pipelines.runners import beam_patches\nbeam_patches.import_beam({arguments})\nprint('apache_beam' in sys.modules)"
+    code = (
+        "import sys\nfrom beam_pipelines.runners import "
+        f"beam_patches\nbeam_patches.import_beam({arguments})\nprint('apache_beam' in "
+        "sys.modules)"
+    )
     assert run(code) == "False\n"
 
 
@@ -111,7 +119,9 @@ def test_dofns_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_elements_are_not_pickled_to_be_measured() -> None:
-    """Pickling fails, and nobody notices until the element has to travel; what travels is as before."""
+    """Pickling fails, and nobody notices until the element has to travel; what travels is as
+    before.
+    """
     code = """
 from beam_pipelines.runners import beam_patches
 beam_patches.import_beam([])
@@ -131,7 +141,9 @@ print(plain.decode(plain.encode([1, "a", {2: None}])))
 
 
 def test_bundles_end_when_their_work_is_done() -> None:
-    """The thread that a bundle waits for when it ends sleeps at most 5 ms, where Beam's own sleeps up to 200."""
+    """The thread that a bundle waits for when it ends sleeps at most 5 ms, where Beam's own sleeps
+    up to 200.
+    """
     code = """
 from beam_pipelines.runners import beam_patches
 beam_patches.import_beam([])
@@ -149,7 +161,9 @@ sampler.stop()
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_a_stage_leaves_no_element_behind(forgets: bool) -> None:
-    """What a stage worked on is gone in the next one, where Beam keeps the last element of each of its steps."""
+    """What a stage worked on is gone in the next one, where Beam keeps the last element of each of
+    its steps.
+    """
     code = f"""
 import builtins, contextlib, weakref
 from beam_pipelines.runners import beam_patches
@@ -174,7 +188,9 @@ with beam_patches.bundles_forgotten() if {forgets} else contextlib.nullcontext()
 
 
 def test_views_of_options_share_what_is_set() -> None:
-    """A view that is handed out again shows what was set through another one, and others' options are not mixed up."""
+    """A view that is handed out again shows what was set through another one, and others' options
+    are not mixed up.
+    """
     options, other = PipelineOptions(["--direct_num_workers=3"]), PipelineOptions([])
     before = PipelineOptions.view_as
     with beam_patches.options_parsed_once():

@@ -1,4 +1,6 @@
-"""What is ready for Dataflow: options that are checked, run_dataflow.sh, the image and the template."""
+"""What is ready for Dataflow: options that are checked, run_dataflow.sh, the image and the
+template.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from beam_pipelines.runners.dataflow_options import check_dataflow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPE = "examples/flights/recipe.yaml"
-NEEDED = [RECIPE, "--output", "gs://bucket/out", "--project", "my-project", "--temp", "gs://bucket/t/"]
+NEEDED = [
+    RECIPE,
+    "--output",
+    "gs://bucket/out",
+    "--project",
+    "my-project",
+    "--temp",
+    "gs://bucket/t/",
+]
 IMAGE = ["--image", "europe-docker.pkg.dev/my-project/images/beam-pipelines:1"]
 JOB = [
     "--runner=DataflowRunner",
@@ -31,25 +41,46 @@ JOB = [
 ]
 
 
-def run_dataflow(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_dataflow(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the script, which prints its commands and runs none of them."""
-    variables = {name: value for name, value in os.environ.items() if name != "CLOUDSDK_COMPUTE_REGION"}
+    variables = {
+        name: value for name, value in os.environ.items() if name != "CLOUDSDK_COMPUTE_REGION"
+    }
     command = ["bash", "run_dataflow.sh", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=variables | (environment or {})
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables | (environment or {}),
     )
 
 
 def test_script_prints_the_whole_command():
-    """With the four things that cannot be guessed and an image, the script knows a command, and hands on what is for Beam."""
+    """With the four things that cannot be guessed and an image, the script knows a command, and
+    hands on what is for Beam.
+    """
     run = run_dataflow(*NEEDED, *IMAGE, "--print", "--", "--subnetwork=net")
     words = run.stdout.split()
     assert run.returncode == 0, run.stderr
     assert words[1:6] == ["-m", "beam_pipelines", "convert", RECIPE, "--output=gs://bucket/out"]
-    assert {"--runner=DataflowRunner", "--region=us-central1", "--job_name=beam-pipelines-recipe"} <= set(words)
-    assert {"--staging_location=gs://bucket/t/staging", "--labels=tool=beam-pipelines"} <= set(words)
+    assert {
+        "--runner=DataflowRunner",
+        "--region=us-central1",
+        "--job_name=beam-pipelines-recipe",
+    } <= set(words)
+    assert {"--staging_location=gs://bucket/t/staging", "--labels=tool=beam-pipelines"} <= set(
+        words
+    )
     assert {"--experiments=use_runner_v2", "--experiments=shuffle_mode=service"} <= set(words)
-    assert {"--machine_type=n2-standard-4", "--max_num_workers=20", "--sdk_location=container"} <= set(words)
+    assert {
+        "--machine_type=n2-standard-4",
+        "--max_num_workers=20",
+        "--sdk_location=container",
+    } <= set(words)
     assert f"--sdk_container_image={IMAGE[1]}" in words
     assert words[-1] == "--subnetwork=net"
 
@@ -66,19 +97,25 @@ def test_script_prints_the_whole_command():
     ],
 )
 def test_script_knows_choices(arguments, expected):
-    """Each choice becomes the option of Dataflow or of ours that it stands for, and is not there without it."""
+    """Each choice becomes the option of Dataflow or of ours that it stands for, and is not there
+    without it.
+    """
     assert expected in run_dataflow(*NEEDED, *IMAGE, *arguments, "--print").stdout
     assert expected not in run_dataflow(*NEEDED, *IMAGE, "--print").stdout
 
 
 def test_script_takes_the_region_of_the_environment():
     """The region that gcloud's variable names goes before the default."""
-    run = run_dataflow(*NEEDED, *IMAGE, "--print", environment={"CLOUDSDK_COMPUTE_REGION": "asia-east1"})
+    run = run_dataflow(
+        *NEEDED, *IMAGE, "--print", environment={"CLOUDSDK_COMPUTE_REGION": "asia-east1"}
+    )
     assert "--region=asia-east1" in run.stdout
 
 
 def test_script_builds_an_image_or_a_wheel():
-    """With --build the image is built and pushed before the job; without an image the wheel is built and shipped."""
+    """With --build the image is built and pushed before the job; without an image the wheel is
+    built and shipped.
+    """
     lines = run_dataflow(*NEEDED, *IMAGE, "--build", "--print").stdout.splitlines()
     assert [line.split()[:2] for line in lines[:2]] == [["docker", "build"], ["docker", "push"]]
     assert f"--build-arg IMAGE={IMAGE[1]}" in lines[0]
@@ -140,7 +177,11 @@ def test_script_has_no_faults_that_shellcheck_knows():
         ("--temp_location", ["--temp_location=/tmp"], "--temp_location: found /tmp"),
         ("nothing", ["--staging_location=here"], "--staging_location: found here"),
         ("--sdk_container_image", [], "found nothing that brings beam-pipelines to the workers"),
-        ("--sdk_container_image", ["--sdk_container_image=a/beam_python3.1_sdk:2"], "expected Python 3."),
+        (
+            "--sdk_container_image",
+            ["--sdk_container_image=a/beam_python3.1_sdk:2"],
+            "expected Python 3.",
+        ),
     ],
 )
 def test_options_of_dataflow_are_checked(monkeypatch, without, more, message):
@@ -156,7 +197,10 @@ def test_paths_of_this_machine_are_refused_all_at_once():
     paths = {"--output": "out", "sources.a.path": "gs://bucket/a.csv", "sources.b.path": "b.csv"}
     with pytest.raises(RecipeError) as refused:
         check_dataflow(PipelineOptions(JOB), paths)
-    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == ["--output", "sources.b.path"]
+    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == [
+        "--output",
+        "sources.b.path",
+    ]
     check_dataflow(PipelineOptions(["--runner=FlinkRunner"]), paths)
 
 
@@ -165,7 +209,13 @@ def test_no_wait_needs_a_job_that_goes_on(tmp_path, capsys):
     from beam_pipelines.cli import main as command_line
 
     (tmp_path / "a.csv").write_text("n\n1\n")
-    arguments = ["convert", str(tmp_path / "a.csv"), "--output", str(tmp_path / "out"), "--no_wait_until_finish"]
+    arguments = [
+        "convert",
+        str(tmp_path / "a.csv"),
+        "--output",
+        str(tmp_path / "out"),
+        "--no_wait_until_finish",
+    ]
     assert command_line.run(arguments) == 2
     assert "without a --runner whose jobs go on" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -181,7 +231,9 @@ def dockerfile() -> list[tuple[str, str]]:
 def test_image_has_the_versions_of_the_project():
     """Python and Beam of the image are those that constraints.txt pins and the tests run with."""
     beam = re.search(r"^apache-beam==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    arguments = dict(value.split("=", 1) for name, value in dockerfile() if name == "ARG" and "=" in value)
+    arguments = dict(
+        value.split("=", 1) for name, value in dockerfile() if name == "ARG" and "=" in value
+    )
     assert arguments["BEAM_IMAGE"] == f"apache/beam_python3.11_sdk:{beam[1]}"
     assert "python311-template-launcher-base:" in arguments["LAUNCHER_IMAGE"]
     assert not arguments["LAUNCHER_IMAGE"].endswith(":latest")
@@ -189,7 +241,9 @@ def test_image_has_the_versions_of_the_project():
 
 
 def test_image_has_the_wheel_and_both_entries():
-    """The last stage is Beam's image with our wheel by the project's constraints, its own entry kept and the template's named."""
+    """The last stage is Beam's image with our wheel by the project's constraints, its own entry
+    kept and the template's named.
+    """
     instructions = dockerfile()
     starts = [index for index, (name, _) in enumerate(instructions) if name == "FROM"]
     last = instructions[starts[-1] :]
@@ -208,7 +262,11 @@ def test_image_has_the_wheel_and_both_entries():
 
 def test_image_is_built_of_files_that_are_there():
     """What the Dockerfile copies is in the repository, and .dockerignore lets it pass."""
-    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    allowed = [
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    ]
     sources = [
         source
         for name, value in dockerfile()
@@ -216,22 +274,37 @@ def test_image_is_built_of_files_that_are_there():
         for source in value.split()[:-1]
     ]
     assert {"beam_pipelines", "setup.py", "constraints.txt", "dataflow/launch.py"} <= set(sources)
-    assert [source for source in sources if not (ROOT / source).exists() or source not in allowed] == []
+    assert [
+        source for source in sources if not (ROOT / source).exists() or source not in allowed
+    ] == []
 
 
 def parameters() -> dict[str, dict]:
     """The parameters of the Flex Template, by name."""
-    return {item["name"]: item for item in json.loads((ROOT / "dataflow/metadata.json").read_text())["parameters"]}
+    return {
+        item["name"]: item
+        for item in json.loads((ROOT / "dataflow/metadata.json").read_text())["parameters"]
+    }
 
 
 def test_template_asks_for_what_the_command_takes():
     """Each parameter is the recipe, an option of `convert` or one of Beam's, and is described."""
-    ours = {name.removeprefix("--") for option in cli.commands["convert"].params for name in option.opts}
+    ours = {
+        name.removeprefix("--") for option in cli.commands["convert"].params for name in option.opts
+    }
     for name, parameter in parameters().items():
-        assert name in {"recipe", *ours} or split_arguments([f"--{name}=x"], {}) == ([], [f"--{name}=x"])
+        assert name in {"recipe", *ours} or split_arguments([f"--{name}=x"], {}) == (
+            [],
+            [f"--{name}=x"],
+        )
         assert {"label", "helpText", "regexes", "paramType", "isOptional"} <= set(parameter)
-    assert [name for name, parameter in parameters().items() if not parameter["isOptional"]] == ["recipe", "output"]
-    assert {option.name for option in cli.commands["convert"].params if option.name in FLAGS} == set(FLAGS)
+    assert [name for name, parameter in parameters().items() if not parameter["isOptional"]] == [
+        "recipe",
+        "output",
+    ]
+    assert {
+        option.name for option in cli.commands["convert"].params if option.name in FLAGS
+    } == set(FLAGS)
 
 
 @pytest.mark.parametrize(
@@ -249,18 +322,40 @@ def test_template_asks_for_what_the_command_takes():
 def test_template_checks_its_parameters(name, good, bad):
     """The patterns of a parameter take what is right, and nothing else."""
     patterns = parameters()[name]["regexes"]
-    assert [value for value in good if not all(re.search(pattern, value) for pattern in patterns)] == []
+    assert [
+        value for value in good if not all(re.search(pattern, value) for pattern in patterns)
+    ] == []
     assert [value for value in bad if all(re.search(pattern, value) for pattern in patterns)] == []
 
 
 def test_launcher_turns_parameters_into_our_command_line():
-    """Flags that are true stay, those that are false go, and workers run the launcher's own image."""
-    given = ["--recipe=gs://b/r.yaml", "--output=gs://b/out", "--overwrite=true", "--template_location=gs://b/t"]
-    ours = ["convert", "gs://b/r.yaml", "--output=gs://b/out", "--overwrite", "--template_location=gs://b/t"]
+    """Flags that are true stay, those that are false go, and workers run the launcher's own
+    image.
+    """
+    given = [
+        "--recipe=gs://b/r.yaml",
+        "--output=gs://b/out",
+        "--overwrite=true",
+        "--template_location=gs://b/t",
+    ]
+    ours = [
+        "convert",
+        "gs://b/r.yaml",
+        "--output=gs://b/out",
+        "--overwrite",
+        "--template_location=gs://b/t",
+    ]
     image = {"BEAM_PIPELINES_IMAGE": "i"}
     assert command_of(given, {}) == ours
-    assert command_of(given, image) == [*ours, "--sdk_container_image=i", "--sdk_location=container"]
-    assert command_of([*given, "--sdk_container_image=j"], image) == [*ours, "--sdk_container_image=j"]
+    assert command_of(given, image) == [
+        *ours,
+        "--sdk_container_image=i",
+        "--sdk_location=container",
+    ]
+    assert command_of([*given, "--sdk_container_image=j"], image) == [
+        *ours,
+        "--sdk_container_image=j",
+    ]
     assert "--overwrite" not in command_of([*given[:2], "--overwrite=false"], {})
     with pytest.raises(ValueError, match="found no --recipe"):
         command_of(given[1:], {})

@@ -1,4 +1,6 @@
-"""runners/engine_options.py refuses, before anything is sent to an engine, what would fail there."""
+"""runners/engine_options.py refuses, before anything is sent to an engine, what would fail
+there.
+"""
 
 from __future__ import annotations
 
@@ -30,25 +32,69 @@ IMAGE = "--environment_config=registry.example/ours:1"
         ("--runner=FlinkRunner --job_endpoint=localhost:8099", "LOOPBACK", True),
         ("--runner=FlinkRunner --flink_master=[local]", "LOOPBACK", True),
         ("--runner=FlinkRunner --flink_master=localhost:8081", "DOCKER", False),
-        ("--runner=FlinkRunner --flink_master=http://127.0.0.1:8081 --environment_type=process", "PROCESS", True),
-        ("--runner=FlinkRunner --flink_master=far:8081 --environment_type=PROCESS", "PROCESS", False),
-        ("--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=localhost:5", "EXTERNAL", True),
-        ("--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=far:5", "EXTERNAL", False),
-        ('--runner=Flink --environment_type=EXTERNAL --environment_config={"url":"far:5"}', "EXTERNAL", False),
-        (f"--runner=Flink --environment_type=EXTERNAL --environment_config={socket.gethostname()}:5", "EXTERNAL", True),
+        (
+            "--runner=FlinkRunner --flink_master=http://127.0.0.1:8081 --environment_type=process",
+            "PROCESS",
+            True,
+        ),
+        (
+            "--runner=FlinkRunner --flink_master=far:8081 --environment_type=PROCESS",
+            "PROCESS",
+            False,
+        ),
+        (
+            "--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=localhost:5",
+            "EXTERNAL",
+            True,
+        ),
+        (
+            "--runner=FlinkRunner --environment_type=EXTERNAL --environment_config=far:5",
+            "EXTERNAL",
+            False,
+        ),
+        (
+            '--runner=Flink --environment_type=EXTERNAL --environment_config={"url":"far:5"}',
+            "EXTERNAL",
+            False,
+        ),
+        (
+            (
+                "--runner=Flink --environment_type=EXTERNAL "
+                f"--environment_config={socket.gethostname()}:5"
+            ),
+            "EXTERNAL",
+            True,
+        ),
         ("--runner=FlinkRunner --environment_type=beam:env:docker:v1", "DOCKER", False),
         ("--runner=SparkRunner", "LOOPBACK", True),
         ("--runner=SparkRunner --spark_master_url=local[2]", "LOOPBACK", True),
         ("--runner=SparkRunner --spark_master_url=spark://far:7077", "DOCKER", False),
         ("--runner=PortableRunner --job_endpoint=localhost:8099", "DOCKER", False),
-        ("--runner=PortableRunner --job_endpoint=localhost:8099 --environment_type=LOOPBACK", "LOOPBACK", True),
+        (
+            "--runner=PortableRunner --job_endpoint=localhost:8099 --environment_type=LOOPBACK",
+            "LOOPBACK",
+            True,
+        ),
     ],
 )
-def test_local_paths_are_for_workers_that_see_them(arguments: str, kind: str, see_our_files: bool) -> None:
-    """Threads and processes of this machine see its files; containers and other machines do not, and each path is named."""
-    extra = [IMAGE] if kind == "DOCKER" else ['--environment_config={"command":"boot"}'] if kind == "PROCESS" else []
+def test_local_paths_are_for_workers_that_see_them(
+    arguments: str, kind: str, see_our_files: bool
+) -> None:
+    """Threads and processes of this machine see its files; containers and other machines do not,
+    and each path is named.
+    """
+    extra = (
+        [IMAGE]
+        if kind == "DOCKER"
+        else ['--environment_config={"command":"boot"}']
+        if kind == "PROCESS"
+        else []
+    )
     options = pipeline_options([*arguments.split(" "), *extra], 1)
-    assert (find_workers(options).kind, find_workers(options).see_our_files) == (kind, see_our_files)
+    assert (find_workers(options).kind, find_workers(options).see_our_files) == (
+        kind,
+        see_our_files,
+    )
     check_engine(options, REMOTE)
     if see_our_files:
         check_engine(options, LOCAL)
@@ -66,7 +112,10 @@ def test_local_paths_are_for_workers_that_see_them(arguments: str, kind: str, se
         (("--runner=Flnk",), "--runner: found Flnk, expected one of .*FlinkRunner"),
         (("--runner=FlinkRuner",), "Did you mean 'FlinkRunner'"),
         (("--runner=PortableRunner",), "found PortableRunner without --job_endpoint"),
-        ((*FAR_FLINK, "--environment_type=LOOPBACK"), "found LOOPBACK with an engine on flink.example, which cannot"),
+        (
+            (*FAR_FLINK, "--environment_type=LOOPBACK"),
+            "found LOOPBACK with an engine on flink.example, which cannot",
+        ),
         (("--runner=Flink", "--job_endpoint=far:8099"), "found LOOPBACK with an engine on far"),
         (
             (*FAR_FLINK, "--environment_type=EXTERNAL"),
@@ -76,14 +125,23 @@ def test_local_paths_are_for_workers_that_see_them(arguments: str, kind: str, se
             (*FAR_FLINK, "--environment_type=PROCESS"),
             "found none with --environment_type PROCESS, expected '{\"command",
         ),
-        ((*FAR_FLINK, "--environment_type=DOKCER"), "found DOKCER, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER"),
+        (
+            (*FAR_FLINK, "--environment_type=DOKCER"),
+            "found DOKCER, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER",
+        ),
         (FAR_FLINK, "DOCKER with the image of Beam, in which there is no beam-pipelines"),
-        ((*FAR_FLINK, f"--environment_config=apache/beam_python{PYTHON}_sdk:2.77.0"), "in which there is no beam-pip"),
+        (
+            (*FAR_FLINK, f"--environment_config=apache/beam_python{PYTHON}_sdk:2.77.0"),
+            "in which there is no beam-pip",
+        ),
         (
             (*FAR_FLINK, f"--sdk_container_image=docker.io/apache/beam_python{PYTHON}_sdk"),
             "in which there is no beam-p",
         ),
-        ((*FAR_FLINK, f"--environment_config=ours-python{OTHER}:1"), f"expected an image with Python {PYTHON}"),
+        (
+            (*FAR_FLINK, f"--environment_config=ours-python{OTHER}:1"),
+            f"expected an image with Python {PYTHON}",
+        ),
     ],
 )
 def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: str) -> None:
@@ -105,15 +163,22 @@ def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: s
     ],
 )
 def test_what_may_work_is_let_through(arguments: tuple[str, ...]) -> None:
-    """Nothing is refused that may be right, and runners that are not ours to check are left alone."""
+    """Nothing is refused that may be right, and runners that are not ours to check are left
+    alone.
+    """
     check_engine(pipeline_options(arguments, 1), REMOTE)
 
 
 def test_the_command_ends_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All problems are printed at once, the status is that of a wrong command line, and nothing is written."""
+    """All problems are printed at once, the status is that of a wrong command line, and nothing is
+    written.
+    """
     (tmp_path / "visits.csv").write_text("a,b\n1,2\n")
     out = tmp_path / "out"
-    assert run(["convert", str(tmp_path / "visits.csv"), "--output", str(out), "--quiet", *FAR_FLINK]) == 2
+    assert (
+        run(["convert", str(tmp_path / "visits.csv"), "--output", str(out), "--quiet", *FAR_FLINK])
+        == 2
+    )
     errors = capsys.readouterr().err.splitlines()
     assert [line.split(": found")[0] for line in errors] == [
         "error: --environment_type",

@@ -1,4 +1,6 @@
-"""runners/fork_server.py: worker processes are forks that do as their clients do, and none outlives the command."""
+"""runners/fork_server.py: worker processes are forks that do as their clients do, and none outlives
+the command.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ with fork_server.prepared():
 
 def serve(expression: str) -> subprocess.Popen[str]:
     """Starts a process with a server of its own, which evaluates an expression of ``command``."""
-    return subprocess.Popen([sys.executable, "-c", SERVER, expression], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVER, expression], stdout=subprocess.PIPE, text=True
+    )
 
 
 def convert(folder: pathlib.Path, output: str, *options: str) -> subprocess.Popen[str]:
@@ -48,7 +52,9 @@ def convert(folder: pathlib.Path, output: str, *options: str) -> subprocess.Pope
 def data(tmp_path: pathlib.Path) -> pathlib.Path:
     """A folder with a recipe and its table."""
     (tmp_path / "recipe.yaml").write_text(RECIPE)
-    (tmp_path / "numbers.csv").write_text("a,b\n" + "".join(f"{row},x{row % 977}\n" for row in range(ROWS)))
+    (tmp_path / "numbers.csv").write_text(
+        "a,b\n" + "".join(f"{row},x{row % 977}\n" for row in range(ROWS))
+    )
     return tmp_path
 
 
@@ -70,9 +76,12 @@ def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
 
 
 def test_a_client_that_fails_says_so() -> None:
-    """A worker without what Beam has to tell it fails, and its client has its exit status and its words."""
+    """A worker without what Beam has to tell it fails, and its client has its exit status and its
+    words.
+    """
     process = serve("(lambda done: (done.returncode, 'CONTROL_API' in done.stderr))"
-                    "(subprocess.run(command, shell=True, capture_output=True, text=True))")  # fmt: skip
+                    "(subprocess.run(command, shell=True, capture_output=True, "
+                    "text=True))")  # fmt: skip
     printed, _ = process.communicate(timeout=120)
     assert printed.splitlines() == ["ready", "(1, True)"]
 
@@ -84,7 +93,9 @@ def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Sign
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + 60
     while len(family) < 4 and time.monotonic() < deadline and process.poll() is None:
-        family |= {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
+        family |= {
+            child.pid: child for child in psutil.Process(process.pid).children(recursive=True)
+        }
         time.sleep(0.05)
     assert len(family) >= 4, "a server, and a client or a worker at least twice"
     os.kill(process.pid, number)
@@ -101,13 +112,23 @@ def temporary() -> Iterator[pathlib.Path]:
 
 
 def test_a_folder_that_nobody_removed(temporary: pathlib.Path) -> None:
-    """What commands leave that are killed with all their processes, the next one removes, but not that of one that is running or about to."""
+    """What commands leave that are killed with all their processes, the next one removes, but not
+    that of one that is running or about to.
+    """
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    code = "from beam_pipelines.runners import fork_server as f; f.claim_process()\nwith f.prepared(): print(f.command(), flush=True); input()"
+    code = (
+        "from beam_pipelines.runners import fork_server as f; f.claim_process()\nwith "
+        "f.prepared(): print(f.command(), flush=True); input()"
+    )
     start = [sys.executable, "-c", code]
     running, killed = (
         subprocess.Popen(
-            start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, text=True
+            start,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            text=True,
         )
         for _ in range(2)
     )

@@ -1,4 +1,6 @@
-"""runners/job_server.py says what an engine's server lacks, and shows what one has said that did not start."""
+"""runners/job_server.py says what an engine's server lacks, and shows what one has said that did
+not start.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_missing_program_is_named(jar: Path) -> None:
     """Without Java the error says what to install."""
     options = flink(jar, "--job_server_java_launcher=no-such-java")
-    with pytest.raises(RecipeError, match=r"found no program no-such-java .*Install it"), job_server.started(options):
+    with (
+        pytest.raises(RecipeError, match=r"found no program no-such-java .*Install it"),
+        job_server.started(options),
+    ):
         pass
 
 
-def test_a_server_that_ends_shows_its_log(jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_shows_its_log(
+    jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error shows the log of a server that ended, and its folder is gone."""
     monkeypatch.setattr(run_module, "shows_engine_logs", lambda: False)  # as without --verbose
     launcher = tmp_path / "java"
@@ -61,7 +68,10 @@ def test_a_server_that_ends_shows_its_log(jar: Path, tmp_path: Path, monkeypatch
 
 def test_a_job_that_is_not_waited_for_needs_a_server_that_stays(jar: Path) -> None:
     """The command's own server ends with it, and with it the job."""
-    said, options = r"found --no_wait_until_finish without --job_endpoint", flink(jar, "--no_wait_until_finish")
+    said, options = (
+        r"found --no_wait_until_finish without --job_endpoint",
+        flink(jar, "--no_wait_until_finish"),
+    )
     with pytest.raises(RecipeError, match=said), job_server.started(options):
         pass
 

@@ -14,7 +14,13 @@ from collections.abc import Callable
 import pytest
 
 from beam_pipelines.runners import progress
-from beam_pipelines.runners.progress import ProgressLog, Totals, describe, show_progress, show_seconds
+from beam_pipelines.runners.progress import (
+    ProgressLog,
+    Totals,
+    describe,
+    show_progress,
+    show_seconds,
+)
 
 
 class Terminal(io.StringIO):
@@ -36,7 +42,10 @@ def test_totals_over_threads_and_processes(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path / "progress")
     log = pickle.loads(pickle.dumps(ProgressLog(folder)))  # noqa: S301 - as Beam sends it to workers
     note(folder, 1)
-    workers = [multiprocessing.get_context("spawn").Process(target=note, args=(folder, 200)) for _ in range(2)]
+    workers = [
+        multiprocessing.get_context("spawn").Process(target=note, args=(folder, 200))
+        for _ in range(2)
+    ]
     workers += [threading.Thread(target=note, args=(folder, 200)) for _ in range(4)]
     for worker in workers:
         worker.start()
@@ -71,12 +80,22 @@ def test_nowhere_to_note(folder: str) -> None:
         (Totals(), "read 0 rows, 0.0 of 620.0 MB (0%), 0 rows/s, 0 shards written"),
         (
             Totals(1_200_000, 310_000_000, 5, 5, 1),
-            "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard written",
+            (
+                "read 1,200,000 rows, 310.0 of 620.0 MB (50%), 96,000 rows/s, 12 s left, 1 shard "
+                "written"
+            ),
         ),
-        (Totals(10, 620_000_000, 9, 9, 3), "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written"),
+        (
+            Totals(10, 620_000_000, 9, 9, 3),
+            "read 10 rows, 620.0 of 620.0 MB (100%), 1 rows/s, 3 shards written",
+        ),
         (
             Totals(20, 930_000_000, 9, 9, 3),
-            "read 20 rows, 620.0 of 620.0 MB (100%), 2 rows/s, some of it again, as engines repeat the tasks of a machine that is lost, 3 shards written",
+            (
+                "read 20 rows, 620.0 of 620.0 MB (100%), 2 rows/s, some of it again, as "
+                "engines repeat "
+                "the tasks of a machine that is lost, 3 shards written"
+            ),
         ),
     ],
 )
@@ -86,7 +105,8 @@ def test_describe(totals: Totals, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
 def test_show_seconds(seconds: float, text: str) -> None:
     """Durations are shown in the two largest units."""
@@ -102,7 +122,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
-    """A stream that is no terminal gets whole lines, and no more of them than the interval allows."""
+    """A stream that is no terminal gets whole lines, and no more of them than the interval
+    allows.
+    """
     stream, log = io.StringIO(), ProgressLog(str(tmp_path))
     start = time.monotonic()
     with show_progress(log, total_bytes=1000, stream=stream):
@@ -110,7 +132,9 @@ def test_lines_in_a_log(tmp_path: pathlib.Path) -> None:
         time.sleep(0.3)
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= (time.monotonic() - start) / 0.05
-    assert all(re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines)
+    assert all(
+        re.fullmatch(r"read 10 rows, .*\(50%\).* left, 0 shards written", line) for line in lines
+    )
 
 
 def test_a_job_without_progress_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

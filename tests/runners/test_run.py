@@ -1,4 +1,6 @@
-"""runners/run.py chooses Beam's local runner by name, keeps it from losing data, and makes its failures readable."""
+"""runners/run.py chooses Beam's local runner by name, keeps it from losing data, and makes its
+failures readable.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.runners import run as run_module
 
 ELEMENTS = 1_000_000
-# A thread of a worker that fails when the run is over: what it waits for is passed on by a module, as functions are pickled.
+# A thread of a worker that fails when the run is over: what it waits for is passed on by a module,
+# as functions are pickled.
 OUTLIVED = """
 import builtins, logging, os, signal, threading, time
 import apache_beam as beam
@@ -46,7 +49,9 @@ except KeyboardInterrupt:
 
 
 def count_through_two_workers(path: Path) -> int:
-    """Pushes a million elements from one stage to the next on two workers that are slow to take them; counts the arrivals."""
+    """Pushes a million elements from one stage to the next on two workers that are slow to take
+    them; counts the arrivals.
+    """
     options = PipelineOptions(
         ["--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_threading"]
     )
@@ -72,7 +77,8 @@ def count_through_two_workers(path: Path) -> int:
 def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> None:
     """Elements are lost with Beam's default flush timer, and never with our flushes.
 
-    The loss depends on timing, so that Beam gets a few attempts; if it never happens, Beam is mended and our setting can go.
+    The loss depends on timing, so that Beam gets a few attempts; if it never happens, Beam is
+    mended and our setting can go.
     """
     assert worker_handlers.DATA_BUFFER_TIME_LIMIT_MS > 0
     path = tmp_path / "count"
@@ -92,11 +98,20 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
         (["--runner=direct", "--direct_num_workers=3"], 1000 * MIB, "multi_processing", 3),
         (["--direct_num_workers=1"], 1000 * MIB, "in_memory", 1),
         (["--direct_num_workers=0"], 1 * MIB, "multi_threading", run_module.available_cores()),
-        (["--direct_num_workers=2", "--direct_running_mode=multi_threading"], 1, "multi_threading", 2),
+        (
+            ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
+            1,
+            "multi_threading",
+            2,
+        ),
     ],
 )
-def test_local_runner_is_chosen_by_size(arguments: list[str], size_bytes: int, mode: str, workers: int) -> None:
-    """FnApiRunner by name, never DirectRunner, which would try a download; processes only where they pay."""
+def test_local_runner_is_chosen_by_size(
+    arguments: list[str], size_bytes: int, mode: str, workers: int
+) -> None:
+    """FnApiRunner by name, never DirectRunner, which would try a download; processes only where
+    they pay.
+    """
     options = run_module.pipeline_options(arguments, size_bytes)
     assert options.view_as(StandardOptions).runner == "FnApiRunner"
     direct = options.view_as(DirectOptions)
@@ -107,7 +122,9 @@ def test_local_runner_is_chosen_by_size(arguments: list[str], size_bytes: int, m
 
 def test_other_runners_are_left_alone() -> None:
     """A cluster's options are the user's own."""
-    options = run_module.pipeline_options(["--runner=FlinkRunner", "--flink_master=localhost:8081"], 1)
+    options = run_module.pipeline_options(
+        ["--runner=FlinkRunner", "--flink_master=localhost:8081"], 1
+    )
     assert options.view_as(StandardOptions).runner == "FlinkRunner"
     assert not run_module.is_local(options)
 
@@ -125,22 +142,32 @@ def _fail(_: int) -> None:
     ],
 )
 def test_errors_of_workers_arrive_as_they_were_raised(options: list[str]) -> None:
-    """A DataError from whichever process has its own message, whole and without Beam's additions."""
+    """A DataError from whichever process has its own message, whole and without Beam's
+    additions.
+    """
     with pytest.raises(DataError) as raised:
         run_module.run(
-            lambda pipeline: pipeline | beam.Create([1]) | beam.Map(_fail), run_module.pipeline_options(options, 1)
+            lambda pipeline: pipeline | beam.Create([1]) | beam.Map(_fail),
+            run_module.pipeline_options(options, 1),
         )
-    assert str(raised.value) == "users.csv, line 3: found 'x', expected an integer.\nDeclare it as text."
+    assert (
+        str(raised.value)
+        == "users.csv, line 3: found 'x', expected an integer.\nDeclare it as text."
+    )
 
 
 def test_a_thread_that_outlives_an_interrupted_run_prints_nothing() -> None:
     """What a worker's thread runs into after the run was interrupted is nobody's business."""
-    ended = subprocess.run([sys.executable, "-c", OUTLIVED], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", OUTLIVED], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
 
 
 def test_a_worker_that_connects_too_late_ends() -> None:
-    """What is closed before a worker has connected tells the worker so, instead of letting it wait, and the run for it."""
+    """What is closed before a worker has connected tells the worker so, instead of letting it wait,
+    and the run for it.
+    """
     with run_module.late_workers_end():
         connection = worker_handlers.ControlConnection()
         connection.close()
@@ -160,15 +187,28 @@ def test_errors_that_are_not_ours_stay_what_they_are() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
 def test_too_small_an_address_space(tmp_path: Path) -> None:
-    """A run with workers that could not start their threads ends with an error that says why, where it would hang."""
+    """A run with workers that could not start their threads ends with an error that says why, where
+    it would hang.
+    """
     (tmp_path / "data.csv").write_text("a\n1\n")
-    command = f"{Path(sys.executable).with_name('beam-pipelines')} convert data.csv --output out --direct_num_workers=2"
+    command = (
+        f"{Path(sys.executable).with_name('beam-pipelines')} convert data.csv --output out "
+        "--direct_num_workers=2"
+    )
     script = f"ulimit -v 1900000; {command}"
     ended = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert ended.returncode == 1
-    said = "error: found a limit of 1.9 GB on the address space of a process (ulimit -v), expected 2.8 GB or more: "
+    said = (
+        "error: found a limit of 1.9 GB on the address space of a process (ulimit -v), "
+        "expected 2.8 GB or more: "
+    )
     assert ended.stderr.startswith(said)
 
 
@@ -182,7 +222,9 @@ def test_too_small_an_address_space(tmp_path: Path) -> None:
     ],
 )
 def test_memory_that_runs_out(said: str) -> None:
-    """What systems and libraries say then is explained, whichever process says it; anything else is not."""
+    """What systems and libraries say then is explained, whichever process says it; anything else is
+    not.
+    """
     error = run_module.find_error(f"Traceback (most recent call last):\n  File 'x', line 1\n{said}")
     assert str(error).startswith(
         f"memory ran out, or the limit that this process was started with (ulimit -v): {said}."

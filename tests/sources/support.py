@@ -20,7 +20,11 @@ from beam_pipelines.transforms import read
 def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
     """Reads text with Python's csv module in its strict mode; ``None`` if it refuses it."""
     try:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+        return [
+            row
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+            if row
+        ]
     except csv.Error:
         return None
 
@@ -46,13 +50,19 @@ def plan_of(*paths: str | Path, range_bytes: int | None = None, **options: Any) 
     if range_bytes is None:
         return planner.plan_source(source(*paths, **options), "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes))
+        patch.setattr(
+            planner, "cut_ranges", lambda files, split: plan.cut_ranges(files, split, range_bytes)
+        )
         return planner.plan_source(source(*paths, **options), "")
 
 
-def read_rows(*paths: str | Path, range_bytes: int | None = None, **options: Any) -> list[dict[str, Any]]:
+def read_rows(
+    *paths: str | Path, range_bytes: int | None = None, **options: Any
+) -> list[dict[str, Any]]:
     """Plans and reads a source."""
-    table, counts, rejected = read.read_table(plan_of(*paths, range_bytes=range_bytes, **options), reject=False)
+    table, counts, rejected = read.read_table(
+        plan_of(*paths, range_bytes=range_bytes, **options), reject=False
+    )
     assert counts == {"read": table.num_rows, "rejected": 0}
     assert rejected == ()
     return table.to_pylist()

@@ -1,4 +1,6 @@
-"""Archives that somebody made with intent: names, links and devices that lead elsewhere, lists and contents that explode."""
+"""Archives that somebody made with intent: names, links and devices that lead elsewhere, lists and
+contents that explode.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-def zip_of(path: Path, *members: tuple[zipfile.ZipInfo | str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+def zip_of(
+    path: Path,
+    *members: tuple[zipfile.ZipInfo | str, bytes],
+    compression: int = zipfile.ZIP_DEFLATED,
+) -> Path:
     with zipfile.ZipFile(path, "w", compression) as opened:
         for info, content in members:
             opened.writestr(info, content, compression)
@@ -52,7 +58,9 @@ def archive_of(path: Path, *names: str) -> Path:
 
 def everything(folder: Path) -> list[tuple[str, int, int]]:
     """Returns what lies in a folder and below, with sizes and dates."""
-    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
+    return sorted(
+        (str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*")
+    )
 
 
 KINDS = ("a.tar", "a.tar.gz", "a.tgz", "a.zip")
@@ -60,7 +68,9 @@ KINDS = ("a.tar", "a.tar.gz", "a.tgz", "a.zip")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_lead_nowhere(tmp_path: Path, kind: str) -> None:
-    """Names from the root, from above, with a drive or a null are names: nothing is written, and no such file is read."""
+    """Names from the root, from above, with a drive or a null are names: nothing is written, and no
+    such file is read.
+    """
     (tmp_path / "data_batch_9.bin").write_bytes(b"not an image")
     names = (
         "../data_batch_9.bin",
@@ -98,8 +108,12 @@ def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> Non
     for name in ("data_batch_2.bin", "readme.html"):
         link = tarfile.TarInfo(name)
         link.type, link.linkname = TAR_TYPES[kind], target
-        path = tar_of(tmp_path / "a.tar", (tarfile.TarInfo("data_batch_1.bin"), RECORD), (link, b""))
-        with pytest.raises(DataError, match=rf"a\.tar/{name}: found a link or a device, expected plain files"):
+        path = tar_of(
+            tmp_path / "a.tar", (tarfile.TarInfo("data_batch_1.bin"), RECORD), (link, b"")
+        )
+        with pytest.raises(
+            DataError, match=rf"a\.tar/{name}: found a link or a device, expected plain files"
+        ):
             plan_of(path, format="cifar")
 
 
@@ -109,7 +123,9 @@ def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
     link = zipfile.ZipInfo("data_batch_2.bin")
     link.external_attr = mode << 16
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", RECORD), (link, b"/etc/passwd"))
-    with pytest.raises(DataError, match=r"a\.zip/data_batch_2\.bin: found a link, a device or an encrypted file"):
+    with pytest.raises(
+        DataError, match=r"a\.zip/data_batch_2\.bin: found a link, a device or an encrypted file"
+    ):
         plan_of(path, format="cifar")
 
 
@@ -127,8 +143,14 @@ def test_archive_files(tmp_path: Path, kind: str) -> None:
     """As many files as the limit are read; one more is an error."""
     names = [f"data_batch_{number}.bin" for number in range(6)]
     bounds = Limits(archive_files=5)
-    assert len(plan_of(archive_of(tmp_path / kind, *names[:5]), format="cifar", limits=bounds).files) == 5
-    with pytest.raises(DataError, match=rf"{kind}: found .*6 files.*expected at most 5 \(the limit 'archive_files'\)"):
+    assert (
+        len(plan_of(archive_of(tmp_path / kind, *names[:5]), format="cifar", limits=bounds).files)
+        == 5
+    )
+    with pytest.raises(
+        DataError,
+        match=rf"{kind}: found .*6 files.*expected at most 5 \(the limit 'archive_files'\)",
+    ):
         plan_of(archive_of(tmp_path / kind, *names), format="cifar", limits=bounds)
 
 
@@ -153,12 +175,17 @@ def zeros(path: Path, size: int) -> Path:
 def test_bombs_are_stopped_before_they_are_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """An archive that becomes a thousand times as much is an error, found while it is read, or by its list, in little memory."""
+    """An archive that becomes a thousand times as much is an error, found while it is read, or by
+    its list, in little memory.
+    """
     monkeypatch.setattr(limits, "FREE_BYTES", 2 << 20)
     path = zeros(tmp_path / kind, 3073 * 8_000)
     tracemalloc.start()
     try:
-        with pytest.raises(DataError, match=rf"{kind}: found [0-9,]+ bytes decompressed from .*'decompression_ratio'"):
+        with pytest.raises(
+            DataError,
+            match=rf"{kind}: found [0-9,]+ bytes decompressed from .*'decompression_ratio'",
+        ):
             plan_of(path, format="cifar")
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
@@ -167,13 +194,20 @@ def test_bombs_are_stopped_before_they_are_in_memory(
 
 
 def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of a zip archive's list that point at one another's data add up, and are refused by their sum."""
+    """Entries of a zip archive's list that point at one another's data add up, and are refused by
+    their sum.
+    """
     monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", bytes(3073 * 100)))
     data = path.read_bytes()
     start, length = data.rfind(b"PK\x01\x02"), data.rfind(b"PK\x05\x06") - data.rfind(b"PK\x01\x02")
     entry = data[start : start + length]
-    entries = b"".join(entry.replace(b"data_batch_1.bin", f"data_batch_{n:x}.bin".encode()) for n in range(16)) * 1
+    entries = (
+        b"".join(
+            entry.replace(b"data_batch_1.bin", f"data_batch_{n:x}.bin".encode()) for n in range(16)
+        )
+        * 1
+    )
     end = bytearray(data[start + length :])
     end[8:16] = struct.pack("<HHI", 16, 16, len(entries))
     path.write_bytes(data[:start] + entries + bytes(end))
@@ -182,7 +216,9 @@ def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_member_in_an_archive_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of any kind that is larger than any of CIFAR's is not read into memory, in an archive that is not compressed, too."""
+    """A batch of any kind that is larger than any of CIFAR's is not read into memory, in an archive
+    that is not compressed, too.
+    """
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1_000_000)
     path = tmp_path / "a.tar"
     info = tarfile.TarInfo("data_batch_1.bin")
@@ -190,7 +226,9 @@ def test_a_member_in_an_archive_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     with path.open("wb") as file:
         file.write(info.tobuf())
         file.truncate(512 + info.size + 512 - info.size % 512 + 1024)
-    with pytest.raises(DataError, match=r"data_batch_1\.bin: found 3,073,000 bytes, expected at most 1,000,000"):
+    with pytest.raises(
+        DataError, match=r"data_batch_1\.bin: found 3,073,000 bytes, expected at most 1,000,000"
+    ):
         plan_of(path, format="cifar")
 
 
@@ -228,7 +266,9 @@ def strange(path: Path) -> None:
         (strange, "found a damaged archive, expected a whole zip file"),
     ],
 )
-def test_zip_archives_that_cannot_be_read(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_zip_archives_that_cannot_be_read(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
     """Each is an error with the archive's path, when it is listed or when it is read."""
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", os.urandom(3073)))
     damage(path)
@@ -239,13 +279,19 @@ def test_zip_archives_that_cannot_be_read(tmp_path: Path, damage: Callable[[Path
 def test_cifar_in_a_zip_is_cifar_in_a_tar(tmp_path: Path) -> None:
     """The same rows come from both, and from any order and compression of the members."""
     members = cifar10_files(5)
-    tar = write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members, CIFAR10_MEMBERS)
+    tar = write_archive(
+        tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members, CIFAR10_MEMBERS
+    )
     contents = [(f"cifar-10-batches-py/{name}", content) for name, content in members.items()]
     expected = read_rows(tar)
     assert len(expected) == 30
     for number, compression in enumerate((zipfile.ZIP_STORED, zipfile.ZIP_LZMA)):
         order = np.random.default_rng(number).permutation(len(contents))
-        path = zip_of(tmp_path / "cifar-10-python.zip", *(contents[place] for place in order), compression=compression)
+        path = zip_of(
+            tmp_path / "cifar-10-python.zip",
+            *(contents[place] for place in order),
+            compression=compression,
+        )
         assert read_rows(path) == expected
 
 
@@ -254,7 +300,10 @@ def test_members_are_read_one_by_one(tmp_path: Path) -> None:
     contents = {f"data_batch_{number}.bin": bytes([number]) * 3073 for number in range(3)}
     for path in (
         zip_of(tmp_path / "a.zip", *contents.items()),
-        tar_of(tmp_path / "a.tar.gz", *((tarfile.TarInfo(name), data) for name, data in contents.items())),
+        tar_of(
+            tmp_path / "a.tar.gz",
+            *((tarfile.TarInfo(name), data) for name, data in contents.items()),
+        ),
     ):
         found = {
             member.path.rpartition("/")[2]: archives.read_member(member)

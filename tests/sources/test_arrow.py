@@ -28,7 +28,9 @@ def write_table(path: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
-def test_files_and_streams_are_read(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_streams_are_read(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both kinds give the same rows, in chunks of bounded length."""
     monkeypatch.setattr(arrow, "MAX_CHUNK_ROWS", 3)
     path = write_table(tmp_path / "a.arrow", kind)

@@ -1,4 +1,6 @@
-"""Which cells of a CSV file are bad: as pyarrow.csv says of each row alone, found without asking it of each row."""
+"""Which cells of a CSV file are bad: as pyarrow.csv says of each row alone, found without asking it
+of each row.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,25 @@ from tests.support.cost import least_cpu_seconds
 
 NULLS = ("", "NA", "0x", "-")
 TYPES = [
-    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
-    *(pa.float32(), pa.float64(), pa.bool_(), pa.date32(), pa.time64("us"), pa.string(), pa.binary()),
+    *(
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    ),
+    *(
+        pa.float32(),
+        pa.float64(),
+        pa.bool_(),
+        pa.date32(),
+        pa.time64("us"),
+        pa.string(),
+        pa.binary(),
+    ),
     *(pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")),
 ]
 NUMBERS = [
@@ -56,7 +75,9 @@ def is_bad(cell: bytes, type_: pa.DataType) -> bool:
             io.BytesIO(quoted(cell) + b",1\n"),
             pa_csv.ReadOptions(column_names=["a", "b"], use_threads=False),
             pa_csv.ParseOptions(newlines_in_values=True),
-            pa_csv.ConvertOptions(column_types={"a": type_}, null_values=list(NULLS), strings_can_be_null=True),
+            pa_csv.ConvertOptions(
+                column_types={"a": type_}, null_values=list(NULLS), strings_can_be_null=True
+            ),
         )
         value = columns.normalise(table.column("a").combine_chunks())
     except ValueError:
@@ -67,15 +88,21 @@ def is_bad(cell: bytes, type_: pa.DataType) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from(TYPES))
-def test_bad_cells_are_those_that_pyarrow_refuses_alone(cells: list[bytes], type_: pa.DataType) -> None:
-    """Of blanks, signs, hexadecimal, ranges, infinities, calendars, offsets, nulls and bytes that are not UTF-8."""
+def test_bad_cells_are_those_that_pyarrow_refuses_alone(
+    cells: list[bytes], type_: pa.DataType
+) -> None:
+    """Of blanks, signs, hexadecimal, ranges, infinities, calendars, offsets, nulls and bytes that
+    are not UTF-8.
+    """
     found = bad_cells(pa.array(cells, pa.binary()), type_, NULLS)
     assert found.tolist() == [is_bad(cell, type_) for cell in cells]
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_each_part_alone_and_joined_with_common_ones(type_: pa.DataType) -> None:
-    """Every part that the property joins, alone and behind or before a blank, a digit, a day and a clock."""
+    """Every part that the property joins, alone and behind or before a blank, a digit, a day and a
+    clock.
+    """
     cells = [
         text.encode("latin-1")
         for part in PARTS
@@ -98,25 +125,39 @@ def parser_of(types: list[pa.DataType]) -> CsvParser:
     """Returns a parser of columns ``0``, ``1`` and so on."""
     schema = pa.schema([(str(number), type_) for number, type_ in enumerate(types)])
     return CsvParser(
-        tuple(schema.names), schema, columns.normalise_schema(schema, ""), Dialect(ord(","), ord('"')), NULLS
+        tuple(schema.names),
+        schema,
+        columns.normalise_schema(schema, ""),
+        Dialect(ord(","), ord('"')),
+        NULLS,
     )
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> None:
-    """The same rows, in order, each with its first bad column and what stands there; the rest are read."""
+    """The same rows, in order, each with its first bad column and what stands there; the rest are
+    read.
+    """
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-    cell = st.one_of(CELLS, st.sampled_from([b"1", b"2013-01-31", b"05:15", b"true", b"2013-01-31 05:15:00"]))
+    cell = st.one_of(
+        CELLS, st.sampled_from([b"1", b"2013-01-31", b"05:15", b"true", b"2013-01-31 05:15:00"])
+    )
     row = st.lists(cell, min_size=len(types), max_size=len(types))
-    rows = data.draw(st.lists(st.one_of(row, st.lists(cell, min_size=1, max_size=5)), min_size=1, max_size=12))
+    rows = data.draw(
+        st.lists(st.one_of(row, st.lists(cell, min_size=1, max_size=5)), min_size=1, max_size=12)
+    )
     lines = [b",".join(map(quoted, cells)) + b"\n" for cells in rows]
     parser, text = parser_of(types), b"".join(lines)
     found = list(parser.sift(text, parser.toggles(text)))
     place, good = 0, []
     bad = [part for part in found if not isinstance(part, pa.RecordBatch)]
     for cells, line in zip(rows, lines, strict=True):
-        wrong = [number for number, (cell, type_) in enumerate(zip(cells, types, strict=False)) if is_bad(cell, type_)]
+        wrong = [
+            number
+            for number, (cell, type_) in enumerate(zip(cells, types, strict=False))
+            if is_bad(cell, type_)
+        ]
         if len(cells) != len(types):
             start, end, column, reason = bad.pop(0)
             assert (start, end, column) == (place, place + len(line), "")
@@ -125,7 +166,9 @@ def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> 
             start, end, column, reason = bad.pop(0)
             assert (start, end, column) == (place, place + len(line), str(wrong[0]))
             shown = cells[wrong[0]].decode(errors="backslashreplace")
-            assert reason.startswith(f"found {shown if len(shown) <= 100 else shown[:99] + '…'!r}, expected ")
+            assert reason.startswith(
+                f"found {shown if len(shown) <= 100 else shown[:99] + '…'!r}, expected "
+            )
         else:
             good.append(parser.parse(line))
         place += len(line)
@@ -139,7 +182,10 @@ def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> 
 def rows_of(batch: pa.RecordBatch) -> list[list[str]]:
     """Returns the values as texts, since Python has not all of Arrow's dates."""
     return [
-        [str(column[row]) if pa.types.is_string(column.type) else str(column.slice(row, 1)) for column in batch.columns]
+        [
+            str(column[row]) if pa.types.is_string(column.type) else str(column.slice(row, 1))
+            for column in batch.columns
+        ]
         for row in range(batch.num_rows)
     ]
 
@@ -157,17 +203,33 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("kind", BAD_ROWS)
 @pytest.mark.parametrize("every", [1, 10])
-def test_a_bad_row_costs_little_more_than_a_good_one(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 20,000 rows all, or one in ten, are bad: the text is parsed a few times in all, and CPU time stays in proportion."""
+def test_a_bad_row_costs_little_more_than_a_good_one(
+    kind: str, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 20,000 rows all, or one in ten, are bad: the text is parsed a few times in all, and CPU
+    time stays in proportion.
+    """
     parser = parser_of([pa.int64(), pa.float64(), pa.date32(), pa.string()])
-    lines = [BAD_ROWS[kind](number) if number % every == 0 else b"1,1.5,2013-01-31,y" for number in range(20_000)]
+    lines = [
+        BAD_ROWS[kind](number) if number % every == 0 else b"1,1.5,2013-01-31,y"
+        for number in range(20_000)
+    ]
     text, calls = b"\n".join(lines), []
     monkeypatch.setattr(
-        parser_module, "read_table", lambda *given, **options: calls.append(1) or read_table(*given, **options)
+        parser_module,
+        "read_table",
+        lambda *given, **options: calls.append(1) or read_table(*given, **options),
     )
-    bad = [part for part in parser.sift(text, parser.toggles(text)) if not isinstance(part, pa.RecordBatch)]
+    bad = [
+        part
+        for part in parser.sift(text, parser.toggles(text))
+        if not isinstance(part, pa.RecordBatch)
+    ]
     assert len(bad) == len(lines) // every
     assert len(calls) < 10
-    # A bad one took 600 µs once; 8 to 25 µs on the machine that this was written on, and any other 3.
+    # A bad one took 600 µs once; 8 to 25 µs on the machine that this was written on, and any other
+    # 3.
     enough = 150e-6 * len(bad) + 20e-6 * len(lines)
-    assert least_cpu_seconds(lambda: list(parser.sift(text, parser.toggles(text))), enough)[0] < enough
+    assert (
+        least_cpu_seconds(lambda: list(parser.sift(text, parser.toggles(text))), enough)[0] < enough
+    )

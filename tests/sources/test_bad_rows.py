@@ -14,8 +14,12 @@ from beam_pipelines.sources.bad_rows import BadRow
 @pytest.mark.parametrize("words", ["Row #{}: ", "changed in row {}", "nothing said {}"])
 @settings(max_examples=50, deadline=None)
 @given(bad=st.sets(st.integers(0, 1_999)), size=st.integers(0, 2_000), named=st.integers(-3, 2_000))
-def test_sift_finds_the_bad_rows_and_no_others(words: str, bad: set[int], size: int, named: int) -> None:
-    """Good rows come in stretches and bad ones alone, all in order, whatever row the error names, if any."""
+def test_sift_finds_the_bad_rows_and_no_others(
+    words: str, bad: set[int], size: int, named: int
+) -> None:
+    """Good rows come in stretches and bad ones alone, all in order, whatever row the error names,
+    if any.
+    """
 
     def attempt(start: int, end: int) -> range:
         if wrong := [row for row in range(start, end) if row in bad]:
@@ -23,14 +27,20 @@ def test_sift_finds_the_bad_rows_and_no_others(words: str, bad: set[int], size: 
         return range(start, end)
 
     found = list(bad_rows.sift(attempt, 0, size))
-    assert [part.number for part in found if isinstance(part, BadRow)] == sorted(row for row in bad if row < size)
-    numbers = [number for part in found for number in ([part.number] if isinstance(part, BadRow) else part)]
+    assert [part.number for part in found if isinstance(part, BadRow)] == sorted(
+        row for row in bad if row < size
+    )
+    numbers = [
+        number for part in found for number in ([part.number] if isinstance(part, BadRow) else part)
+    ]
     assert numbers == list(range(size))
 
 
 @pytest.mark.parametrize(("words", "first"), [("Row #{}: bad", 1), ("bad in row {}", 0)])
 def test_a_named_row_spares_attempts(words: str, first: int) -> None:
-    """A single bad row in a short stretch takes four attempts: all, the row, and what is left on both sides."""
+    """A single bad row in a short stretch takes four attempts: all, the row, and what is left on
+    both sides.
+    """
     attempts = []
 
     def attempt(start: int, end: int) -> None:

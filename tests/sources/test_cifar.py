@@ -1,4 +1,6 @@
-"""CIFAR-10 and CIFAR-100 from their archives and out of them: pictures, classes, splits, ranges, and every way in which files are wrong."""
+"""CIFAR-10 and CIFAR-100 from their archives and out of them: pictures, classes, splits, ranges,
+and every way in which files are wrong.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def decoded(data: bytes) -> np.ndarray:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """CIFAR-10 as it is handed out, but with 20 pictures in a batch."""
     path = tmp_path_factory.mktemp("cifar") / "cifar-10-python.tar.gz"
-    return write_archive(path, "cifar-10-batches-py", image_sets.cifar10_files(20), image_sets.CIFAR10_MEMBERS)
+    return write_archive(
+        path, "cifar-10-batches-py", image_sets.cifar10_files(20), image_sets.CIFAR10_MEMBERS
+    )
 
 
 def check_rows(rows: list[dict], count: int) -> None:
@@ -58,22 +62,27 @@ def check_rows(rows: list[dict], count: int) -> None:
 
 
 def test_cifar10_from_its_archive(archive: Path) -> None:
-    """The archive as it is handed out: six batches in order, every pixel, class and file name, whatever else is in it."""
+    """The archive as it is handed out: six batches in order, every pixel, class and file name,
+    whatever else is in it.
+    """
     plan = plan_of(archive)
     assert [file.path for file in plan.files] == [
-        f"{archive}/cifar-10-batches-py/{name}" for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")
+        f"{archive}/cifar-10-batches-py/{name}"
+        for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")
     ]
     assert plan.labels == {"image/class/label": CIFAR10}
     rows = read_rows(archive)
-    assert rows[21]["image/filename"] == image_sets.filenames([rows[21]["image/class/label"]])[0].decode().replace(
-        "000000", "000001"
-    )
+    assert rows[21]["image/filename"] == image_sets.filenames([rows[21]["image/class/label"]])[
+        0
+    ].decode().replace("000000", "000001")
     check_rows(rows, 120)
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w"])
 def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path, mode: str) -> None:
-    """Records of bytes give the rows that pickles give, without file names, in archives compressed in any way."""
+    """Records of bytes give the rows that pickles give, without file names, in archives compressed
+    in any way.
+    """
     suffix = {"w:gz": ".tar.gz", "w:bz2": ".tar.bz2", "w": ".tar"}[mode]
     path = tmp_path / f"cifar-10-binary{suffix}"
     members = image_sets.cifar10_binary_files(20)
@@ -85,7 +94,9 @@ def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path,
 
 
 def test_files_out_of_their_archive(tmp_path: Path, archive: Path) -> None:
-    """The unpacked folder gives the same rows: all of it, or some batches, whose classes' names lie beside them."""
+    """The unpacked folder gives the same rows: all of it, or some batches, whose classes' names lie
+    beside them.
+    """
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
     folder = tmp_path / "cifar-10-batches-py"
@@ -130,7 +141,9 @@ def test_cifar100_has_two_classes(tmp_path: Path, is_binary: bool) -> None:
 
 
 def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
-    """A batch of 10,000 pictures, 30,730,000 bytes in the binary version, is read whole, as pickle and in two ranges."""
+    """A batch of 10,000 pictures, 30,730,000 bytes in the binary version, is read whole, as pickle
+    and in two ranges.
+    """
     pictures, labels = colour_digits(10_000)
     (tmp_path / "data_batch_1").write_bytes(image_sets.cifar10_batch(pictures, labels))
     (tmp_path / "data_batch_1.bin").write_bytes(image_sets.records(pictures, labels))
@@ -141,7 +154,9 @@ def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
     assert from_pickle == read_rows(tmp_path / "data_batch_1.bin", **options)
     assert [row["image/class/label"] for row in from_pickle] == labels.tolist()
     for number in (0, 4095, 4096, 9999):
-        np.testing.assert_array_equal(decoded(from_pickle[number]["image/encoded"]), pictures[number])
+        np.testing.assert_array_equal(
+            decoded(from_pickle[number]["image/encoded"]), pictures[number]
+        )
 
 
 @pytest.mark.parametrize("range_bytes", [1, 3072, 3073, 3074, 10_000, 100_000])
@@ -152,18 +167,33 @@ def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> Non
     path.write_bytes(image_sets.records(pictures, labels))
     if range_bytes == 1:
         range_bytes = 500  # a cut inside every record
-    rows = read_rows(path, range_bytes=range_bytes, format="cifar", columns=("image/class/label", "image/encoded"))
+    rows = read_rows(
+        path,
+        range_bytes=range_bytes,
+        format="cifar",
+        columns=("image/class/label", "image/encoded"),
+    )
     assert rows == read_rows(path, format="cifar", columns=("image/class/label", "image/encoded"))
     assert [row["image/class/label"] for row in rows] == labels.tolist()
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.integers(0, 3), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 3, 4]), st.integers(0, 2**32 - 1)
+    st.integers(0, 3),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.sampled_from([1, 2, 3, 4]),
+    st.integers(0, 2**32 - 1),
 )
-def test_png_files_hold_the_pixels(count: int, height: int, width: int, channels: int, seed: int) -> None:
-    """Pillow finds in our PNG files just the pixels that went in, grey or coloured, with alpha or without."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (count, height, width, channels), np.uint8)
+def test_png_files_hold_the_pixels(
+    count: int, height: int, width: int, channels: int, seed: int
+) -> None:
+    """Pillow finds in our PNG files just the pixels that went in, grey or coloured, with alpha or
+    without.
+    """
+    pixels = np.random.default_rng(seed).integers(
+        0, 256, (count, height, width, channels), np.uint8
+    )
     pixels[:1] //= 100
     for data, wanted in zip(encode_pngs(pixels).to_pylist(), pixels, strict=True):
         picture = Image.open(io.BytesIO(data))
@@ -183,12 +213,15 @@ class Exploit:
 
 @pytest.mark.parametrize("place", ["data_batch_1", "batches.meta"])
 def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
-    """A batch, or the names of classes, that would run a command: an error that names the member and the command's function."""
+    """A batch, or the names of classes, that would run a command: an error that names the member
+    and the command's function.
+    """
     ran = tmp_path / "ran"
     members = {**image_sets.cifar10_files(5), place: pickle.dumps({b"data": Exploit(ran)}, 2)}
     path = write_archive(tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members)
     with pytest.raises(
-        DataError, match=rf"{place}: found a pickle with the name 'posix\.system', .*with Python's pickle"
+        DataError,
+        match=rf"{place}: found a pickle with the name 'posix\.system', .*with Python's pickle",
     ):
         read.read_table(plan_of(path), reject=True)
     assert not ran.exists()
@@ -196,7 +229,12 @@ def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
 
 def batch(**changes: object) -> bytes:
     """Returns a pickled batch of two pictures, changed; ``None`` leaves a key out."""
-    whole = {"data": np.zeros((2, 3072), np.uint8), "labels": [0, 1], "filenames": [b"a", b"b"], **changes}
+    whole = {
+        "data": np.zeros((2, 3072), np.uint8),
+        "labels": [0, 1],
+        "filenames": [b"a", b"b"],
+        **changes,
+    }
     return pickled({key: value for key, value in whole.items() if value is not None})
 
 
@@ -222,7 +260,9 @@ def batch(**changes: object) -> bytes:
     ],
 )
 def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
-    """A batch that is not as CIFAR's are is an error with the file, what was found and what was expected."""
+    """A batch that is not as CIFAR's are is an error with the file, what was found and what was
+    expected.
+    """
     path = tmp_path / "data_batch_1"
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"data_batch_1: {message}"):
@@ -230,12 +270,15 @@ def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
-    """A label beyond the names stops the run with the image's number, or that row alone is rejected."""
+    """A label beyond the names stops the run with the image's number, or that row alone is
+    rejected.
+    """
     (tmp_path / "batches.meta").write_bytes(image_sets.cifar10_meta())
     (tmp_path / "data_batch_1").write_bytes(batch(labels=[3, 10]))
     plan = plan_of(tmp_path / "data_batch_1", format="cifar")
     with pytest.raises(
-        DataError, match="data_batch_1, image 1, column 'image/class/label': found class 10, expected 0 to 9"
+        DataError,
+        match="data_batch_1, image 1, column 'image/class/label': found class 10, expected 0 to 9",
     ):
         read.read_table(plan, reject=False)
     table, counts, rejected = read.read_table(plan, reject=True)
@@ -245,25 +288,37 @@ def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
 
 
 def test_wrong_files(tmp_path: Path, archive: Path) -> None:
-    """What is no CIFAR, of two kinds, of the wrong size, or given options that mean nothing, is said at planning."""
+    """What is no CIFAR, of two kinds, of the wrong size, or given options that mean nothing, is
+    said at planning.
+    """
     (tmp_path / "readme.html").write_bytes(b"<html>")
     with pytest.raises(DataError, match=r"found no batch of CIFAR in readme\.html"):
         plan_of(tmp_path / "*", format="cifar")
     (tmp_path / "data_batch_1").write_bytes(batch())
     (tmp_path / "train").write_bytes(batch())
-    with pytest.raises(DataError, match="train: found CIFAR-100 pickles, expected CIFAR-10 pickles as"):
+    with pytest.raises(
+        DataError, match="train: found CIFAR-100 pickles, expected CIFAR-10 pickles as"
+    ):
         plan_of(tmp_path / "*", format="cifar")
     (tmp_path / "x.bin").write_bytes(bytes(3074))
-    with pytest.raises(DataError, match="found 3,074 bytes, expected CIFAR-10 records: a multiple of 3,073 bytes"):
+    with pytest.raises(
+        DataError, match="found 3,074 bytes, expected CIFAR-10 records: a multiple of 3,073 bytes"
+    ):
         plan_of(tmp_path / "x.bin", format="cifar")
-    found = problems_of(archive, types={"image/class/label": "int8"}, schema="a", compression="zlib", delimiter=";")
+    found = problems_of(
+        archive, types={"image/class/label": "int8"}, schema="a", compression="zlib", delimiter=";"
+    )
     assert {path[-1] for path in found} == {"types", "schema", "compression", "delimiter"}
 
 
-def test_large_files_are_refused(tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_refused(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A batch, or a file of names, that is larger than any of CIFAR is not read into memory."""
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1000)
-    with pytest.raises(DataError, match=r"data_batch_1: found [0-9,]+ bytes, expected at most 1,000"):
+    with pytest.raises(
+        DataError, match=r"data_batch_1: found [0-9,]+ bytes, expected at most 1,000"
+    ):
         plan_of(archive)
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 10)
     with pytest.raises(DataError, match=r"batches\.meta: found [0-9,]+ bytes, expected at most 10"):
@@ -287,7 +342,9 @@ def write_members(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
+)
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     """An archive with a link or a device in it is refused, wherever it leads."""
     path = write_members(
@@ -295,12 +352,16 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
         member("data_batch_1", batch()),
         member("data_batch_2", type=kind, linkname="data_batch_1"),
     )
-    with pytest.raises(DataError, match=r"a\.tar\.gz/data_batch_2: found a link or a device, expected plain files"):
+    with pytest.raises(
+        DataError, match=r"a\.tar\.gz/data_batch_2: found a link or a device, expected plain files"
+    ):
         plan_of(path, format="cifar")
 
 
 def test_names_lead_nowhere(tmp_path: Path) -> None:
-    """Members with names from the root or from above are read like others, and nothing is written to disk."""
+    """Members with names from the root or from above are read like others, and nothing is written
+    to disk.
+    """
     path = write_members(
         tmp_path / "a.tar.gz",
         member("../../data_batch_1", batch()),
@@ -314,7 +375,9 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
     ]
     assert read.read_table(plan, reject=False)[1] == {"read": 4, "rejected": 0}
     assert sorted(tmp_path.parent.rglob("*")) == before
-    twice = write_members(tmp_path / "b.tar.gz", member("data_batch_1", batch()), member("data_batch_1", batch()))
+    twice = write_members(
+        tmp_path / "b.tar.gz", member("data_batch_1", batch()), member("data_batch_1", batch())
+    )
     with pytest.raises(DataError, match="found a second file of that name"):
         plan_of(twice, format="cifar")
 
@@ -322,7 +385,9 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [10, 600, 5000, -1100, -600, -20])
 @pytest.mark.parametrize("compressed", [True, False])
 def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -> None:
-    """An archive that ends too early, in a member, between two or before its end mark, is an error and not fewer rows."""
+    """An archive that ends too early, in a member, between two or before its end mark, is an error
+    and not fewer rows.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as opened:
         for info, content in (member("data_batch_1", batch()), member("data_batch_2", batch())):
@@ -332,9 +397,15 @@ def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -
     data = whole[: end if end > 0 else len(whole) + end + 600]
     path = tmp_path / ("a.tar.gz" if compressed else "a.tar")
     path.write_bytes(
-        gzip.compress(data)[:-4] if compressed and end == -20 else gzip.compress(data) if compressed else data
+        gzip.compress(data)[:-4]
+        if compressed and end == -20
+        else gzip.compress(data)
+        if compressed
+        else data
     )
-    with pytest.raises(DataError, match=r"a\.tar(\.gz)?: found a damaged archive, expected a whole tar file"):
+    with pytest.raises(
+        DataError, match=r"a\.tar(\.gz)?: found a damaged archive, expected a whole tar file"
+    ):
         plan_of(path, format="cifar")
 
 
@@ -343,13 +414,18 @@ def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tar, "MAX_HEADER_BYTES", 1000)
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as opened:
-        opened.addfile(member("data_batch_1", batch(), pax_headers={"comment": "x" * 2000})[0], io.BytesIO(batch()))
+        opened.addfile(
+            member("data_batch_1", batch(), pax_headers={"comment": "x" * 2000})[0],
+            io.BytesIO(batch()),
+        )
     with pytest.raises(DataError, match=r"a\.tar: found a damaged archive.*a header of 2,"):
         plan_of(path, format="cifar")
 
 
 def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> None:
-    """The example's recipe, unchanged, on an archive of the original's name: splits by batch, the frozen schema, class names, pixels."""
+    """The example's recipe, unchanged, on an archive of the original's name: splits by batch, the
+    frozen schema, class names, pixels.
+    """
     for folder in ("examples/cifar", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     for name in (".demo/cifar", "out"):
@@ -359,7 +435,10 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
     out = tmp_path / "out" / "cifar10"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())
-    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {"train": 100, "test": 20}
+    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {
+        "train": 100,
+        "test": 20,
+    }
     assert manifest["labels"] == {"image/class/label": list(CIFAR10)}
     assert (out / "labels.txt").read_text().splitlines()[:2] == ["0:airplane", "1:automobile"]
     assert len(manifest["sources"]["photographs"]["files"]) == 6
@@ -371,12 +450,15 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
         for pixels, label in zip(features["image/encoded"].numpy(), label.numpy(), strict=True)
     ]
     assert sorted((pixels.tobytes(), int(label.item())) for pixels, label in found) == sorted(
-        (picture.tobytes(), int(label)) for picture, label in zip(pictures[100:], labels[100:], strict=True)
+        (picture.tobytes(), int(label))
+        for picture, label in zip(pictures[100:], labels[100:], strict=True)
     )
 
 
 def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Path) -> None:
-    """The example's recipe for CIFAR-100, unchanged, plans: each of the two batches in its split, and the label has its names."""
+    """The example's recipe for CIFAR-100, unchanged, plans: each of the two batches in its split,
+    and the label has its names.
+    """
     for folder in ("examples/cifar", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     pictures, _ = colour_digits(30)

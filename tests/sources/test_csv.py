@@ -44,7 +44,9 @@ def test_types_are_inferred(tmp_path: Path, cells: list[str], type_: str) -> Non
 
 
 def test_values_come_back_exactly(tmp_path: Path) -> None:
-    """int64 extremes, offsets from UTC, quoted nulls and line ends in cells are read to the last bit."""
+    """int64 extremes, offsets from UTC, quoted nulls and line ends in cells are read to the last
+    bit.
+    """
     path = write(
         tmp_path / "a.csv",
         'i,t,s\n9223372036854775807,2013-01-31T05:15:00+02:00,"x\r\ny"\n-9223372036854775808,"NA","a ""b"" 5"" c"\n',
@@ -64,21 +66,28 @@ def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["+9007199254740993", "9223372036854774783", "-9007199254740995"])
 def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
-    """Where other values make a column one of floats, an integer that is none is refused, unless the recipe says what becomes of it."""
+    """Where other values make a column one of floats, an integer that is none is refused, unless
+    the recipe says what becomes of it.
+    """
     path = write(tmp_path / "a.csv", f"a\n{value}\n1.5\n+1\n")
     with pytest.raises(
-        DataError, match=f"column 'a': found the integer {re.escape(value)}, expected none that float64"
+        DataError,
+        match=f"column 'a': found the integer {re.escape(value)}, expected none that float64",
     ):
         read_rows(path)
     assert read_rows(path, types={"a": "float64"})[0] == {"a": float(value)}
-    assert read_rows(write(tmp_path / "a.csv", "a\n+9007199254740992\n1.5\n"))[0] == {"a": 9007199254740992.0}
+    assert read_rows(write(tmp_path / "a.csv", "a\n+9007199254740992\n1.5\n"))[0] == {
+        "a": 9007199254740992.0
+    }
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "-99999999999999999999"])
 def test_an_integer_beyond_int64_does_not_become_a_float(tmp_path: Path, value: str) -> None:
     """A column of integers that do not fit int64 has to be declared."""
     path = write(tmp_path / "a.csv", f"x\n1\n{value}\n")
-    with pytest.raises(DataError, match=rf"column 'x': found the integer {value}.*types: \{{x: text\}}"):
+    with pytest.raises(
+        DataError, match=rf"column 'x': found the integer {value}.*types: \{{x: text\}}"
+    ):
         plan_of(path)
     assert read_rows(path, types={"x": "text"}) == [{"x": "1"}, {"x": value}]
     assert types_of(path, types={"x": "float64"}) == {"x": "double"}
@@ -128,14 +137,20 @@ COMPRESS = {
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_compressed_files_are_streamed(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compressed file is cut where records end, wherever its blocks do, and never held as a whole."""
+def test_compressed_files_are_streamed(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compressed file is cut where records end, wherever its blocks do, and never held as a
+    whole.
+    """
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
     content = "a,b\n" + "".join('{},"line\n""{}"""\n'.format(row["a"], row["a"]) for row in rows)
     path = tmp_path / f"a.csv{suffix}"
     half = len(content) // 2
-    path.write_bytes(b"".join(COMPRESS[suffix](part.encode()) for part in (content[:half], content[half:])))
+    path.write_bytes(
+        b"".join(COMPRESS[suffix](part.encode()) for part in (content[:half], content[half:]))
+    )
     plan = plan_of(path)
     chunks = list(read.read_range(plan, plan.ranges[0], {}, reject=False))
     assert len(chunks) > 5
@@ -155,8 +170,17 @@ def test_damaged_compression_is_an_error(tmp_path: Path, suffix: str) -> None:
 
 HEAD = "id,age,name\n"
 BAD = [
-    ("1,n/b,x\n", "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to 'nulls'"),
-    ("1,300,x\n", "line 4, column 'age': found '300', expected an integer from -128 to 127. Declare"),
+    (
+        "1,n/b,x\n",
+        (
+            "line 4, column 'age': found 'n/b', expected an integer from -128 to 127. Add 'n/b' to "
+            "'nulls'"
+        ),
+    ),
+    (
+        "1,300,x\n",
+        "line 4, column 'age': found '300', expected an integer from -128 to 127. Declare",
+    ),
     ("1,2\n", "line 4: found 2 cells, expected 3"),
     ("1,2,x,y\n", "line 4: found 4 cells, expected 3"),
     ('1,2,"x"y\n', "line 4: found text after a closing quote"),
@@ -166,8 +190,12 @@ BAD = [
 
 @pytest.mark.parametrize(("line", "message"), BAD)
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_bad_row_is_found(tmp_path: Path, line: str | bytes, message: str, *, compressed: bool) -> None:
-    """The error names file, line, column, value, type and cure; rejecting leaves out that row and no other."""
+def test_a_bad_row_is_found(
+    tmp_path: Path, line: str | bytes, message: str, *, compressed: bool
+) -> None:
+    """The error names file, line, column, value, type and cure; rejecting leaves out that row and
+    no other.
+    """
     line = line.encode() if isinstance(line, str) else line
     content = HEAD.encode() + b'1,2,"a\nb"\n' + line + b"2,3,z\n" * 50 + line + b"4,5,y\n"
     path = tmp_path / ("a.csv.gz" if compressed else "a.csv")
@@ -177,7 +205,9 @@ def test_a_bad_row_is_found(tmp_path: Path, line: str | bytes, message: str, *, 
         read.read_table(plan, reject=False)
     assert str(caught.value).startswith(f"{path}, {message}"), str(caught.value)
     table, counts, rejected = read.read_table(plan, reject=True)
-    assert counts == {"read": 52, "rejected": 2} == {"read": table.num_rows, "rejected": len(rejected)}
+    assert (
+        counts == {"read": 52, "rejected": 2} == {"read": table.num_rows, "rejected": len(rejected)}
+    )
     assert [bad.position for bad in rejected] == ["line 4", "line 55"]
     assert rejected[0].source == "s"
     assert rejected[0].text == line.decode("utf-8", "backslashreplace").strip()
@@ -191,7 +221,9 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
     plan = plan_of(path, range_bytes=1000, types={"x": "int64"})
     assert len(plan.ranges) > 10
     _, _, rejected = read.read_table(plan, reject=True)
-    assert [(bad.position, bad.column, bad.text) for bad in rejected] == [("line 1501", "x", "oops,1")]
+    assert [(bad.position, bad.column, bad.text) for bad in rejected] == [
+        ("line 1501", "x", "oops,1")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -209,15 +241,21 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> None:
-    """Files without data, with bad headers, in other encodings or with open quotes end in an error that says so."""
+    """Files without data, with bad headers, in other encodings or with open quotes end in an error
+    that says so.
+    """
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(DataError) as caught:
         read_rows(path)
-    assert str(caught.value).startswith((f"{path}: {message}", f"{path}, {message}", f"{path}, line 1: {message}"))
+    assert str(caught.value).startswith(
+        (f"{path}: {message}", f"{path}, {message}", f"{path}, line 1: {message}")
+    )
 
 
 def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
-    """A quote that is never closed is found whichever range it lies in, and is never a rejected row."""
+    """A quote that is never closed is found whichever range it lies in, and is never a rejected
+    row.
+    """
     path = write(tmp_path / "a.csv", "a,b\n" + '1,"x\ny"\n' * 500 + '1,"open\n' + "1,2\n" * 500)
     plan = plan_of(path, range_bytes=1000)
     with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
@@ -228,7 +266,9 @@ def test_files_of_one_source_must_agree(tmp_path: Path) -> None:
     """A file with another header names both files, even if it was not in the sample."""
     one = write(tmp_path / "1.csv", "a,b\n1,2\n")
     two = write(tmp_path / "2.csv", "a,c\n1,2\n")
-    with pytest.raises(DataError, match=rf"{two}: found column 2 named 'c', expected 'b' as in {one}"):
+    with pytest.raises(
+        DataError, match=rf"{two}: found column 2 named 'c', expected 'b' as in {one}"
+    ):
         read_rows(tmp_path / "*.csv")
     write(tmp_path / "2.csv", "a\n1\n")
     with pytest.raises(DataError, match=r"2\.csv: found 1 columns, expected 2 as in .*1\.csv"):
@@ -236,7 +276,9 @@ def test_files_of_one_source_must_agree(tmp_path: Path) -> None:
 
 
 def test_types_are_inferred_over_files(tmp_path: Path) -> None:
-    """What one file makes integers of and another one floats is a column of floats; a header alone adds nothing."""
+    """What one file makes integers of and another one floats is a column of floats; a header alone
+    adds nothing.
+    """
     write(tmp_path / "1.csv", "a,b\n1,x\n")
     write(tmp_path / "2.csv", "a,b\n1.5,2\n")
     write(tmp_path / "3.csv", "a,b\n")
@@ -244,12 +286,15 @@ def test_types_are_inferred_over_files(tmp_path: Path) -> None:
 
 
 def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A late float is an error after a sample, with the line that declares it, and found by a full look."""
+    """A late float is an error after a sample, with the line that declares it, and found by a full
+    look.
+    """
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", 1000)
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     path = write(tmp_path / "a.csv", "a\n" + "1\n" * 2000 + "1.5\n")
     with pytest.raises(
-        DataError, match=r"line 2002, column 'a': found '1\.5', expected an integer.*types: \{a: text\}"
+        DataError,
+        match=r"line 2002, column 'a': found '1\.5', expected an integer.*types: \{a: text\}",
     ):
         read_rows(path)
     assert types_of(path, infer="full") == {"a": "double"}

@@ -1,4 +1,6 @@
-"""csv_parser.py with a pyarrow that writes behind its buffers: records of far too many cells never reach it."""
+"""csv_parser.py with a pyarrow that writes behind its buffers: records of far too many cells never
+reach it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ DIALECT = Dialect(ord(","), ord('"'))
 
 @pytest.mark.parametrize("cells", [3, 12_000, 100_000])
 def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As pyarrow refuses it, by the same kind of error, and before it sees it where it is much too long."""
+    """As pyarrow refuses it, by the same kind of error, and before it sees it where it is much too
+    long.
+    """
     data = b"1,2\n" + b"," * (cells - 1) + b"\n"
     seen = []
     read = parser.pa_csv.read_csv
     monkeypatch.setattr(parser, "_OVERFLOWS", True)
-    monkeypatch.setattr(parser.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options))
+    monkeypatch.setattr(
+        parser.pa_csv, "read_csv", lambda *args, **options: seen.append(1) or read(*args, **options)
+    )
     with pytest.raises(pa.ArrowInvalid, match="Expected 2 columns"):
         parser.read_table(data, ("a", "b"), names=("a", "b"), dialect=DIALECT, nulls=("",))
     assert bool(seen) == (cells < 10_000)

@@ -28,7 +28,9 @@ TEXT = st.text(alphabet='"",\n\n\rab', max_size=60)
 
 
 def states_by_hand(text: str, state: str, at_start: bool) -> list[tuple[str, bool]]:
-    """Steps through a text byte by byte: the state after each, and whether the byte was a quote that opens or closes."""
+    """Steps through a text byte by byte: the state after each, and whether the byte was a quote
+    that opens or closes.
+    """
     steps = []
     start = at_start
     for character in text:
@@ -51,13 +53,18 @@ NAMES = {"outside": OUTSIDE, "closed": CLOSED, "inside": INSIDE}
 @settings(max_examples=300, deadline=None)
 @given(TEXT, st.integers(0, 60))
 def test_transitions_are_those_of_a_byte_by_byte_automaton(text: str, cut: int) -> None:
-    """Scanning chunks apart and folding gives the state that stepping through the whole text gives."""
+    """Scanning chunks apart and folding gives the state that stepping through the whole text
+    gives.
+    """
     cut = min(cut, len(text))
     steps = states_by_hand(text, "outside", at_start=True)
     data = text.encode()
     previous = data[cut - 1] if cut else NEWLINE
     states = quotes.fold(
-        [quotes.transition(data[:cut], NEWLINE, DIALECT), quotes.transition(data[cut:], previous, DIALECT)]
+        [
+            quotes.transition(data[:cut], NEWLINE, DIALECT),
+            quotes.transition(data[cut:], previous, DIALECT),
+        ]
     )
     expected = ["outside", *(state for state, _ in steps)]
     assert list(states) == [OUTSIDE, NAMES[expected[cut]], NAMES[expected[-1]]]
@@ -70,14 +77,18 @@ NASTY = '"a""\n""b",5" disk\n"","x"\r\nc"","""d\n""","\n"\r,"e"f"\n'
 
 @pytest.mark.parametrize("cut", range(1, len(NASTY)))
 def test_every_cut_of_a_nasty_text(cut: int) -> None:
-    """Doubled quotes, stray ones, line ends of all kinds: the state is right at every byte of them."""
+    """Doubled quotes, stray ones, line ends of all kinds: the state is right at every byte of
+    them.
+    """
     data = NASTY.encode()
     steps = states_by_hand(NASTY, "outside", at_start=True)
     before, after = (NAMES[steps[position][0]] for position in (cut - 1, -1))
     assert quotes.transition(data[:cut], NEWLINE, DIALECT)[OUTSIDE] == before
     assert quotes.transition(data[cut:], data[cut - 1], DIALECT)[before] == after
     toggles = quotes.toggling_quotes(data[cut:], before, data[cut - 1], DIALECT)
-    assert (toggles + cut).tolist() == [place for place, (_, toggled) in enumerate(steps) if toggled and place >= cut]
+    assert (toggles + cut).tolist() == [
+        place for place, (_, toggled) in enumerate(steps) if toggled and place >= cut
+    ]
 
 
 def ranges_of(path: Path, cuts: list[int]) -> tuple[ByteRange, ...]:
@@ -86,20 +97,27 @@ def ranges_of(path: Path, cuts: list[int]) -> tuple[ByteRange, ...]:
     edges = [0, *sorted({cut for cut in cuts if 0 < cut < size}), size]
     file = FileInfo(str(path), size)
     return tuple(
-        ByteRange(number, number, file, start, end) for number, (start, end) in enumerate(itertools.pairwise(edges))
+        ByteRange(number, number, file, start, end)
+        for number, (start, end) in enumerate(itertools.pairwise(edges))
     )
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(
-        st.tuples(st.text('",\r\nab', max_size=6), st.sampled_from(['5" disk', "x", '""a', '"q"', ""])), min_size=1
+        st.tuples(
+            st.text('",\r\nab', max_size=6), st.sampled_from(['5" disk', "x", '""a', '"q"', ""])
+        ),
+        min_size=1,
     ),
     line_end=st.sampled_from(["\n", "\r\n"]),
     cuts=st.lists(st.integers(0, 400), max_size=6),
 )
 def test_ranges_of_written_rows_give_the_rows(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], line_end: str, cuts: list[int]
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str]],
+    line_end: str,
+    cuts: list[int],
 ) -> None:
     """Rows written with quotes where needed, and stray quotes, come back whatever the cuts."""
     text = io.StringIO(newline="")
@@ -119,11 +137,15 @@ def csv_quote(cell: str) -> str:
 def test_ranges_of_any_text_give_the_cells_of_pythons_csv_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], names: tuple[str, ...]
 ) -> None:
-    """However wild the text, the ranges' rows are those of Python's csv module, or an error; never others."""
+    """However wild the text, the ranges' rows are those of Python's csv module, or an error; never
+    others.
+    """
     if not text:
         return
     delimiter = "," if len(names) == 2 else ";"
-    expected = [tuple(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    expected = [
+        tuple(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
+    ]
     try:
         found = read_cut(tmp_path_factory, text, cuts, names, delimiter)
     except DataError:
@@ -134,7 +156,11 @@ def test_ranges_of_any_text_give_the_cells_of_pythons_csv_or_an_error(
 
 
 def read_cut(
-    factory: pytest.TempPathFactory, text: str, cuts: list[int], names: tuple[str, ...], delimiter: str = ","
+    factory: pytest.TempPathFactory,
+    text: str,
+    cuts: list[int],
+    names: tuple[str, ...],
+    delimiter: str = ",",
 ) -> list[tuple]:
     """Reads text from a file that is cut at the given bytes."""
     path = factory.getbasetemp() / "cut.csv"
@@ -142,14 +168,18 @@ def read_cut(
     source = Source("s", (str(path),), delimiter=delimiter, header=False, columns=names, nulls=())
     schema = support.text_schema(names)
     files = (FileInfo(str(path), path.stat().st_size),)
-    plan = SourcePlan(source, "csv", files, schema, schema, ranges_of(path, cuts), file_schema=schema)
+    plan = SourcePlan(
+        source, "csv", files, schema, schema, ranges_of(path, cuts), file_schema=schema
+    )
     table, counts, _ = read.read_table(plan, reject=False)
     assert counts["read"] == table.num_rows
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def test_stray_quotes_cost_no_quadratic_time() -> None:
-    """A stray quote in each of 100,000 rows is scanned in well under the time that a rescan for each would take."""
+    """A stray quote in each of 100,000 rows is scanned in well under the time that a rescan for
+    each would take.
+    """
     data = b'5" disk,"a ""b""\n c"\n' * 100_000
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
     assert len(toggles) == 6 * 100_000
@@ -161,4 +191,6 @@ def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "open.csv"
     path.write_bytes(b'1,2\n"open,2\n' + b"x,y\n" * 100_000)
     with path.open("rb") as file, pytest.raises(DataError, match=r"'line_bytes'.* never closed"):
-        quotes.record_start(file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000))
+        quotes.record_start(
+            file, str(path), 20, path.stat().st_size, INSIDE, DIALECT, Limits(line_bytes=100_000)
+        )

@@ -1,4 +1,6 @@
-"""Exact or an error: what each source makes of values at the ends of each type's range, and beyond."""
+"""Exact or an error: what each source makes of values at the ends of each type's range, and
+beyond.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,18 @@ DAY = 86_400_000_000
         ([1, 0, None], pa.int8(), "bool", [True, False, None]),
         ([1.0, -0.0], pa.float64(), "bool", [True, False]),
         ([[1, 0], [], None], pa.list_(pa.int64()), "list<bool>", [[True, False], [], None]),
-        ([3 * DAY, -DAY], pa.timestamp("us"), "date", [datetime.date(1970, 1, 4), datetime.date(1969, 12, 31)]),
-        ([0.1, float("inf"), None], pa.float64(), "float32", [0.10000000149011612, float("inf"), None]),
+        (
+            [3 * DAY, -DAY],
+            pa.timestamp("us"),
+            "date",
+            [datetime.date(1970, 1, 4), datetime.date(1969, 12, 31)],
+        ),
+        (
+            [0.1, float("inf"), None],
+            pa.float64(),
+            "float32",
+            [0.10000000149011612, float("inf"), None],
+        ),
         ([decimal.Decimal("0.1")], pa.decimal128(38, 20), "float32", [0.10000000149011612]),
         ([decimal.Decimal("0.5")], pa.decimal128(38, 20), "float64", [0.5]),
         ([decimal.Decimal("0.10")], pa.decimal128(38, 2), "text", ["0.10"]),
@@ -54,16 +66,41 @@ def test_declared_types_are_cast(
         (2, pa.int8(), "bool", "found 2, expected true or false"),
         (0.5, pa.float64(), "bool", "found 0.5, expected true or false"),
         (float("nan"), pa.float64(), "bool", "found nan, expected true or false"),
-        ([1, 7], pa.list_(pa.int64()), "list<bool>", "found [1, 7], expected a list, each item true or false"),
-        (1, pa.timestamp("us"), "date", "found datetime.datetime(1970, 1, 1, 0, 0, 0, 1), expected a date"),
+        (
+            [1, 7],
+            pa.list_(pa.int64()),
+            "list<bool>",
+            "found [1, 7], expected a list, each item true or false",
+        ),
+        (
+            1,
+            pa.timestamp("us"),
+            "date",
+            "found datetime.datetime(1970, 1, 1, 0, 0, 0, 1), expected a date",
+        ),
         (3600, pa.timestamp("s", "UTC"), "date", "expected a date"),
         (1e300, pa.float64(), "float32", "found 1e+300, expected a number within ±3.4e38"),
         (70_000.0, pa.float64(), "float16", "found 70000.0, expected a number within ±65,504"),
         (2**53 + 1, pa.int64(), "float64", "found 9007199254740993, expected a number"),
         (2**24 + 1, pa.int32(), "float32", "found 16777217, expected a number"),
-        (2**62, pa.timestamp("s"), None, "found '4611686018427387904 s from 1970-01-01', expected a timestamp"),
-        (2**62, pa.timestamp("s", "UTC"), None, "found '4611686018427387904 s from 1970-01-01', expected a timestamp"),
-        (decimal.Decimal("0.5"), pa.decimal128(5, 1), "int64", "found Decimal('0.5'), expected an integer"),
+        (
+            2**62,
+            pa.timestamp("s"),
+            None,
+            "found '4611686018427387904 s from 1970-01-01', expected a timestamp",
+        ),
+        (
+            2**62,
+            pa.timestamp("s", "UTC"),
+            None,
+            "found '4611686018427387904 s from 1970-01-01', expected a timestamp",
+        ),
+        (
+            decimal.Decimal("0.5"),
+            pa.decimal128(5, 1),
+            "int64",
+            "found Decimal('0.5'), expected an integer",
+        ),
     ],
 )
 def test_declared_types_lose_nothing(
@@ -79,23 +116,39 @@ def test_declared_types_lose_nothing(
 
 
 def test_a_timestamp_is_no_time(tmp_path: Path) -> None:
-    """To take a timestamp for its time of day would lose the date, so that the recipe is refused."""
+    """To take a timestamp for its time of day would lose the date, so that the recipe is
+    refused.
+    """
     pq.write_table(pa.table({"x": pa.array([1], pa.timestamp("us"))}), tmp_path / "d.parquet")
-    assert "cannot become time" in problems_of(tmp_path / "d.parquet", types={"x": "time"})["sources", "s", "types"]
+    assert (
+        "cannot become time"
+        in problems_of(tmp_path / "d.parquet", types={"x": "time"})["sources", "s", "types"]
+    )
 
 
 NUMBERS = st.floats() | st.integers(-3, 3).map(float) | st.floats(-1e39, 1e39)
 
 
-@given(st.lists(st.none() | NUMBERS, max_size=6), st.sampled_from([pa.bool_(), pa.int64(), pa.float32(), pa.float16()]))
+@given(
+    st.lists(st.none() | NUMBERS, max_size=6),
+    st.sampled_from([pa.bool_(), pa.int64(), pa.float32(), pa.float16()]),
+)
 @settings(max_examples=200, deadline=None)
 def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> None:
-    """A cast succeeds if, and only if, Python finds an equal for every value; for floats, one that is no further than the type's range."""
+    """A cast succeeds if, and only if, Python finds an equal for every value; for floats, one that
+    is no further than the type's range.
+    """
 
     def fits(value: float) -> bool:
         if pa.types.is_floating(type_):
-            return not abs(value) < float("inf") or abs(pa.scalar(value).cast(type_, safe=False).as_py()) < float("inf")
-        return value in (0.0, 1.0) if pa.types.is_boolean(type_) else value.is_integer() and -(2**63) <= value < 2**63
+            return not abs(value) < float("inf") or abs(
+                pa.scalar(value).cast(type_, safe=False).as_py()
+            ) < float("inf")
+        return (
+            value in (0.0, 1.0)
+            if pa.types.is_boolean(type_)
+            else value.is_integer() and -(2**63) <= value < 2**63
+        )
 
     array = pa.array(values, pa.float64())
     if all(value is None or fits(value) for value in values):
@@ -121,28 +174,39 @@ def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> Non
     ],
 )
 def test_csv_numbers(tmp_path: Path, cell: str, declared: str | None, wanted: float) -> None:
-    """Digits become the nearest number that the column's type has; infinity is one if it is written."""
+    """Digits become the nearest number that the column's type has; infinity is one if it is
+    written.
+    """
     path = write(tmp_path / "d.csv", f"x\n{cell}\n")
     assert read_rows(path, types={} if declared is None else {"x": declared}) == [{"x": wanted}]
 
 
 @pytest.mark.parametrize(
-    ("cell", "declared"), [("1e400", "float64"), ("-1e400", None), ("1e39", "float32"), ("1e300", "float32")]
+    ("cell", "declared"),
+    [("1e400", "float64"), ("-1e400", None), ("1e39", "float32"), ("1e300", "float32")],
 )
-def test_csv_numbers_do_not_become_infinite(tmp_path: Path, cell: str, declared: str | None) -> None:
+def test_csv_numbers_do_not_become_infinite(
+    tmp_path: Path, cell: str, declared: str | None
+) -> None:
     """A finite number beyond its column's type is a bad row, among infinite ones and others."""
     path = write(tmp_path / "d.csv", f"x,y\ninf,1\n,2\n{cell},3\n1.5,4\n")
-    with pytest.raises(DataError, match=rf"line 4, column 'x': found '{cell}', expected a number within ±"):
+    with pytest.raises(
+        DataError, match=rf"line 4, column 'x': found '{cell}', expected a number within ±"
+    ):
         read_rows(path, types={} if declared is None else {"x": declared})
     path = write(tmp_path / "d.csv", "x,y\ninf,1\n,2\n1.5,4\n")
     assert [row["x"] for row in read_rows(path)] == [float("inf"), None, 1.5]
 
 
-@pytest.mark.parametrize(("value", "declared"), [("1e300", "float32"), ("[0.5, 1e39]", "list<float32>")])
+@pytest.mark.parametrize(
+    ("value", "declared"), [("1e300", "float32"), ("[0.5, 1e39]", "list<float32>")]
+)
 def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declared: str) -> None:
     """A finite number beyond the declared type is a bad row, in lists as well."""
     path = write(tmp_path / "d.jsonl", f'{{"x": null}}\n{{"x": {value}}}\n')
-    with pytest.raises(DataError, match=r"line 2, column 'x': found .*beyond the range of its type"):
+    with pytest.raises(
+        DataError, match=r"line 2, column 'x': found .*beyond the range of its type"
+    ):
         read_rows(path, types={"x": declared})
 
 
@@ -151,23 +215,36 @@ def test_json_integers_beyond_int64(tmp_path: Path, value: Any) -> None:
     """An integer that JSON's reader would take for a float is an error, in a tensor as well."""
     path = write(tmp_path / "d.jsonl", json.dumps({"x": value}))
     for types in ({}, {"x": "tensor"}):
-        with pytest.raises(DataError, match=r"found the integer -?[0-9]+, expected none beyond int64"):
+        with pytest.raises(
+            DataError, match=r"found the integer -?[0-9]+, expected none beyond int64"
+        ):
             read_rows(path, types=types)
 
 
 def test_exact_floats_and_decimals(tmp_path: Path) -> None:
-    """With ``floats: exact`` decimals that would be rounded when they are read are refused, unless their type is declared or they are left out."""
+    """With ``floats: exact`` decimals that would be rounded when they are read are refused, unless
+    their type is declared or they are left out.
+    """
     table = pa.table({"x": pa.array([decimal.Decimal("0.5")], pa.decimal128(30, 20)), "n": [1]})
     pq.write_table(table, tmp_path / "d.parquet")
 
     def plan(source: str, more: str = "") -> Any:
-        recipe = f"name: d\nsources: {{d: {{path: d.parquet{source}}}}}\noutput: {{floats: exact}}\n{more}"
+        recipe = (
+            f"name: d\nsources: {{d: {{path: d.parquet{source}}}}}\noutput: {{floats: "
+            f"exact}}\n{more}"
+        )
         return make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0])
 
     with pytest.raises(RecipeProblems) as caught:
         plan("")
     (problem,) = caught.value.problems
     assert problem.path == ("output", "floats")
-    assert "column 'x' of source 'd', decimals that are read as the nearest float64" in problem.message
-    for source, more in ((", types: {x: text}", ""), (", types: {x: float64}", ""), ("", "drop: [x]\n")):
+    assert (
+        "column 'x' of source 'd', decimals that are read as the nearest float64" in problem.message
+    )
+    for source, more in (
+        (", types: {x: text}", ""),
+        (", types: {x: float64}", ""),
+        ("", "drop: [x]\n"),
+    ):
         assert plan(source, more)

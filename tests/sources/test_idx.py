@@ -1,4 +1,6 @@
-"""IDX files, as MNIST has them: every type and rank, what the numbers become, labels, ranges, and every way in which files are wrong."""
+"""IDX files, as MNIST has them: every type and rank, what the numbers become, labels, ranges, and
+every way in which files are wrong.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def options(**values: object) -> dict[str, IdxOptions]:
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_mnist(tmp_path: Path, compressed: bool) -> None:
-    """The four files as they are handed out, plain or compressed: every pixel and label, ``t10k`` before ``train`` by path."""
+    """The four files as they are handed out, plain or compressed: every pixel and label, ``t10k``
+    before ``train`` by path.
+    """
     pictures, labels = write_mnist(tmp_path, 50, 20, compressed)
     pattern = tmp_path / (MNIST + ".gz" * compressed)
     rows = read_rows(pattern)
@@ -50,7 +54,9 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
             "image/width": 28,
             "image/channels": 1,
         }
-        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(row["image/encoded"]))), pictures[number])
+        np.testing.assert_array_equal(
+            np.asarray(Image.open(io.BytesIO(row["image/encoded"]))), pictures[number]
+        )
     # A path that matches the labels too means the same.
     assert read_rows(tmp_path / ("*-ubyte" + ".gz" * compressed)) == rows
 
@@ -58,7 +64,9 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Arrays of any type and rank come back as numbers and as raw bytes, in ranges of any size, plain or compressed."""
+    """Arrays of any type and rank come back as numbers and as raw bytes, in ranges of any size,
+    plain or compressed.
+    """
     code = data.draw(st.sampled_from(list(IDX_TYPES)))
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
     dtype = np.dtype(IDX_TYPES[code])
@@ -74,21 +82,27 @@ def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.Da
     prefix = "image/" if is_picture else ""
     name = "value" if len(shape) == 1 else f"{prefix}values"
     rows = read_rows(path, range_bytes=range_bytes, **options(form="values"))
-    assert [row[name] for row in rows] == [item.ravel().tolist() if len(shape) > 1 else item.item() for item in values]
+    assert [row[name] for row in rows] == [
+        item.ravel().tolist() if len(shape) > 1 else item.item() for item in values
+    ]
     if is_picture:
-        assert {(row["image/height"], row["image/width"], row["image/channels"]) for row in rows} == {
-            (*shape[1:], 1)[:3]
-        }
+        assert {
+            (row["image/height"], row["image/width"], row["image/channels"]) for row in rows
+        } == {(*shape[1:], 1)[:3]}
     rows = read_rows(path, range_bytes=range_bytes, **options(form="bytes"))
     little = values.astype(dtype.newbyteorder("<"))
     assert [row[f"{prefix}raw"] for row in rows] == [item.tobytes() for item in little]
 
 
 def test_types_of_numbers(tmp_path: Path) -> None:
-    """Integers are int64, float and double keep their precision, and by default only pictures of bytes become PNG."""
+    """Integers are int64, float and double keep their precision, and by default only pictures of
+    bytes become PNG.
+    """
     for code, wanted in ((0x08, "int64"), (0x0B, "int64"), (0x0D, "float"), (0x0E, "double")):
         (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2)), code))
-        assert plan_of(tmp_path / "a.idx").schema.field("values").type == pa.list_(pa.type_for_alias(wanted))
+        assert plan_of(tmp_path / "a.idx").schema.field("values").type == pa.list_(
+            pa.type_for_alias(wanted)
+        )
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2, 2)), 0x0B))
     assert plan_of(tmp_path / "a.idx").schema.names[0] == "image/values"
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2, 2, 3))))
@@ -110,25 +124,36 @@ def test_floats_are_scaled(tmp_path: Path) -> None:
 def test_ranges_lose_nothing(
     tmp_path_factory: pytest.TempPathFactory, count: int, range_bytes: int, compressed_labels: bool
 ) -> None:
-    """However a plain file is cut, each picture is read once and with its own label, which may be compressed."""
+    """However a plain file is cut, each picture is read once and with its own label, which may be
+    compressed.
+    """
     pictures, labels = digits(count, 8)
     folder = tmp_path_factory.mktemp("idx")
     (folder / "a-images.idx3-ubyte").write_bytes(idx(pictures))
     name, data = ("a-labels.idx1-ubyte", idx(labels))
-    (folder / (name + ".gz" * compressed_labels)).write_bytes(gzip.compress(data) if compressed_labels else data)
-    rows = read_rows(folder / "a-images.idx3-ubyte", range_bytes=range_bytes, **options(form="values"))
+    (folder / (name + ".gz" * compressed_labels)).write_bytes(
+        gzip.compress(data) if compressed_labels else data
+    )
+    rows = read_rows(
+        folder / "a-images.idx3-ubyte", range_bytes=range_bytes, **options(form="values")
+    )
     assert [(row["image/values"], row[LABEL]) for row in rows] == [
         (picture.ravel().tolist(), label) for picture, label in zip(pictures, labels, strict=True)
     ]
 
 
 def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is read in many chunks has the same rows, and a checksum that depends on pixels and labels alone."""
+    """A file that is read in many chunks has the same rows, and a checksum that depends on pixels
+    and labels alone.
+    """
     write_mnist(tmp_path / "a", 50, 1)
     write_mnist(tmp_path / "b", 50, 1, compressed=False)
     rows = read_rows(tmp_path / "a" / "train-images-idx3-ubyte.gz")
     checksums = []
-    for path in (tmp_path / "a" / "train-images-idx3-ubyte.gz", tmp_path / "b" / "train-images-idx3-ubyte"):
+    for path in (
+        tmp_path / "a" / "train-images-idx3-ubyte.gz",
+        tmp_path / "b" / "train-images-idx3-ubyte",
+    ):
         for chunk_bytes in (1 << 24, 8 * 784 * 7):
             monkeypatch.setattr("beam_pipelines.sources.images.idx.CHUNK_BYTES", chunk_bytes)
             assert read_rows(path) == rows
@@ -143,7 +168,9 @@ def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_labels_by_name_in_order(tmp_path: Path) -> None:
-    """``labels`` names a file for each one of the path, relative to the recipe; ``[]`` reads none."""
+    """``labels`` names a file for each one of the path, relative to the recipe; ``[]`` reads
+    none.
+    """
     pictures, labels = digits(30, 8)
     for name, part in (("x", slice(0, 10)), ("y", slice(10, 30))):
         (tmp_path / f"{name}.idx").write_bytes(idx(pictures[part]))
@@ -153,7 +180,9 @@ name: a
 sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes: [a, b, c, d, e, f, g, h, i, j]}}}
 """
     recipe, _ = parse_recipe(text, "r.yaml", str(tmp_path))
-    table, _, _ = read.read_table(planner.plan_source(recipe.sources["a"], str(tmp_path)), reject=False)
+    table, _, _ = read.read_table(
+        planner.plan_source(recipe.sources["a"], str(tmp_path)), reject=False
+    )
     wanted = [*labels[10:30].tolist(), *labels[:10].tolist()]
     assert table[LABEL].to_pylist() == wanted
     assert table["image/class/text"].to_pylist() == ["abcdefghij"[label] for label in wanted]
@@ -162,19 +191,27 @@ sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes:
 
 
 def test_classes_have_names(tmp_path: Path) -> None:
-    """``classes`` names the labels, for the examples and for the manifest; a label without a name is a bad row."""
+    """``classes`` names the labels, for the examples and for the manifest; a label without a name
+    is a bad row.
+    """
     write_mnist(tmp_path, 30, 10)
     names = tuple("abcdefghij")
     path = tmp_path / "train-images-idx3-ubyte.gz"
     assert plan_of(path, **options(classes=names)).labels == {LABEL: names}
-    assert all(row["image/class/text"] == names[row[LABEL]] for row in read_rows(path, **options(classes=names)))
+    assert all(
+        row["image/class/text"] == names[row[LABEL]]
+        for row in read_rows(path, **options(classes=names))
+    )
     plan = plan_of(path, **options(classes=names[:9]))
     with pytest.raises(
-        DataError, match=r"idx3-ubyte\.gz, image 9, column 'image/class/label': found class 9, expected 0 to 8"
+        DataError,
+        match=r"idx3-ubyte\.gz, image 9, column 'image/class/label': found class 9, expected 0 to 8",
     ):
         read.read_table(plan, reject=False)
     table, counts, rejected = read.read_table(plan, reject=True)
-    assert counts == {"read": 27, "rejected": 3} == {"read": table.num_rows, "rejected": len(rejected)}
+    assert (
+        counts == {"read": 27, "rejected": 3} == {"read": table.num_rows, "rejected": len(rejected)}
+    )
     assert [bad.position for bad in rejected] == ["image 9", "image 19", "image 29"]
 
 
@@ -196,12 +233,17 @@ WHOLE = idx(np.ones((3, 2, 2)))
             b"\x00\x00\x08\x03" + b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" * 2,
             "found ubyte 1×4294967295×4294967295, .* bytes an item",
         ),
-        (b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4), "found ubyte 1×0, items without a number"),
+        (
+            b"\x00\x00\x08\x02" + b"\x00\x00\x00\x01" + bytes(4),
+            "found ubyte 1×0, items without a number",
+        ),
         (idx(np.ones((0, 2, 2))), "found no rows"),
     ],
 )
 def test_wrong_files(tmp_path: Path, content: bytes, message: str) -> None:
-    """A wrong magic number, a file that is too short or too long: said at planning, with what was found and expected."""
+    """A wrong magic number, a file that is too short or too long: said at planning, with what was
+    found and expected.
+    """
     (tmp_path / "a.idx").write_bytes(content)
     with pytest.raises(DataError, match=rf"a\.idx: {message}"):
         plan_of(tmp_path / "a.idx")
@@ -223,48 +265,72 @@ def test_wrong_compressed_files(tmp_path: Path, content: bytes, message: str) ->
 
 
 def test_wrong_labels(tmp_path: Path) -> None:
-    """Labels that are missing, too few, short of what they claim, of two dimensions or no integers: an error with both files."""
+    """Labels that are missing, too few, short of what they claim, of two dimensions or no integers:
+    an error with both files.
+    """
     write_mnist(tmp_path, 30, 10)
-    images, labels = tmp_path / "train-images-idx3-ubyte.gz", tmp_path / "train-labels-idx1-ubyte.gz"
+    images, labels = (
+        tmp_path / "train-images-idx3-ubyte.gz",
+        tmp_path / "train-labels-idx1-ubyte.gz",
+    )
     labels.write_bytes(gzip.compress(idx(np.zeros(29))))
     with pytest.raises(
-        DataError, match=r"labels-idx1-ubyte\.gz: found 29 labels, expected 30, as many as .*images-idx3-ubyte\.gz"
+        DataError,
+        match=r"labels-idx1-ubyte\.gz: found 29 labels, expected 30, as many as .*images-idx3-ubyte\.gz",
     ):
         plan_of(images)
     labels.write_bytes(gzip.compress(idx(np.zeros(30))[:-2]))
-    with pytest.raises(DataError, match=r"labels-idx1-ubyte\.gz: found 28 items before the file ends, expected 30"):
+    with pytest.raises(
+        DataError, match=r"labels-idx1-ubyte\.gz: found 28 items before the file ends, expected 30"
+    ):
         read.read_table(plan_of(images), reject=True)
     for values, code in ((np.zeros((30, 1)), 0x08), (np.zeros(30), 0x0D)):
         labels.write_bytes(gzip.compress(idx(values, code)))
         with pytest.raises(
-            DataError, match=r"labels-idx1-ubyte\.gz: found .*, expected labels: integers of one dimension"
+            DataError,
+            match=r"labels-idx1-ubyte\.gz: found .*, expected labels: integers of one dimension",
         ):
             plan_of(images)
     labels.unlink()
     with pytest.raises(
-        DataError, match=r"labels-idx1-ubyte\.gz: found no such file, expected the labels of .*'idx: {labels: \[\]}'"
+        DataError,
+        match=r"labels-idx1-ubyte\.gz: found no such file, expected the labels of .*'idx: {labels: \[\]}'",
     ):
         plan_of(images)
 
 
 def test_wrong_options(tmp_path: Path) -> None:
-    """Options that the files cannot honour, or that belong to other formats, are problems of the recipe."""
+    """Options that the files cannot honour, or that belong to other formats, are problems of the
+    recipe.
+    """
     write_mnist(tmp_path, 5, 5)
     images = tmp_path / "train-images-idx3-ubyte.gz"
     key = ("sources", "s", "idx")
-    assert "found 2 files in 'labels' for 1 files" in problems_of(images, **options(labels=("a", "b")))[key]
-    assert "found no file with labels for" in problems_of(images, **options(labels=(), classes=("a",)))[key]
+    assert (
+        "found 2 files in 'labels' for 1 files"
+        in problems_of(images, **options(labels=("a", "b")))[key]
+    )
+    assert (
+        "found no file with labels for"
+        in problems_of(images, **options(labels=(), classes=("a",)))[key]
+    )
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2)), 0x0D))
     for form in ("png", "floats"):
         assert (
             f"found 'as: {form}' with {tmp_path}/a.idx, which is float 3×2"
             in problems_of(tmp_path / "a.idx", **options(form=form))[key]
         )
-    found = problems_of(images, types={LABEL: "int8"}, header=False, delimiter=";", compression="zlib")
+    found = problems_of(
+        images, types={LABEL: "int8"}, header=False, delimiter=";", compression="zlib"
+    )
     assert {path[-1] for path in found} == {"types", "header", "delimiter", "compression"}
     (tmp_path / "a.csv").write_text("a\n1\n")
-    assert "expected it with idx only" in problems_of(tmp_path / "a.csv", **options(form="png"))[key]
-    with pytest.raises(RecipeError, match=r"idx\.as: found 'jpeg', expected png, bytes, floats or values"):
+    assert (
+        "expected it with idx only" in problems_of(tmp_path / "a.csv", **options(form="png"))[key]
+    )
+    with pytest.raises(
+        RecipeError, match=r"idx\.as: found 'jpeg', expected png, bytes, floats or values"
+    ):
         parse_recipe("name: a\nsources: {a: {path: b, idx: {as: jpeg}}}", "r.yaml")
 
 
@@ -273,22 +339,30 @@ def test_files_of_one_source_agree(tmp_path: Path) -> None:
     (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2, 2))))
     (tmp_path / "b.idx").write_bytes(idx(np.ones((3, 2, 3))))
     with pytest.raises(
-        DataError, match=r"b\.idx: found ubyte 3×2×3, expected items as those of .*a\.idx, which has ubyte 3×2×2"
+        DataError,
+        match=r"b\.idx: found ubyte 3×2×3, expected items as those of .*a\.idx, which has ubyte 3×2×2",
     ):
         plan_of(tmp_path / "*.idx")
 
 
 @pytest.mark.parametrize("name", ["recipe", "fashion", "pixels"])
 def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
-    """The example's recipes, unchanged, on files of the originals' names: splits, labels as numbers or one-hot, pixels."""
+    """The example's recipes, unchanged, on files of the originals' names: splits, labels as numbers
+    or one-hot, pixels.
+    """
     for folder in ("examples/mnist", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
-    pictures, labels = write_mnist(tmp_path / ".demo" / ("fashion-mnist" if name == "fashion" else "mnist"), 60, 20)
+    pictures, labels = write_mnist(
+        tmp_path / ".demo" / ("fashion-mnist" if name == "fashion" else "mnist"), 60, 20
+    )
     recipe, _ = load_recipe(str(tmp_path / f"examples/mnist/{name}.yaml"))
     out = tmp_path / "out"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())
-    assert {split: entry["rows"] for split, entry in manifest["splits"].items()} == {"train": 60, "test": 20}
+    assert {split: entry["rows"] for split, entry in manifest["splits"].items()} == {
+        "train": 60,
+        "test": 20,
+    }
     feature = "image/pixels" if name == "pixels" else "image/encoded"
     loaded = loader.load(str(out), "test", batch_size=8, shuffle=False, images=name != "pixels")
     found = [
@@ -297,8 +371,14 @@ def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
         for pixels, label in zip(features[feature].numpy(), batch_labels.numpy(), strict=True)
     ]
     if name == "pixels":
-        found = [(np.round(pixels * 255).astype(np.uint8), np.flatnonzero(label)) for pixels, label in found]
+        found = [
+            (np.round(pixels * 255).astype(np.uint8), np.flatnonzero(label))
+            for pixels, label in found
+        ]
     assert sorted((pixels.tobytes(), int(label.item())) for pixels, label in found) == sorted(
-        (picture.tobytes(), int(label)) for picture, label in zip(pictures[60:], labels[60:], strict=True)
+        (picture.tobytes(), int(label))
+        for picture, label in zip(pictures[60:], labels[60:], strict=True)
     )
-    assert manifest["labels"] == ({LABEL: list(recipe.sources["clothes"].idx.classes)} if name == "fashion" else {})
+    assert manifest["labels"] == (
+        {LABEL: list(recipe.sources["clothes"].idx.classes)} if name == "fashion" else {}
+    )

@@ -1,4 +1,6 @@
-"""Folders of images: what a file becomes, what is rejected, classes, and a dataset of them read back by TensorFlow."""
+"""Folders of images: what a file becomes, what is rejected, classes, and a dataset of them read
+back by TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,14 @@ from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.plan import FileInfo, gather_ranges
 from beam_pipelines.sources.planner import plan_source
 from beam_pipelines.transforms.read import read_table
-from tests.support.image_files import DIGIT_NAMES, FORMATS, animation, encode, photographs, write_digits
+from tests.support.image_files import (
+    DIGIT_NAMES,
+    FORMATS,
+    animation,
+    encode,
+    photographs,
+    write_digits,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 PHOTO = photographs()["flower"]
@@ -51,7 +60,9 @@ def source_of(path: str | Path, **options: Any) -> Source:
     return Source("photos", (str(path),), format="images", **options)
 
 
-def rows_of(source: Source, reject: bool = False) -> tuple[list[dict[str, Any]], tuple[Rejected, ...]]:
+def rows_of(
+    source: Source, reject: bool = False
+) -> tuple[list[dict[str, Any]], tuple[Rejected, ...]]:
     table, _, rejected = read_table(plan_source(source, ""), reject)
     return table.to_pylist(), rejected
 
@@ -98,12 +109,16 @@ def test_a_look_is_what_tensorflow_decodes(data):
     ids=str,
 )
 def test_a_converted_image_is_as_asked(data, options):
-    """In format, size and channels, as TensorFlow and as we see it; and converting twice changes nothing more."""
+    """In format, size and channels, as TensorFlow and as we see it; and converting twice changes
+    nothing more.
+    """
     asked = ImageOptions(**options)
     made, look = pictures.convert(data, asked)
     assert pictures.probe(made) == look
     assert as_tensorflow(made).shape == look[1:]
-    assert look.format == options.get("format", "jpeg" if pictures.probe(data).format == "jpeg" else "png")
+    assert look.format == options.get(
+        "format", "jpeg" if pictures.probe(data).format == "jpeg" else "png"
+    )
     assert (look.height, look.width) == options.get("resize", SMALL.shape[:2])
     assert look.channels == {"rgb": 3, "grey": 1, None: look.channels}[options.get("mode")]
     assert pictures.convert(made, asked) == (made, look)
@@ -118,7 +133,9 @@ def test_of_an_animation_the_first_frame_counts():
     assert np.abs(as_tensorflow(made).astype(int) - SMALL).mean() < 12
 
 
-@pytest.mark.parametrize("name", ["RGB png", "RGBA png", "grey and alpha png", "RGB bmp", "RGBA webp", "grey gif"])
+@pytest.mark.parametrize(
+    "name", ["RGB png", "RGBA png", "grey and alpha png", "RGB bmp", "RGBA webp", "grey gif"]
+)
 def test_a_lossless_image_keeps_its_pixels_as_png(name):
     """Every value of every pixel."""
     made, _ = pictures.convert(CASES[name], ImageOptions(format="png"))
@@ -150,7 +167,9 @@ def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
 
 
 def test_a_turned_photograph_is_put_upright():
-    """What a camera only notes in a tag is done when an image is encoded again; bytes that are kept are as they were."""
+    """What a camera only notes in a tag is done when an image is encoded again; bytes that are kept
+    are as they were.
+    """
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
     data = encode(SMALL, "png", exif=exif)
@@ -167,7 +186,10 @@ def test_a_truncated_image_is_refused(name, share):
     """Wherever it ends, but for the last bytes, which hold no pixels."""
     data = CASES[name]
     cut = data[: min(int(share * len(data)), len(data) - 5)]
-    for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(resize=(5, 5)))):
+    for look_at in (
+        pictures.probe,
+        lambda data: pictures.convert(data, ImageOptions(resize=(5, 5))),
+    ):
         with pytest.raises(pictures.PictureError, match="expected a"):
             look_at(cut)
 
@@ -188,7 +210,9 @@ def png_of_zeros(width: int, height: int) -> bytes:
     """Returns a small PNG file of very many pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     pixels = chunk(b"IDAT", zlib.compress(bytes(1000)))
@@ -202,12 +226,15 @@ def webp_of_size(width: int, height: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("data", [png_of_zeros(50_000, 50_000), webp_of_size(60_000, 60_000)], ids=["png", "webp"])
+@pytest.mark.parametrize(
+    "data", [png_of_zeros(50_000, 50_000), webp_of_size(60_000, 60_000)], ids=["png", "webp"]
+)
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(data):
     """By the size that the header claims, which would take gigabytes."""
     for look_at in (pictures.probe, lambda data: pictures.convert(data, ImageOptions(mode="grey"))):
         with pytest.raises(
-            pictures.PictureError, match=r"pixels, expected at most 50,000,000 .*'limits: {image_pixels: …}'"
+            pictures.PictureError,
+            match=r"pixels, expected at most 50,000,000 .*'limits: {image_pixels: …}'",
         ):
             look_at(data)
 
@@ -221,7 +248,9 @@ def test_the_pixel_limit_is_the_recipes():
 
 
 def test_rows_are_the_files_of_the_class_folders(tmp_path):
-    """Bytes as they are, in the order of paths, with class ids in the order of names; what is no image file is no row."""
+    """Bytes as they are, in the order of paths, with class ids in the order of names; what is no
+    image file is no row.
+    """
     written = write_digits(tmp_path, 60, FORMATS)
     (tmp_path / ".DS_Store").write_bytes(b"x")
     (tmp_path / "README.txt").write_text("x")
@@ -294,7 +323,11 @@ def write(tmp_path: Path, *names: str) -> None:
         ((), {}, "no file matches"),
         (("notes.txt",), {}, "found no image"),
         (("cat/1.png", "2.png"), {}, "found .*2.png outside of the class folders"),
-        (("cat/1.png", "cat/more/2.png"), {}, "more/2.png in a folder inside another, .*/\\*/\\*/\\*'"),
+        (
+            ("cat/1.png", "cat/more/2.png"),
+            {},
+            "more/2.png in a folder inside another, .*/\\*/\\*/\\*'",
+        ),
         (("a\nb/1.png", "cat/1.png"), {}, "found a line end in the name of the folder"),
         (("cta/1.png",), {"classes": ("cat", "dog")}, "none of the 2 classes. Did you mean 'cat'"),
     ],
@@ -311,7 +344,10 @@ def test_folders_that_are_no_classes_may_be_nested(tmp_path):
     """Where the recipe reads no class."""
     write(tmp_path, "2024/11/1.png", "2.png")
     rows, _ = rows_of(source_of(tmp_path, columns=("image/filename", "image/width")))
-    assert rows == [{"image/filename": name, "image/width": SMALL.shape[1]} for name in ("2.png", "2024/11/1.png")]
+    assert rows == [
+        {"image/filename": name, "image/width": SMALL.shape[1]}
+        for name in ("2.png", "2024/11/1.png")
+    ]
 
 
 def test_the_recipe_may_fix_the_ids_of_classes(tmp_path):
@@ -348,11 +384,15 @@ def test_a_bad_file_is_rejected_with_its_path(tmp_path, kind):
 )
 @settings(max_examples=100, deadline=None)
 def test_ranges_gather_files(sizes, splits, most):
-    """Each file once, in order; as few ranges as one pass makes, within both limits, and none with files of two groups."""
+    """Each file once, in order; as few ranges as one pass makes, within both limits, and none with
+    files of two groups.
+    """
     files = [FileInfo(f"{number}.png", size) for number, size in enumerate(sizes)]
     groups = [number // 7 for number in range(len(files))] if splits else []
     ranges = gather_ranges(files, groups, range_bytes=40, most=most)
-    assert [position for byte_range in ranges for position in range(*byte_range.members)] == list(range(len(files)))
+    assert [position for byte_range in ranges for position in range(*byte_range.members)] == list(
+        range(len(files))
+    )
     for number, byte_range in enumerate(ranges):
         first, end = byte_range.members
         assert (byte_range.number, byte_range.file) == (number, files[first])
@@ -373,12 +413,16 @@ label: image/class/label
 
 
 def test_a_dataset_of_class_folders(tmp_path):
-    """Every image is in it as it was, with the class that the label map names, and TensorFlow decodes it."""
+    """Every image is in it as it was, with the class that the label map names, and TensorFlow
+    decodes it.
+    """
     written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
     manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
     names = sorted(DIGIT_NAMES)
     assert manifest["labels"] == {"image/class/label": names}
-    assert (tmp_path / "out" / "labels.txt").read_text() == "".join(f"{i}:{name}\n" for i, name in enumerate(names))
+    assert (tmp_path / "out" / "labels.txt").read_text() == "".join(
+        f"{i}:{name}\n" for i, name in enumerate(names)
+    )
     (entry,) = manifest["sources"]["digits"]["files"]
     assert (entry["files"], entry["bytes"]) == (120, sum(len(data) for _, data in written.values()))
     info = loader.info(tmp_path / "out")
@@ -388,7 +432,11 @@ def test_a_dataset_of_class_folders(tmp_path):
         for features, label in loader.load(tmp_path / "out", split, images=False, batch_size=32):
             for number, path in enumerate(features["image/filename"].numpy()[:, 0]):
                 name, data = written[path.decode()]
-                assert names[label[number, 0]] == name == features["image/class/text"][number, 0].numpy().decode()
+                assert (
+                    names[label[number, 0]]
+                    == name
+                    == features["image/class/text"][number, 0].numpy().decode()
+                )
                 assert features["image/encoded"][number, 0].numpy() == data
                 seen[path.decode()] = split
     assert set(seen) == set(written)
@@ -402,7 +450,9 @@ def test_resized_images_have_one_shape(tmp_path):
         (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))
     options = "image: {resize: [16, 24], format: png, mode: rgb}"
     recipe = RECIPE.replace("format: images", f"format: images, {options}")
-    converted(tmp_path, f"{recipe}split: {{train: {{files: '*[0-7].*'}}, eval: {{files: '*[!0-7].*'}}}}\n")
+    converted(
+        tmp_path, f"{recipe}split: {{train: {{files: '*[0-7].*'}}, eval: {{files: '*[!0-7].*'}}}}\n"
+    )
     rows = 0
     for name in ("train", "eval"):
         for features, _ in loader.load(tmp_path / "out", name, images=False, batch_size=32):
@@ -431,12 +481,16 @@ join: [{source: labels, on: {image/filename: file}, how: inner}]
     assert manifest["labels"] == {}
     assert not (tmp_path / "out" / "labels.txt").exists()
     (features,) = loader.load(tmp_path / "out", images=False)
-    kinds = dict(zip(features["image/filename"].numpy()[:, 0], features["kind"].numpy()[:, 0], strict=True))
+    kinds = dict(
+        zip(features["image/filename"].numpy()[:, 0], features["kind"].numpy()[:, 0], strict=True)
+    )
     assert kinds == {b"1.png": b"cat", b"2.png": b"dog"}
 
 
 def test_labels_go_through_a_join_and_not_through_an_encoding(tmp_path):
-    """By the name of the result; a feature that an encoding makes is no id of the source's any more."""
+    """By the name of the result; a feature that an encoding makes is no id of the source's any
+    more.
+    """
     write(tmp_path / "photos", "cat/1.png", "dog/2.png")
     (tmp_path / "votes.csv").write_text("file,votes\ncat/1.png,3\ndog/2.png,5\n")
     recipe = """
@@ -454,7 +508,9 @@ join: [{source: photos, on: {file: image/filename}, prefix: photo_}]
 
 
 def test_new_images_keep_the_ids_of_classes(tmp_path):
-    """Converted by an earlier dataset's encodings, they have its ids, whichever of its classes are there; others are an error."""
+    """Converted by an earlier dataset's encodings, they have its ids, whichever of its classes are
+    there; others are an error.
+    """
     write(tmp_path, "photos/cat/1.png", "photos/dog/2.png", "new/dog/3.png", "other/bird/4.png")
     converted(tmp_path, f"{RECIPE}encode: {{image/height: {{cast: float32}}}}\n")
     plan = plan_transform(str(tmp_path / "out"), [str(tmp_path / "new")], {}, "test")
@@ -479,14 +535,23 @@ def test_rejected_images_are_listed(tmp_path):
     [
         ("{path: photos}", "is a folder. .* 'format: images'"),
         ("{path: photos, format: images, image: {resize: 224}}", "expected height and width, as"),
-        ("{path: photos, format: images, image: {resize: [0, 5]}}", "resize.*expected a whole number from 1"),
-        ("{path: photos, format: images, image: {format: png, quality: 5}}", "quality.* expected it with JPEG only"),
+        (
+            "{path: photos, format: images, image: {resize: [0, 5]}}",
+            "resize.*expected a whole number from 1",
+        ),
+        (
+            "{path: photos, format: images, image: {format: png, quality: 5}}",
+            "quality.* expected it with JPEG only",
+        ),
         ("{path: photos, format: images, image: {classes: [a, a]}}", "class 'a' twice"),
         ("{path: photos, format: images, image: {size: 5}}", "unknown key 'size'"),
         ("{path: photos, format: images, delimiter: ';'}", "delimiter"),
         ("{path: photos, format: images, types: {image/height: int8}}", "have their types"),
         ("{path: photos, format: images, compression: gzip}", "compressed inside"),
-        ("{path: t.csv, image: {mode: rgb}}", "found it with format 'csv', expected it with images only"),
+        (
+            "{path: t.csv, image: {mode: rgb}}",
+            "found it with format 'csv', expected it with images only",
+        ),
     ],
 )
 def test_wrong_options_are_explained(tmp_path, source, message):
@@ -494,7 +559,9 @@ def test_wrong_options_are_explained(tmp_path, source, message):
     write(tmp_path / "photos", "cat/1.png")
     (tmp_path / "t.csv").write_text("a\n1\n")
     with pytest.raises((RecipeError, RecipeProblems), match=message):
-        make_plan(parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path))[0])
+        make_plan(
+            parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path))[0]
+        )
 
 
 def test_the_example_meets_its_schema(tmp_path):
@@ -510,7 +577,9 @@ def test_the_example_meets_its_schema(tmp_path):
 
 
 def test_a_stored_list_of_files_is_the_list(tmp_path):
-    """As a sequence, by position and slice; and however many files there are, a plan that is sent to workers stays small."""
+    """As a sequence, by position and slice; and however many files there are, a plan that is sent
+    to workers stays small.
+    """
     write(tmp_path / "photos", *(f"{number % 7}/{number:04}.png" for number in range(300)))
     plan = plan_source(source_of(tmp_path / "photos"), "")
     stored = store_files(plan, str(tmp_path / "lists"))

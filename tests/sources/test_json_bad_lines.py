@@ -1,4 +1,6 @@
-"""Bad lines of JSON: found and explained as if each were parsed alone, at little cost where there are many."""
+"""Bad lines of JSON: found and explained as if each were parsed alone, at little cost where there
+are many.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,25 @@ from beam_pipelines.transforms import read
 from tests.sources.support import plan_of, write
 from tests.support.cost import least_cpu_seconds
 
-GOOD = '{"a":1,"b":"x","c":1.5,"d":true,"e":[1,2],"f":{"g":1},"t":"2013-01-31 05:15:00","s":1,"r":0.5}'
+GOOD = (
+    '{"a":1,"b":"x","c":1.5,"d":true,"e":[1,2],"f":{"g":1},"t":"2013-01-31 05:15:00","s":1,"r":0.5}'
+)
 TYPES = {"s": "int8", "r": "float32"}
 SCHEMA = pa.schema(
     [
-        *(("a", pa.int64()), ("b", pa.string()), ("c", pa.float64()), ("d", pa.bool_()), ("e", pa.list_(pa.int64()))),
-        *(("f", pa.struct([("g", pa.int64())])), ("t", pa.timestamp("s")), ("s", pa.int8()), ("r", pa.float32())),
+        *(
+            ("a", pa.int64()),
+            ("b", pa.string()),
+            ("c", pa.float64()),
+            ("d", pa.bool_()),
+            ("e", pa.list_(pa.int64())),
+        ),
+        *(
+            ("f", pa.struct([("g", pa.int64())])),
+            ("t", pa.timestamp("s")),
+            ("s", pa.int8()),
+            ("r", pa.float32()),
+        ),
     ]
 )
 VALUES = [
@@ -32,7 +47,8 @@ VALUES = [
     *('{"g":1,"g":2}', '{"g":{"h":1}}', "9" * 400, "9" * 5000, "1." + "0" * 400),
 ]  # fmt: skip
 FIELDS = st.tuples(
-    st.sampled_from(["a", "b", "c", "d", "e", "f", "t", "s", "r", "z", "f.g", ""]), st.sampled_from(VALUES)
+    st.sampled_from(["a", "b", "c", "d", "e", "f", "t", "s", "r", "z", "f.g", ""]),
+    st.sampled_from(VALUES),
 )
 OBJECTS = st.lists(FIELDS, min_size=1, max_size=4).map(
     lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
@@ -66,7 +82,9 @@ def is_bad(line: bytes) -> bool:
         table = pa_json.read_json(
             pa.BufferReader(line),
             pa_json.ReadOptions(use_threads=False),
-            pa_json.ParseOptions(explicit_schema=SCHEMA, newlines_in_values=False, unexpected_field_behavior="error"),
+            pa_json.ParseOptions(
+                explicit_schema=SCHEMA, newlines_in_values=False, unexpected_field_behavior="error"
+            ),
         )
         table.validate()
     except ValueError:
@@ -74,7 +92,11 @@ def is_bad(line: bytes) -> bool:
     [row] = table.to_pylist() if table.num_rows == 1 else [None]
     if row is None:
         return True
-    return None in (row["e"] or []) or abs(row["c"] or 0) == float("inf") or abs(row["r"] or 0) == float("inf")
+    return (
+        None in (row["e"] or [])
+        or abs(row["c"] or 0) == float("inf")
+        or abs(row["r"] or 0) == float("inf")
+    )
 
 
 def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]:
@@ -87,13 +109,20 @@ def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]
 
 
 @settings(max_examples=60, deadline=None)
-@given(lines=st.lists(st.one_of(OBJECTS, OBJECTS, OBJECTS, WHOLE), min_size=1, max_size=25), many=st.integers(1, 3))
+@given(
+    lines=st.lists(st.one_of(OBJECTS, OBJECTS, OBJECTS, WHOLE), min_size=1, max_size=25),
+    many=st.integers(1, 3),
+)
 def test_judged_lines_are_rejected_as_if_parsed_alone(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], many: int
 ) -> None:
-    """The same lines as by pyarrow, for the same reasons as when it is asked of each column of each of them."""
+    """The same lines as by pyarrow, for the same reasons as when it is asked of each column of each
+    of them.
+    """
     encoded = [line.encode(errors="surrogateescape") for line in lines]
-    path = write(tmp_path_factory.mktemp("json") / "a.jsonl", b"\n".join([GOOD.encode(), *encoded, b""]))
+    path = write(
+        tmp_path_factory.mktemp("json") / "a.jsonl", b"\n".join([GOOD.encode(), *encoded, b""])
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BadLines, "judge", lambda *_: None)
         table, expected = rejected(path)
@@ -124,17 +153,24 @@ BAD_LINES = {
 def test_a_bad_line_costs_little_more_than_a_good_one(
     kind: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 10,000 lines all, or one in ten, are bad: the parser is asked of few of them alone, and CPU time stays in proportion."""
+    """Of 10,000 lines all, or one in ten, are bad: the parser is asked of few of them alone, and
+    CPU time stays in proportion.
+    """
     bad = BAD_LINES[kind].replace("2013-01-31 05:15:00", "").replace(',"t":""', "")
     lines = [
         bad % number if number % every == 0 else GOOD.replace(',"t":"2013-01-31 05:15:00"', "")
         for number in range(10_000)
     ]
-    path, calls, parse = write(tmp_path / "a.jsonl", "\n".join([GOOD, *lines])), [], format_module._parse
+    path, calls, parse = (
+        write(tmp_path / "a.jsonl", "\n".join([GOOD, *lines])),
+        [],
+        format_module._parse,
+    )
     monkeypatch.setattr(format_module, "_parse", lambda *given: calls.append(1) or parse(*given))
     _, found = rejected(path)
     assert len(found) == 10_000 // every
     assert len(calls) < 600
-    # Each took 200 to 3,000 µs once, and other lines a microsecond; 25 µs a line on the machine that this was written on.
+    # Each took 200 to 3,000 µs once, and other lines a microsecond; 25 µs a line on the machine
+    # that this was written on.
     enough = 200e-6 * len(lines) + 1
     assert least_cpu_seconds(lambda: rejected(path), enough)[0] < enough

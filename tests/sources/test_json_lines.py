@@ -45,25 +45,44 @@ def test_nested_fields_become_flat(tmp_path: Path) -> None:
     ]
     assert read_rows(path) == expected
     assert plan_of(path).null_columns == ("j",)
-    assert read_rows(path, columns=("e.g.h", "a.b")) == [{"e.g.h": row["e.g.h"], "a.b": row["a.b"]} for row in expected]
+    assert read_rows(path, columns=("e.g.h", "a.b")) == [
+        {"e.g.h": row["e.g.h"], "a.b": row["a.b"]} for row in expected
+    ]
 
 
 def test_types(tmp_path: Path) -> None:
-    """Times in strings are found, declared types are honoured, also those that the parser does not know."""
+    """Times in strings are found, declared types are honoured, also those that the parser does not
+    know.
+    """
     path = write(
-        tmp_path / "a.jsonl", lines({"t": "2013-01-31T05:15:00Z", "d": "2013-01-31", "n": 1, "s": "x", "b": True})
+        tmp_path / "a.jsonl",
+        lines({"t": "2013-01-31T05:15:00Z", "d": "2013-01-31", "n": 1, "s": "x", "b": True}),
     )
-    assert types_of(path) == {"t": "timestamp[us]", "d": "timestamp[us]", "n": "int64", "s": "string", "b": "bool"}
+    assert types_of(path) == {
+        "t": "timestamp[us]",
+        "d": "timestamp[us]",
+        "n": "int64",
+        "s": "string",
+        "b": "bool",
+    }
     declared = {"d": "date", "n": "float32", "s": "bytes", "t": "text"}
     assert read_rows(path, types=declared) == [
-        {"t": "2013-01-31T05:15:00Z", "d": datetime.date(2013, 1, 31), "n": 1.0, "s": b"x", "b": True}
+        {
+            "t": "2013-01-31T05:15:00Z",
+            "d": datetime.date(2013, 1, 31),
+            "n": 1.0,
+            "s": b"x",
+            "b": True,
+        }
     ]
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     result = {}
     for key, item in value.items():
-        result |= flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
+        result |= (
+            flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
+        )
     return result
 
 
@@ -71,17 +90,24 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 @given(
     rows=st.lists(
         st.fixed_dictionaries(
-            {"n": st.integers(-(2**63), 2**63 - 1), "o": st.fixed_dictionaries({"s": st.text('a\n"é', max_size=4)})}
+            {
+                "n": st.integers(-(2**63), 2**63 - 1),
+                "o": st.fixed_dictionaries({"s": st.text('a\n"é', max_size=4)}),
+            }
         ),
         min_size=1,
         max_size=12,
     ),
     range_bytes=st.integers(5, 80),
 )
-def test_ranges_give_what_json_gives(tmp_path_factory: pytest.TempPathFactory, rows: list, range_bytes: int) -> None:
+def test_ranges_give_what_json_gives(
+    tmp_path_factory: pytest.TempPathFactory, rows: list, range_bytes: int
+) -> None:
     """Whatever the ranges, the rows are those of Python's json module."""
     path = write(tmp_path_factory.getbasetemp() / "cut.jsonl", lines(*rows))
-    assert read_rows(path, range_bytes=range_bytes, types={"o.s": "text"}) == [flat(row) for row in rows]
+    assert read_rows(path, range_bytes=range_bytes, types={"o.s": "text"}) == [
+        flat(row) for row in rows
+    ]
 
 
 GOOD = {"n": 1, "s": "x", "l": [1], "o": {"p": 1}}
@@ -129,9 +155,18 @@ def test_a_bad_line_is_found(
     ("content", "message"),
     [
         ('"a"\n{"a"\n', "line 1: found"),
-        ("\n".join(['{"a": 1}', '{"a": "x"}'] * 600), r"line 2: found .* field 'a' changed from number to string"),
-        ('{"a": 1}\n{"a": 9223372036854775808}\n', "column 'a': found the integer 9223372036854775808"),
-        ('{"a": [[1]]}\n{"a": [[1, 2]]}\n', r"column 'a': found list<item: list<item: int64>> without one shape"),
+        (
+            "\n".join(['{"a": 1}', '{"a": "x"}'] * 600),
+            r"line 2: found .* field 'a' changed from number to string",
+        ),
+        (
+            '{"a": 1}\n{"a": 9223372036854775808}\n',
+            "column 'a': found the integer 9223372036854775808",
+        ),
+        (
+            '{"a": [[1]]}\n{"a": [[1, 2]]}\n',
+            r"column 'a': found list<item: list<item: int64>> without one shape",
+        ),
         ('{"a": {"b": 1}, "a.b": 2}\n', "two columns named 'a.b'"),
         ("\n\n", "found no rows"),
         ("", "found an empty file"),
@@ -145,10 +180,14 @@ def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None
     assert str(caught.value).startswith(path)
 
 
-@pytest.mark.parametrize("line", ['{"a": "x"}', '{"a": {"b": 1}}', '{"a"', '{"a": 1, "a": 2}', '[{"a": 1}]'])
+@pytest.mark.parametrize(
+    "line", ['{"a": "x"}', '{"a": {"b": 1}}', '{"a"', '{"a": 1, "a": 2}', '[{"a": 1}]']
+)
 @pytest.mark.parametrize("place", [0, 1, 5])
 def test_a_bad_line_in_the_sample_has_no_say(tmp_path: Path, line: str, place: int) -> None:
-    """A line that is no object, or contradicts the others, is found when it is read, wherever it stands."""
+    """A line that is no object, or contradicts the others, is found when it is read, wherever it
+    stands.
+    """
     all_lines = ['{"a": 1}'] * 5
     all_lines.insert(place, line)
     plan = plan_of(write(tmp_path / "a.jsonl", "\n".join(all_lines)))
@@ -168,7 +207,9 @@ def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
 
 
 def test_declared_types_are_checked(tmp_path: Path) -> None:
-    """A type to which a field cannot be converted, or of an unknown field, is a problem of the recipe."""
+    """A type to which a field cannot be converted, or of an unknown field, is a problem of the
+    recipe.
+    """
     path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
     assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]
@@ -186,20 +227,29 @@ def test_declared_types_are_checked(tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_only_add_up(tmp_path: Path, content: str, bad: list[str]) -> None:
-    """As many objects as lines are no proof: each line is one object, as Python's parser has it, or it is rejected."""
+    """As many objects as lines are no proof: each line is one object, as Python's parser has it, or
+    it is rejected.
+    """
     path = write(tmp_path / "a.jsonl", content)
     for range_bytes in (None, 10):
-        table, counts, rejected = read.read_table(plan_of(path, range_bytes=range_bytes), reject=True)
+        table, counts, rejected = read.read_table(
+            plan_of(path, range_bytes=range_bytes), reject=True
+        )
         assert [row.position for row in rejected] == bad
         assert (table.num_rows, counts["rejected"]) == (counts["read"], len(bad))
-    assert "-NaN" not in content or read_rows(write(tmp_path / "b.jsonl", '{"a":"-NaN"}\n')) == [{"a": "-NaN"}]
+    assert "-NaN" not in content or read_rows(write(tmp_path / "b.jsonl", '{"a":"-NaN"}\n')) == [
+        {"a": "-NaN"}
+    ]
 
 
 def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
-    """NaN is read as Python's json module reads it, also where many lines are bad; what is infinite is a bad row."""
+    """NaN is read as Python's json module reads it, also where many lines are bad; what is infinite
+    is a bad row.
+    """
     many = ["not JSON\n"] * 50
     path = write(
-        tmp_path / "a.jsonl", '{"a": 1.5, "b": [2.5]}\n{"a": NaN, "b": [NaN, 1]}\n' + "".join(many) + '{"a": NaN}\n'
+        tmp_path / "a.jsonl",
+        '{"a": 1.5, "b": [2.5]}\n{"a": NaN, "b": [NaN, 1]}\n' + "".join(many) + '{"a": NaN}\n',
     )
     table, _, rejected = read.read_table(plan_of(path), reject=True)
     assert len(rejected) == len(many)
@@ -208,5 +258,7 @@ def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
     )
     for number in ("Infinity", "-Infinity", "1e999"):
         path = write(tmp_path / "b.jsonl", '{"a": 1.5}\n{"a": ' + number + "}\n")
-        with pytest.raises(DataError, match=r"line 2, column 'a': found -?inf, expected a number within"):
+        with pytest.raises(
+            DataError, match=r"line 2, column 'a': found -?inf, expected a number within"
+        ):
             read_rows(path)

@@ -1,4 +1,6 @@
-"""libsvm, libfm and libffm text: the parser against a plain one, bad lines, and the way to a SparseTensor."""
+"""libsvm, libfm and libffm text: the parser against a plain one, bad lines, and the way to a
+SparseTensor.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +77,15 @@ def plain_number(text: str) -> float:
 def read_all(
     path: str, libsvm: Libsvm, format_: str, range_bytes: int | None = None
 ) -> tuple[Any, list[Any], set[int]]:
-    """Reads a file with ours: its rows as ``plain_row`` has them, those of them that are rejected, by line."""
+    """Reads a file with ours: its rows as ``plain_row`` has them, those of them that are rejected,
+    by line.
+    """
     plan = plan_of(
-        path, range_bytes=range_bytes, format=format_, libsvm=libsvm, types={"qid": "int64", "label": "float64"}
+        path,
+        range_bytes=range_bytes,
+        format=format_,
+        libsvm=libsvm,
+        types={"qid": "int64", "label": "float64"},
     )
     table, counts, rejected = read.read_table(plan, reject=True)
     assert counts == {"read": table.num_rows, "rejected": len(rejected)}
@@ -85,8 +93,19 @@ def read_all(
     for row in table.to_pylist():
         keys = [row["features_field"]] if "features_field" in row else []
         places = [list(place) for place in zip(*keys, row["features_index"], strict=True)]
-        rows.append({"label": row["label"], "qid": row["qid"], "keys": places, "values": row["features_value"]})
-    return rows, rejected, {int(bad.position.removeprefix("line ").replace(",", "")) for bad in rejected}
+        rows.append(
+            {
+                "label": row["label"],
+                "qid": row["qid"],
+                "keys": places,
+                "values": row["features_value"],
+            }
+        )
+    return (
+        rows,
+        rejected,
+        {int(bad.position.removeprefix("line ").replace(",", "")) for bad in rejected},
+    )
 
 
 NUMBERS = st.one_of(
@@ -97,13 +116,17 @@ NUMBERS = st.one_of(
 ODD = st.sampled_from(
     ["nan", "inf", "1e39", "-1e400", "0x1F", "1e", ".", "", "+", "--1", "++1", "1_0", "é", "a", "9" * 20, "1:2", ":", "1 2"]
 )  # fmt: skip
-INDICES = st.one_of(st.integers(0, 12).map(str), st.sampled_from(["-1", "+1", "01", "x1", "0x1", "", "9" * 19, "1.0"]))
+INDICES = st.one_of(
+    st.integers(0, 12).map(str),
+    st.sampled_from(["-1", "+1", "01", "x1", "0x1", "", "9" * 19, "1.0"]),
+)
 
 
 @st.composite
 def tokens(draw: st.DrawFn, has_fields: bool) -> str:
     keys = [
-        draw(INDICES if draw(st.integers(0, 9)) == 0 else st.integers(0, 12).map(str)) for _ in range(1 + has_fields)
+        draw(INDICES if draw(st.integers(0, 9)) == 0 else st.integers(0, 12).map(str))
+        for _ in range(1 + has_fields)
     ]
     return ":".join([*keys, draw(ODD if draw(st.integers(0, 9)) == 0 else NUMBERS)])
 
@@ -125,15 +148,31 @@ def lines(draw: st.DrawFn, has_fields: bool) -> str:
     label = draw(ODD if kind == 10 else NUMBERS)
     query = draw(st.sampled_from(["", "", "qid:5", "qid:-2", "qid:x" if kind == 9 else "qid:+7"]))
     words = [label, *([query] if query else []), *found]
-    return draw(st.sampled_from(["", " "])) + draw(st.sampled_from([" ", "  ", "\t"])).join(words) + blanks + comment
+    return (
+        draw(st.sampled_from(["", " "]))
+        + draw(st.sampled_from([" ", "  ", "\t"])).join(words)
+        + blanks
+        + comment
+    )
 
 
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), has_fields=st.booleans(), base=st.integers(0, 1), size=st.sampled_from([None, 9]))
+@given(
+    data=st.data(),
+    has_fields=st.booleans(),
+    base=st.integers(0, 1),
+    size=st.sampled_from([None, 9]),
+)
 def test_parser_does_what_a_plain_one_does(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, has_fields: bool, base: int, size: int | None
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    has_fields: bool,
+    base: int,
+    size: int | None,
 ) -> None:
-    """The same values, or a rejected row on the same line, whatever the line ends and the ranges."""
+    """The same values, or a rejected row on the same line, whatever the line ends and the
+    ranges.
+    """
     found = data.draw(st.lists(lines(has_fields), min_size=1, max_size=12))
     found.append("1")  # so that there is a row
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -145,7 +184,10 @@ def test_parser_does_what_a_plain_one_does(
             bad.add(number)
             continue
         expected += [] if row is None else [row]
-    path = write(tmp_path_factory.mktemp("libsvm") / "a.txt", end.join(found) + data.draw(st.sampled_from(["", end])))
+    path = write(
+        tmp_path_factory.mktemp("libsvm") / "a.txt",
+        end.join(found) + data.draw(st.sampled_from(["", end])),
+    )
     format_ = "libffm" if has_fields else "libsvm"
     range_bytes = data.draw(st.integers(8, 80))
     rows, rejected, wrong = read_all(path, Libsvm(base=base, size=size), format_, range_bytes)
@@ -155,7 +197,9 @@ def test_parser_does_what_a_plain_one_does(
 
 
 def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
-    """Comments, blank lines, tabs, trailing blanks and CRLF make no difference; a label alone is a row of no values."""
+    """Comments, blank lines, tabs, trailing blanks and CRLF make no difference; a label alone is a
+    row of no values.
+    """
     text = "# head\r\n\r\n+1 1:0.5\t3:-2e-1 \r\n \t\r\n-1\r\n0 2:+7 # 9:9\r\n"
     path = write(tmp_path / "a.libsvm", text)
     expected = [
@@ -170,7 +214,9 @@ def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
 
 
 def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
-    """Labels are integers unless one is written with a fraction; a query makes a column, a field another; names may be chosen."""
+    """Labels are integers unless one is written with a fraction; a query makes a column, a field
+    another; names may be chosen.
+    """
     lists = {"features_index": "list<item: int64>", "features_value": "list<item: float>"}
     whole = write(tmp_path / "a.svm", "+1 1:2\n-3 2:3\nx 1:2\n")
     assert types_of(whole) == {"label": "int64"} | lists
@@ -185,48 +231,73 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
     ]
     fields = write(tmp_path / "a.libffm", "1 0:3:1 2:1:0.5\n")
     assert read_rows(fields) == [
-        {"label": 1, "features_field": [0, 2], "features_index": [3, 1], "features_value": [1.0, 0.5]}
+        {
+            "label": 1,
+            "features_field": [0, 2],
+            "features_index": [3, 1],
+            "features_value": [1.0, 0.5],
+        }
     ]
 
 
 @pytest.mark.parametrize(
     ("line", "column", "reason"),
     [
-        ("1 0:1", "features_index", "found '0:1', expected an index from 1 to 9. Set 'libsvm: {base: 0}'"),
-        ("1 10:1", "features_index", "found '10:1', expected an index from 1 to 9. Set 'libsvm: {size: …}'"),
+        ("1 0:1", "features_index", ("found '0:1', expected an index from 1 to 9. Set 'libsvm: "
+                                    "{base: 0}'")),
+        ("1 10:1", "features_index", ("found '10:1', expected an index from 1 to 9. Set 'libsvm: "
+                                     "{size: …}'")),
         ("1 -3:1", "features_index", "found '-3:1', expected an index from 1 to 9. Mend the line."),
-        ("1 3:1 2:1", "features_index", "found '2:1', behind a larger one, expected indices in ascending order"),
+        ("1 3:1 2:1", "features_index", ("found '2:1', behind a larger one, expected indices in "
+                                        "ascending order")),
         ("1 3:1 3:1", "features_index", "found '3:1', which is there already"),
         ("1 3", "", "found '3', expected index:value"),
-        ("1 1:2:3", "", "found '1:2:3', expected index:value. Mend the line, or set another 'format'."),
+        ("1 1:2:3", "", ("found '1:2:3', expected index:value. Mend the line, or set another "
+                        "'format'.")),
         ("1 a:3", "features_index", "found 'a:3', expected index:value with whole numbers"),
         ("1 0x2:3", "features_index", "found '0x2:3'"),
         ("1 3:nan", "features_value", "found '3:nan', expected index:value with a finite number"),
         ("1 3:1e39", "features_value", "found '3:1e39'"),
         ("3:1", "label", "found '3:1' in its place, expected a label before the features"),
-        ("1,2 3:1", "label", "found '1,2', expected one label: rows with several are not read. Write them as JSON Lines"),
-        ("0.5 3:1", "label", "found '0.5', expected an integer from -9223372036854775808 to 9223372036854775807. Declare"),
+        ("1,2 3:1", "label", ("found '1,2', expected one label: rows with several are not read. "
+                             "Write them as JSON Lines")),
+        ("0.5 3:1", "label", ("found '0.5', expected an integer from -9223372036854775808 to "
+                             "9223372036854775807. Declare")),
         ("yes 3:1", "label", "found 'yes', expected an integer"),
         ("1 qid:2 3:1", "qid", "found 'qid:2', expected none: no row of the sample has one"),
     ],
 )  # fmt: skip
-def test_bad_line_is_explained(tmp_path: Path, monkeypatch, line: str, column: str, reason: str) -> None:
-    """A bad line ends the run with file, line, column, what was found and what to do; or is rejected with the same words."""
+def test_bad_line_is_explained(
+    tmp_path: Path, monkeypatch, line: str, column: str, reason: str
+) -> None:
+    """A bad line ends the run with file, line, column, what was found and what to do; or is
+    rejected with the same words.
+    """
     good = "1 1:1\n"
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(good))
     path = write(tmp_path / "a.libsvm", f"{good}# {line}\n{line} # why\n{good}")
     plan = plan_of(path, libsvm=Libsvm(size=9))
-    with pytest.raises(DataError, match=rf"a\.libsvm, line 3(, column '{column}')?: {re.escape(reason)}"):
+    with pytest.raises(
+        DataError, match=rf"a\.libsvm, line 3(, column '{column}')?: {re.escape(reason)}"
+    ):
         read.read_table(plan, reject=False)
     table, _, (rejected,) = read.read_table(plan, reject=True)
     assert table.num_rows == 2
-    assert (rejected.position, rejected.column, rejected.text) == ("line 3", column, f"{line} # why")
+    assert (rejected.position, rejected.column, rejected.text) == (
+        "line 3",
+        column,
+        f"{line} # why",
+    )
 
 
 def test_options_that_do_not_fit_are_problems(tmp_path: Path) -> None:
-    """Options of other formats here, ours there, and types that a column cannot have are found at planning."""
+    """Options of other formats here, ours there, and types that a column cannot have are found at
+    planning.
+    """
     path = write(tmp_path / "a.libsvm", "1 1:1\n")
-    found = problems_of(path, delimiter=",", types={"features_index": "text"}, libsvm=Libsvm(fields=3))
+    found = problems_of(
+        path, delimiter=",", types={"features_index": "text"}, libsvm=Libsvm(fields=3)
+    )
     assert set(found) == {("sources", "s", key) for key in ("delimiter", "types", "libsvm")}
     table = write(tmp_path / "a.csv", "a\n1\n")
     (message,) = problems_of(table, libsvm=Libsvm(size=3)).values()
@@ -237,7 +308,8 @@ def test_options_that_do_not_fit_are_problems(tmp_path: Path) -> None:
 
 
 ROWS = [
-    (number % 2, {(number * 7 + step * 5) % 40: (step + 1) / 4 for step in range(number % 4)}) for number in range(60)
+    (number % 2, {(number * 7 + step * 5) % 40: (step + 1) / 4 for step in range(number % 4)})
+    for number in range(60)
 ]
 
 
@@ -256,8 +328,14 @@ def convert(folder: Path, recipe: str) -> Any:
 
 
 def dense(tensor: tf.SparseTensor) -> dict[tuple[int, ...], float]:
-    """Returns the values of each row by place, as a set that does not depend on the order of rows."""
-    return dict(zip(map(tuple, tensor.indices.numpy().tolist()), tensor.values.numpy().tolist(), strict=True))
+    """Returns the values of each row by place, as a set that does not depend on the order of
+    rows.
+    """
+    return dict(
+        zip(
+            map(tuple, tensor.indices.numpy().tolist()), tensor.values.numpy().tolist(), strict=True
+        )
+    )
 
 
 RECIPE = """
@@ -272,7 +350,9 @@ output: {{shuffle: false}}
 
 @pytest.mark.parametrize(("size", "expected"), [(None, 40), (1000, 1000)])
 def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expected: int) -> None:
-    """Every value is at its place in a SparseTensor of the declared size, or of the largest index of all splits and one."""
+    """Every value is at its place in a SparseTensor of the declared size, or of the largest index
+    of all splits and one.
+    """
     rows = [*ROWS, (1, {39: 1.0})]
     write(tmp_path / "rows.libsvm", as_libsvm(rows))
     options = f", libsvm: {{size: {size}}}" if size else ""
@@ -289,14 +369,22 @@ def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expec
             assert matrix.dense_shape.numpy().tolist() == [len(labels), expected]
             values = dense(matrix)
             for row, label in enumerate(labels.numpy().reshape(-1).tolist()):
-                loaded.append((label, {index: value for (own, index), value in values.items() if own == row}))
-    assert sorted(map(repr, loaded)) == sorted(repr((label, dict(sorted(values.items())))) for label, values in rows)
+                loaded.append(
+                    (label, {index: value for (own, index), value in values.items() if own == row})
+                )
+    assert sorted(map(repr, loaded)) == sorted(
+        repr((label, dict(sorted(values.items())))) for label, values in rows
+    )
 
 
 def test_fields_are_a_dimension(tmp_path: Path) -> None:
-    """Features of libffm are [row, field, index], with two sizes of which each may be declared or learned."""
+    """Features of libffm are [row, field, index], with two sizes of which each may be declared or
+    learned.
+    """
     write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n")
-    recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace("split:", "# split:")
+    recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace(
+        "split:", "# split:"
+    )
     info = convert(tmp_path, recipe)
     ((features, _),) = loader.load(tmp_path / "out", batch_size=2, shuffle=False)
     assert features["features"].dense_shape.numpy().tolist() == [2, 5, 10]
@@ -306,7 +394,9 @@ def test_fields_are_a_dimension(tmp_path: Path) -> None:
 
 
 def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
-    """A frozen schema with the sparse feature is met by the same data, and says which index is beyond its size."""
+    """A frozen schema with the sparse feature is met by the same data, and says which index is
+    beyond its size.
+    """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=""))
     frozen = (Path(info.folder) / "schema" / "schema.pbtxt").read_bytes()
@@ -319,9 +409,13 @@ def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
 
 
 def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> None:
-    """``schema infer`` gives a dataset's sparse feature and its size again; of a file of statistics, which names none, it gives columns."""
+    """``schema infer`` gives a dataset's sparse feature and its size again; of a file of
+    statistics, which names none, it gives columns.
+    """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
-    info = convert(tmp_path, RECIPE.format(format="libsvm", options=", libsvm: {size: 50}", more=""))
+    info = convert(
+        tmp_path, RECIPE.format(format="libsvm", options=", libsvm: {size: 50}", more="")
+    )
     inferred = tmp_path / "inferred.pbtxt"
     assert run(["schema", "infer", info.folder, "--output", str(inferred)]) == 0
     assert read_schema(str(inferred)) == info.schema()
@@ -343,15 +437,21 @@ def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> N
         ("encode: {features_value: log1p}", {"features_index", "features_value", "label"}),
     ],
 )
-def test_sparse_feature_stays_while_its_columns_do(tmp_path: Path, more: str, features: set[str]) -> None:
-    """It is there where both columns are written as they are, and else they are features of their own."""
+def test_sparse_feature_stays_while_its_columns_do(
+    tmp_path: Path, more: str, features: set[str]
+) -> None:
+    """It is there where both columns are written as they are, and else they are features of their
+    own.
+    """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=more))
     assert set(info.feature_spec()) == features
 
 
 def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
-    """Examples are shown as index:value pairs, indices counted from 0; the plan names the sparse feature and its size."""
+    """Examples are shown as index:value pairs, indices counted from 0; the plan names the sparse
+    feature and its size.
+    """
     write(tmp_path / "rows.libsvm", "1 4:0.5 8:1\n0\n")
     recipe = RECIPE.format(format="libsvm", options="", more="").replace("split:", "# split:")
     info = convert(tmp_path, recipe)
@@ -359,14 +459,19 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
     assert "features  3:0.5 7:1\n" in shown
     assert "features  []\n" in shown
     plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0])
-    assert "features: sparse, of features_index, features_value; size learned from the data" in plan.describe()
+    assert (
+        "features: sparse, of features_index, features_value; size learned from the data"
+        in plan.describe()
+    )
     schema = read_schema(info.schema_path)
     index = next(feature for feature in schema.feature if feature.name == "features_index")
     assert (index.int_domain.min, index.int_domain.max) == (0, 7)
 
 
 def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
-    """Beside an encoding, the graph gives the sparse tensor that the dataset's records parse into; signatures take and give the columns."""
+    """Beside an encoding, the graph gives the sparse tensor that the dataset's records parse into;
+    signatures take and give the columns.
+    """
     import tensorflow_transform as tft
 
     write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n2\n")
@@ -377,14 +482,27 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
     output = tft.TFTransformOutput(str(tmp_path / "out" / "transform_graph"))
     raw = {
         "label": tf.constant([[1], [0], [2]], tf.int64),
-        "features_field": tf.RaggedTensor.from_row_lengths(tf.constant([0, 2, 1], tf.int64), [2, 1, 0]).to_sparse(),
-        "features_index": tf.RaggedTensor.from_row_lengths(tf.constant([3, 1, 9], tf.int64), [2, 1, 0]).to_sparse(),
-        "features_value": tf.RaggedTensor.from_row_lengths(tf.constant([1, 0.5, 2]), [2, 1, 0]).to_sparse(),
+        "features_field": tf.RaggedTensor.from_row_lengths(
+            tf.constant([0, 2, 1], tf.int64), [2, 1, 0]
+        ).to_sparse(),
+        "features_index": tf.RaggedTensor.from_row_lengths(
+            tf.constant([3, 1, 9], tf.int64), [2, 1, 0]
+        ).to_sparse(),
+        "features_value": tf.RaggedTensor.from_row_lengths(
+            tf.constant([1, 0.5, 2]), [2, 1, 0]
+        ).to_sparse(),
     }
     served = output.transform_features_layer()(raw)
     assert set(served) == {"features", "label"}
-    assert dense(served["features"]) == dense(loaded["features"]) == {(0, 0, 3): 1.0, (0, 2, 1): 0.5, (1, 1, 9): 2.0}
-    assert served["features"].dense_shape.numpy().tolist() == loaded["features"].dense_shape.numpy().tolist()
+    assert (
+        dense(served["features"])
+        == dense(loaded["features"])
+        == {(0, 0, 3): 1.0, (0, 2, 1): 0.5, (1, 1, 9): 2.0}
+    )
+    assert (
+        served["features"].dense_shape.numpy().tolist()
+        == loaded["features"].dense_shape.numpy().tolist()
+    )
     model = tf.saved_model.load(str(tmp_path / "out" / "transform_graph" / "transform_fn"))
     given = set(model.signatures["serving_default"].structured_outputs)
     columns = {"features_field", "features_index", "features_value"}
@@ -392,7 +510,8 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-# a9a's 14 columns as groups of features, of each of which one is set, or none: as LIBSVM's page describes the data.
+# a9a's 14 columns as groups of features, of each of which one is set, or none: as LIBSVM's page
+# describes the data.
 GROUPS = [range(start, start + 8) for start in range(1, 113, 8)]
 
 
@@ -408,7 +527,9 @@ def as_a9a(rows: int, seed: int) -> str:
 
 
 def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, monkeypatch) -> None:
-    """The recipe under examples/ and its frozen schema take files of a9a's form, and give every row its label and its features."""
+    """The recipe under examples/ and its frozen schema take files of a9a's form, and give every row
+    its label and its features.
+    """
     for name in ("examples/libsvm/recipe.yaml", "schemas/a9a.pbtxt"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
@@ -436,7 +557,9 @@ def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, mon
 
 
 def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
-    """A name that a column has already is a problem of the recipe, not a feature that hides another."""
+    """A name that a column has already is a problem of the recipe, not a feature that hides
+    another.
+    """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     recipe = RECIPE.format(format="libsvm", options="", more="derive: {features: label + 1}")
     with pytest.raises(RecipeProblems, match="found the sparse feature 'features'"):
@@ -444,12 +567,16 @@ def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_joined_rows_keep_their_sparse_tensor(tmp_path: Path) -> None:
-    """A joined source's tensor is there under the join's prefix; a row without a match has no values in it."""
+    """A joined source's tensor is there under the join's prefix; a row without a match has no
+    values in it.
+    """
     write(tmp_path / "rows.libsvm", "1 qid:7 1:2 3:4\n0 qid:8 2:1\n")
     write(tmp_path / "clicks.csv", "id\n7\n9\n")
     recipe = (
-        "name: j\nfrom: clicks\nsources: {clicks: clicks.csv, rows: {path: rows.libsvm, key: qid}}\n"
-        "join: [{source: rows, on: {id: qid}, prefix: x_}]\nkeep: [id, x_features_index, x_features_value]\n"
+        "name: j\nfrom: clicks\nsources: {clicks: clicks.csv, rows: {path: rows.libsvm, key: "
+        "qid}}\n"
+        "join: [{source: rows, on: {id: qid}, prefix: x_}]\nkeep: [id, x_features_index, "
+        "x_features_value]\n"
         "output: {shuffle: false}\n"
     )
     info = convert(tmp_path, recipe)

@@ -1,4 +1,6 @@
-"""Every limit on every format that it has a meaning for: what is just within it is read, what is just beyond it is told apart."""
+"""Every limit on every format that it has a meaning for: what is just within it is read, what is
+just beyond it is told apart.
+"""
 
 from __future__ import annotations
 
@@ -58,21 +60,35 @@ def read_all(*paths: str | Path, bounds: Limits, **options: Any) -> int:
 
 LINE_CASES: dict[str, tuple[str, Callable[[int], bytes], dict[str, Any]]] = {
     "csv": ("a.csv", lambda size: b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n3,z\n", {}),
-    "csv in quotes": ("a.csv", lambda size: b'a,b\n1,"x"\n2,"' + b"y\n" * (size // 2 - 2) + b'"\n3,z\n', {}),
+    "csv in quotes": (
+        "a.csv",
+        lambda size: b'a,b\n1,"x"\n2,"' + b"y\n" * (size // 2 - 2) + b'"\n3,z\n',
+        {},
+    ),
     "csv without an end": ("a.csv", lambda size: b"a,b\n1,x\n2," + b"y" * (size - 2), {}),
     "csv of windows": ("a.csv", lambda size: b"a,b\r\n1,x\r\n2," + b"y" * (size - 2) + b"\r\n", {}),
     "json": ("a.jsonl", lambda size: b'{"a":"x"}\n{"a":"' + b"y" * (size - 8) + b'"}\n', {}),
     "lines": ("a.log", lambda size: b"x\n" + b"y" * size + b"\n", {"format": "lines"}),
     "libsvm": ("a.svm", lambda size: b"1 1:1\n1 2:" + b"0" * (size - 5) + b"1\n", {}),
-    "csv.gz": ("a.csv.gz", lambda size: gzip.compress(b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n"), {}),
+    "csv.gz": (
+        "a.csv.gz",
+        lambda size: gzip.compress(b"a,b\n1,x\n2," + b"y" * (size - 2) + b"\n"),
+        {},
+    ),
     "records": ("a.rec", lambda size: framed([b"x", b"y" * size]), {"format": "raw_records"}),
-    "records.gz": ("a.rec.gz", lambda size: gzip.compress(framed([b"x", b"y" * size])), {"format": "raw_records"}),
+    "records.gz": (
+        "a.rec.gz",
+        lambda size: gzip.compress(framed([b"x", b"y" * size])),
+        {"format": "raw_records"},
+    ),
 }
 
 
 @pytest.mark.parametrize("case", LINE_CASES)
 def test_line_bytes(tmp_path: Path, case: str) -> None:
-    """A record as long as the limit is read; one that is two bytes longer is an error that says where, and what to set."""
+    """A record as long as the limit is read; one that is two bytes longer is an error that says
+    where, and what to set.
+    """
     name, content, options = LINE_CASES[case]
     bounds = Limits(line_bytes=4 * KIB)
     fits = write(tmp_path / f"fits-{name}", content(4 * KIB))
@@ -92,13 +108,20 @@ def test_line_bytes(tmp_path: Path, case: str) -> None:
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
 )
-def test_long_records_are_found_like_one_by_one(lengths: list[int], most: int, end: str, quoted: bool) -> None:
+def test_long_records_are_found_like_one_by_one(
+    lengths: list[int], most: int, end: str, quoted: bool
+) -> None:
     """The jumps over whole windows find the same first record as measuring every one does."""
-    records = [f'"{"a" + end}{"b" * length}"' if quoted and length % 3 == 0 else "b" * length for length in lengths]
+    records = [
+        f'"{"a" + end}{"b" * length}"' if quoted and length % 3 == 0 else "b" * length
+        for length in lengths
+    ]
     data = "".join(record + end for record in records).encode()
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, Dialect(ord(","), ord('"')))
     long = [number for number, record in enumerate(records) if len(record) > most]
-    starts = [sum(len(record) + len(end) for record in records[:number]) for number in range(len(records))]
+    starts = [
+        sum(len(record) + len(end) for record in records[:number]) for number in range(len(records))
+    ]
     assert quotes.long_record(data, toggles, most) == (starts[long[0]] if long else -1)
 
 
@@ -125,22 +148,36 @@ def texts(size: int) -> pa.Table:
 
 CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] = {
     "csv": ("a.csv", lambda size: b"a,b\nx,1\n" + b"y" * size + b",2\n", "line 3, column 'a'", {}),
-    "json": ("a.jsonl", lambda size: b'{"a":"x"}\n\n{"a":"' + b"y" * size + b'"}\n', "line 3, column 'a'", {}),
+    "json": (
+        "a.jsonl",
+        lambda size: b'{"a":"x"}\n\n{"a":"' + b"y" * size + b'"}\n',
+        "line 3, column 'a'",
+        {},
+    ),
     "json list": (
         "a.jsonl",
-        lambda size: b'{"a":[1]}\n{"a":[' + b",".join([b"7"] * (size // 8 + (size % 8 > 0))) + b"]}\n",
+        lambda size: (
+            b'{"a":[1]}\n{"a":[' + b",".join([b"7"] * (size // 8 + (size % 8 > 0))) + b"]}\n"
+        ),
         "line 2, column 'a'",
         {},
     ),
     "json list of texts": (
         "a.jsonl",
-        lambda size: b'{"a":["x"]}\n{"a":["' + b"y" * 1000 + b'","' + b"y" * (size - 1000) + b'"]}\n',
+        lambda size: (
+            b'{"a":["x"]}\n{"a":["' + b"y" * 1000 + b'","' + b"y" * (size - 1000) + b'"]}\n'
+        ),
         "line 2, column 'a'",
         {},
     ),
     "parquet": ("a.parquet", lambda size: parquet_file(texts(size)), "row 2, column 'a'", {}),
     "arrow": ("a.arrow", lambda size: arrow_file(texts(size)), "row 2, column 'a'", {}),
-    "lines": ("a.log", lambda size: b"x\n" + b"y" * size + b"\n", "line 2, column 'line'", {"format": "lines"}),
+    "lines": (
+        "a.log",
+        lambda size: b"x\n" + b"y" * size + b"\n",
+        "line 2, column 'line'",
+        {"format": "lines"},
+    ),
     "records": (
         "a.rec",
         lambda size: framed([b"x", b"y" * size]),
@@ -149,7 +186,11 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
     ),
     "libsvm": (
         "a.svm",
-        lambda size: b"1 1:1\n1 " + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1)) + b"\n",
+        lambda size: (
+            b"1 1:1\n1 "
+            + b" ".join(b"%d:1" % n for n in range(1, size // 8 + (size % 8 > 0) + 1))
+            + b"\n"
+        ),
         "line 2, column 'features_index'",
         {},
     ),
@@ -159,7 +200,9 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
 
 @pytest.mark.parametrize("case", CELL_CASES)
 def test_cell_bytes(tmp_path: Path, case: str) -> None:
-    """A value as large as the limit is read; one of two bytes more is an error with file, row and column."""
+    """A value as large as the limit is read; one of two bytes more is an error with file, row and
+    column.
+    """
     name, content, where, options = CELL_CASES[case]
     bounds = Limits(cell_bytes=4 * KIB)
     fits = write(tmp_path / f"fits-{name}", content(4 * KIB))
@@ -174,12 +217,16 @@ def test_cell_bytes(tmp_path: Path, case: str) -> None:
 def test_an_image_file_is_a_cell(tmp_path: Path) -> None:
     """A file that is larger than a value may be is refused by its size, before it is read."""
     path = write(tmp_path / "a.png", b"\x89PNG" + bytes(5000))
-    with pytest.raises(DataError, match=r"a\.png: found an image file of 5,004 bytes.*'cell_bytes'"):
+    with pytest.raises(
+        DataError, match=r"a\.png: found an image file of 5,004 bytes.*'cell_bytes'"
+    ):
         read_all(path, bounds=Limits(cell_bytes=5000))
 
 
 VALUES = st.one_of(
-    st.lists(st.one_of(st.none(), st.text(max_size=9)), min_size=3, max_size=3).map(lambda v: pa.array(v, pa.string())),
+    st.lists(st.one_of(st.none(), st.text(max_size=9)), min_size=3, max_size=3).map(
+        lambda v: pa.array(v, pa.string())
+    ),
     st.lists(st.one_of(st.none(), st.binary(max_size=9)), min_size=3, max_size=3).map(
         lambda v: pa.array(v, pa.binary())
     ),
@@ -200,7 +247,9 @@ def size_of(value: Any) -> int:
 
 @given(VALUES, st.integers(0, 30), st.integers(0, 2))
 def test_large_cells_are_found_like_one_by_one(array: pa.Array, most: int, start: int) -> None:
-    """The first value beyond the limit, of slices too, is the one that measuring every value finds."""
+    """The first value beyond the limit, of slices too, is the one that measuring every value
+    finds.
+    """
     batch = pa.RecordBatch.from_arrays([array], ["a"]).slice(start)
     sizes = [size_of(value) for value in array.to_pylist()[start:]]
     large = [(row, size) for row, size in enumerate(sizes) if size > most]
@@ -213,7 +262,12 @@ def nested_json(depth: int) -> bytes:
     value: Any = 1
     for level in range(depth - 1):
         value = [value] if level % 2 else {"a": value}
-    return json.dumps({"a": 1, "b": "[[["}).encode() + b"\n" + json.dumps({"z": value}).encode() + b"\n"
+    return (
+        json.dumps({"a": 1, "b": "[[["}).encode()
+        + b"\n"
+        + json.dumps({"z": value}).encode()
+        + b"\n"
+    )
 
 
 def test_nesting_depth_of_json(tmp_path: Path) -> None:
@@ -221,7 +275,10 @@ def test_nesting_depth_of_json(tmp_path: Path) -> None:
     inner = write(tmp_path / "a.jsonl", b'{"a":"' + b"[{" * 50 + b'\\"[[["}\n{"a":"]]"}\n')
     assert read_all(inner, bounds=Limits(nesting_depth=2)) == 2
     deep = write(tmp_path / "b.jsonl", nested_json(6))
-    with pytest.raises(DataError, match=r"b\.jsonl, line 2: found values nested more than 5 levels.*'nesting_depth'"):
+    with pytest.raises(
+        DataError,
+        match=r"b\.jsonl, line 2: found values nested more than 5 levels.*'nesting_depth'",
+    ):
         plan_of(deep, limits=Limits(nesting_depth=5))
     schema = plan_of(deep, limits=Limits(nesting_depth=6), columns=("a",)).schema
     assert schema.names == ["a"]
@@ -236,17 +293,27 @@ def test_nesting_depth_of_json(tmp_path: Path) -> None:
     ],
 )
 def test_json_nested_a_hundred_thousand_deep(tmp_path: Path, content: bytes) -> None:
-    """Neither Python's stack nor the parser's ends: it is an error with its line, when types are inferred and when they are known."""
+    """Neither Python's stack nor the parser's ends: it is an error with its line, when types are
+    inferred and when they are known.
+    """
     path = write(tmp_path / "a.jsonl", b'{"a":1}\n' * 3 + content)
-    with pytest.raises(DataError, match=r"a\.jsonl, line 4: found values nested more than 64 levels"):
+    with pytest.raises(
+        DataError, match=r"a\.jsonl, line 4: found values nested more than 64 levels"
+    ):
         plan_of(path)
     good = write(tmp_path / "b.jsonl", b'{"a":1}\n')
     plan = plan_of(good)
     Path(good).write_bytes(Path(path).read_bytes())
     byte_range = plan.ranges[0]
     grown = FileInfo(good, os.path.getsize(good))
-    with pytest.raises(DataError, match=r"b\.jsonl, line 4: found values nested more than 64 levels"):
-        list(read.read_range(plan, type(byte_range)(0, 0, grown, 0, grown.size_bytes), {}, reject=True))
+    with pytest.raises(
+        DataError, match=r"b\.jsonl, line 4: found values nested more than 64 levels"
+    ):
+        list(
+            read.read_range(
+                plan, type(byte_range)(0, 0, grown, 0, grown.size_bytes), {}, reject=True
+            )
+        )
 
 
 def test_what_is_not_read_may_be_deep(tmp_path: Path) -> None:
@@ -255,14 +322,17 @@ def test_what_is_not_read_may_be_deep(tmp_path: Path) -> None:
     plan = plan_of(good, columns=("a",))
     content = b'{"a":1,"b":2}\n{"a":5,"b":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     grown = FileInfo(write(tmp_path / "a.jsonl", content), len(content))
-    (chunk,) = read.read_range(plan, type(plan.ranges[0])(0, 0, grown, 0, len(content)), {}, reject=False)
+    (chunk,) = read.read_range(
+        plan, type(plan.ranges[0])(0, 0, grown, 0, len(content)), {}, reject=False
+    )
     assert chunk.batch.to_pydict() == {"a": [1, 5]}
 
 
 JSON_VALUES = st.recursive(
     st.one_of(st.integers(), st.text('[]{}"\\a,: ', max_size=8)),
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text('[]{}"\\a', max_size=3), inner, max_size=3)
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text('[]{}"\\a', max_size=3), inner, max_size=3),
     ),
     max_leaves=12,
 )
@@ -275,11 +345,17 @@ def depth_of(value: Any) -> int:
 
 
 @given(
-    st.lists(st.dictionaries(st.text('[]{}"\\a', max_size=3), JSON_VALUES, max_size=3), min_size=1, max_size=5),
+    st.lists(
+        st.dictionaries(st.text('[]{}"\\a', max_size=3), JSON_VALUES, max_size=3),
+        min_size=1,
+        max_size=5,
+    ),
     st.integers(1, 6),
 )
 def test_depth_is_that_of_parsed_values(values: list[dict[str, Any]], most: int) -> None:
-    """The first line that is too deep by its brackets is the first one by what Python's json reads, whatever stands in texts."""
+    """The first line that is too deep by its brackets is the first one by what Python's json reads,
+    whatever stands in texts.
+    """
     data = b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values)
     deep = [number for number, value in enumerate(values, start=1) if depth_of(value) > most]
     src = source("a.jsonl", limits=Limits(nesting_depth=most))
@@ -296,9 +372,12 @@ def test_nesting_depth_of_columns(tmp_path: Path, suffix: str) -> None:
     for level in range(5):
         type_ = pa.struct([("a", type_)]) if level % 2 else pa.list_(type_)
     table = pa.table({"a": pa.array([None], type_), "b": [1]})
-    path = write(tmp_path / f"a.{suffix}", (parquet_file if suffix == "parquet" else arrow_file)(table))
+    path = write(
+        tmp_path / f"a.{suffix}", (parquet_file if suffix == "parquet" else arrow_file)(table)
+    )
     with pytest.raises(
-        DataError, match=r"found columns nested 6 levels deep, expected at most 5 \(the limit 'nesting_depth'"
+        DataError,
+        match=r"found columns nested 6 levels deep, expected at most 5 \(the limit 'nesting_depth'",
     ):
         plan_of(path, limits=Limits(nesting_depth=5))
     assert "b" in plan_of(path, limits=Limits(nesting_depth=6), columns=("b",)).schema.names
@@ -316,11 +395,15 @@ def wide(columns: int, suffix: str) -> bytes:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
 def test_columns(tmp_path: Path, suffix: str) -> None:
-    """As many columns as the limit are read, and one more is an error, whatever columns the recipe selects."""
+    """As many columns as the limit are read, and one more is an error, whatever columns the recipe
+    selects.
+    """
     bounds = Limits(columns=20)
     assert read_all(write(tmp_path / f"a.{suffix}", wide(20, suffix)), bounds=bounds) == 1
     path = write(tmp_path / f"b.{suffix}", wide(21, suffix))
-    with pytest.raises(DataError, match=r"found 21 columns, expected at most 20 \(the limit 'columns'\)"):
+    with pytest.raises(
+        DataError, match=r"found 21 columns, expected at most 20 \(the limit 'columns'\)"
+    ):
         plan_of(path, limits=bounds, columns=("c1",))
 
 
@@ -329,7 +412,9 @@ def test_a_header_of_a_hundred_thousand_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", wide(100_000, "csv"))
 
     def plan() -> None:
-        with pytest.raises(DataError, match="line 1: found 100,000 columns, expected at most 50,000"):
+        with pytest.raises(
+            DataError, match="line 1: found 100,000 columns, expected at most 50,000"
+        ):
             plan_of(path)
 
     assert least_cpu_seconds(plan, 5)[0] < 5
@@ -349,17 +434,35 @@ def bomb(compress: Callable[[bytes], bytes], chunk: bytes) -> bytes:
 RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
     "csv.gz": ("a.csv.gz", lambda: bomb(gzip.compress, b"1,2\n" * KIB), {}),
     "csv.bz2": ("a.csv.bz2", lambda: bomb(bz2.compress, b"1,2\n" * KIB), {}),
-    "csv.zst": ("a.csv.zst", lambda: bomb(lambda data: pa.compress(data, "zstd", asbytes=True), b"1,2\n" * KIB), {}),
+    "csv.zst": (
+        "a.csv.zst",
+        lambda: bomb(lambda data: pa.compress(data, "zstd", asbytes=True), b"1,2\n" * KIB),
+        {},
+    ),
     "json.gz": ("a.jsonl.gz", lambda: bomb(gzip.compress, b'{"a":1}\n' * KIB), {}),
-    "lines.gz": ("a.log.gz", lambda: bomb(gzip.compress, b"some text\n" * KIB), {"format": "lines"}),
+    "lines.gz": (
+        "a.log.gz",
+        lambda: bomb(gzip.compress, b"some text\n" * KIB),
+        {"format": "lines"},
+    ),
     "libsvm.gz": ("a.svm.gz", lambda: bomb(gzip.compress, b"1 1:1\n" * KIB), {}),
     "idx.gz": (
         "a.idx.gz",
-        lambda: gzip.compress(struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)),
+        lambda: gzip.compress(
+            struct.pack(">HBBI", 0, 8, 1, FREE_BYTES + 100) + bytes(FREE_BYTES + 100)
+        ),
         {},
     ),
-    "records.gz": ("a.rec.gz", lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
-    "records.zlib": ("a.rec.zlib", lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)), {"format": "raw_records"}),
+    "records.gz": (
+        "a.rec.gz",
+        lambda: bomb(gzip.compress, framed([b"y" * 1000] * 16)),
+        {"format": "raw_records"},
+    ),
+    "records.zlib": (
+        "a.rec.zlib",
+        lambda: bomb(zlib.compress, framed([b"y" * 1000] * 16)),
+        {"format": "raw_records"},
+    ),
     "parquet": (
         "a.parquet",
         lambda: parquet_file(
@@ -380,7 +483,8 @@ def test_decompression_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     name, content, options = RATIO_CASES[case]
     path = write(tmp_path / name, content())
     with pytest.raises(
-        DataError, match=r"decompressed from .* expected at most 100 \(the limit 'decompression_ratio'\)"
+        DataError,
+        match=r"decompressed from .* expected at most 100 \(the limit 'decompression_ratio'\)",
     ):
         read_all(path, bounds=Limits(decompression_ratio=100), **options)
     first = next(
@@ -413,20 +517,26 @@ def deep_pickle(depth: int) -> bytes:
 def test_nesting_depth_of_pickles(tmp_path: Path) -> None:
     """Lists in a pickle are followed to the limit and no farther."""
     path = write(tmp_path / "data_batch_1", deep_pickle(6))
-    with pytest.raises(DataError, match=r"data_batch_1: found values nested more than 5 levels deep.*'nesting_depth'"):
+    with pytest.raises(
+        DataError,
+        match=r"data_batch_1: found values nested more than 5 levels deep.*'nesting_depth'",
+    ):
         read_all(path, bounds=Limits(nesting_depth=5), format="cifar")
     with pytest.raises(DataError, match="found no 'labels'"):
         read_all(path, bounds=Limits(nesting_depth=7), format="cifar")
 
 
 def limits_of(text_: str) -> Limits:
-    return parse_recipe(f"name: t\nsources: {{t: a.csv}}\nlimits: {text_}\n", "recipe.yaml")[0].limits
+    return parse_recipe(f"name: t\nsources: {{t: a.csv}}\nlimits: {text_}\n", "recipe.yaml")[
+        0
+    ].limits
 
 
 def test_limits_of_a_recipe() -> None:
     """All keys are read, with units where they are bytes; what is not given keeps its default."""
     assert limits_of(
-        "{line_bytes: 1 MiB, cell_bytes: 2 KB, nesting_depth: 3, image_pixels: 4, decompression_ratio: 5, columns: 6, archive_files: 7}"
+        "{line_bytes: 1 MiB, cell_bytes: 2 KB, nesting_depth: 3, image_pixels: 4, "
+        "decompression_ratio: 5, columns: 6, archive_files: 7}"
     ) == Limits(1 << 20, 2000, 3, 4, 5, 6, 7)
     assert limits_of("{columns: 9}") == Limits(columns=9)
 
@@ -434,11 +544,20 @@ def test_limits_of_a_recipe() -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        ("{lines: 5}", "recipe.yaml:3: limits.lines: found an unknown key 'lines'. Did you mean 'line_bytes'"),
+        (
+            "{lines: 5}",
+            "recipe.yaml:3: limits.lines: found an unknown key 'lines'. Did you mean 'line_bytes'",
+        ),
         ("{line_bytes: 5}", "limits.line_bytes: found '5', expected at least 1 KiB"),
-        ("{nesting_depth: 201}", "limits.nesting_depth: found '201', expected a whole number from 1 to 200"),
+        (
+            "{nesting_depth: 201}",
+            "limits.nesting_depth: found '201', expected a whole number from 1 to 200",
+        ),
         ("{columns: 0}", "limits.columns: found '0', expected a whole number of at least 1"),
-        ("{decompression_ratio: 1.5}", "limits.decompression_ratio: found '1.5', expected a whole number"),
+        (
+            "{decompression_ratio: 1.5}",
+            "limits.decompression_ratio: found '1.5', expected a whole number",
+        ),
         ("5", "limits: found '5', expected a mapping such as {line_bytes: 256 MiB}"),
     ],
 )
@@ -466,10 +585,21 @@ ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         "- " * 50_000 + "a\n",
         "a: " + "[" * 40 + "]" * 40 + "\n",
     ],
-    ids=["laughs", "list in itself", "mapping in itself", "lists", "mappings", "indented", "dashes", "40 levels"],
+    ids=[
+        "laughs",
+        "list in itself",
+        "mapping in itself",
+        "lists",
+        "mappings",
+        "indented",
+        "dashes",
+        "40 levels",
+    ],
 )
 def test_recipes_that_explode(text_: str) -> None:
-    """Aliases that multiply, values within themselves and depth are errors, in seconds and megabytes."""
+    """Aliases that multiply, values within themselves and depth are errors, in seconds and
+    megabytes.
+    """
     tracemalloc.start()
     start = time.process_time()
     try:
@@ -482,15 +612,22 @@ def test_recipes_that_explode(text_: str) -> None:
 
 
 def peak_bytes(folder: Path, *arguments: str) -> tuple[int, str, int]:
-    """Runs the command line and returns its exit status, what it printed, and the most memory that its processes held together."""
+    """Runs the command line and returns its exit status, what it printed, and the most memory that
+    its processes held together.
+    """
     command = [sys.executable, "-m", "beam_pipelines", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    process = psutil.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    process = psutil.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+    )
     peak = 0
     deadline = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(psutil.Error):
-            peak = max(peak, sum(one.memory_info().rss for one in (process, *process.children(recursive=True))))
+            peak = max(
+                peak,
+                sum(one.memory_info().rss for one in (process, *process.children(recursive=True))),
+            )
         time.sleep(0.02)
     if process.poll() is None:
         process.kill()
@@ -504,9 +641,13 @@ def bomb_of(path: Path, chunk: bytes, size: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["zeros.csv.gz", "rows.csv.gz", "line.csv", "line.jsonl", "line.svm"])
+@pytest.mark.parametrize(
+    "kind", ["zeros.csv.gz", "rows.csv.gz", "line.csv", "line.jsonl", "line.svm"]
+)
 def test_bombs_are_stopped_while_they_are_read(tmp_path: Path, kind: str) -> None:
-    """10 MB that become 10 GB, and a line of 3 GB: an error in seconds, with less memory than the command needs for a little more than itself."""
+    """10 MB that become 10 GB, and a line of 3 GB: an error in seconds, with less memory than the
+    command needs for a little more than itself.
+    """
     (tmp_path / "good.csv").write_text("a,b\n" + "1,2\n" * 1000)
     status, _, usual = peak_bytes(tmp_path, "convert", "good.csv", "--output", "out", "--quiet")
     assert status == 0

@@ -1,4 +1,6 @@
-"""Parquet and Arrow files that say of their columns what does not hold: bytes that are no text, damaged pages, timestamps that Arrow wraps."""
+"""Parquet and Arrow files that say of their columns what does not hold: bytes that are no text,
+damaged pages, timestamps that Arrow wraps.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
     path = write_file(tmp_path / f"a{suffix}", {"a": MAKE_COLUMN[kind](BAD), "x": [1, 2, 3, 4]})
     name = "a.f" if kind == "struct" else "a"
     with pytest.raises(
-        DataError, match=rf"row 2, column '{name}': found \[?b'\\xff\\xfe'\]?, expected .*text in UTF-8\."
+        DataError,
+        match=rf"row 2, column '{name}': found \[?b'\\xff\\xfe'\]?, expected .*text in UTF-8\.",
     ):
         read_rows(path)
     table, counts, rejected = read.read_table(plan_of(path), reject=True)
@@ -56,7 +59,12 @@ def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
     assert (position, column) == ("row 2", name)
     assert r"b'\xff\xfe'" in text
     if kind == "texts":
-        assert [row["a"] for row in read_rows(path, types={"a": "bytes"})] == [b"ok", b"\xff\xfe", "ü".encode(), None]
+        assert [row["a"] for row in read_rows(path, types={"a": "bytes"})] == [
+            b"ok",
+            b"\xff\xfe",
+            "ü".encode(),
+            None,
+        ]
 
 
 def test_offsets_that_lead_nowhere(tmp_path: Path) -> None:
@@ -68,7 +76,9 @@ def test_offsets_that_lead_nowhere(tmp_path: Path) -> None:
         bad = good[:8] + offset.to_bytes(4, "little", signed=True) + good[12:]
         path = tmp_path / "b.arrow"
         path.write_bytes(data.replace(good, bad, 1))
-        with pytest.raises(DataError, match=r"b\.arrow: found damaged Arrow data, expected a whole IPC file"):
+        with pytest.raises(
+            DataError, match=r"b\.arrow: found damaged Arrow data, expected a whole IPC file"
+        ):
             read_rows(path)
 
 
@@ -78,11 +88,15 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
     path = tmp_path / "a.parquet"
     texts = [f"text{number}" for number in range(5)]
     table = pa.table({"a": texts})
-    pq.write_table(table, path, compression="none", use_dictionary=dictionary, write_page_checksum=True)
+    pq.write_table(
+        table, path, compression="none", use_dictionary=dictionary, write_page_checksum=True
+    )
     assert [row["a"] for row in read_rows(path)] == texts
     data = path.read_bytes()
     path.write_bytes(data.replace(b"text3", b"text8", 1))
-    with pytest.raises(DataError, match=r"a\.parquet: found damaged Parquet data.*CRC checksum verification failed"):
+    with pytest.raises(
+        DataError, match=r"a\.parquet: found damaged Parquet data.*CRC checksum verification failed"
+    ):
         read_rows(path)
 
 
@@ -94,7 +108,9 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
 def test_timestamps_of_96_bits(
     tmp_path_factory: pytest.TempPathFactory, moments: list[datetime.datetime | None], group: int
 ) -> None:
-    """Every moment that Python has is read as it is, where Arrow wraps those before 1677 and after 2262."""
+    """Every moment that Python has is read as it is, where Arrow wraps those before 1677 and after
+    2262.
+    """
     path = tmp_path_factory.getbasetemp() / "96.parquet"
     lists = [[moment, moment] for moment in moments if moment] + [None] * moments.count(None)
     stamp = pa.timestamp("us")
@@ -102,20 +118,30 @@ def test_timestamps_of_96_bits(
     pq.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=group)
     expected = table.to_pylist()
     assert read_rows(path, types={"l": "list<timestamp>"}) == expected
-    counts = [None if moment is None else (moment - EPOCH) // datetime.timedelta(microseconds=1) for moment in moments]
+    counts = [
+        None if moment is None else (moment - EPOCH) // datetime.timedelta(microseconds=1)
+        for moment in moments
+    ]
     assert [row["t"] for row in read_rows(path, columns=["t"], types={"t": "int64"})] == counts
     assert types_of(path, columns=["t"]) == {"t": "timestamp[us]"}
 
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_nanoseconds_of_96_bits(tmp_path: Path, depth: int) -> None:
-    """A part of a microsecond is refused, however far the year; and is no matter where the column is not read."""
+    """A part of a microsecond is refused, however far the year; and is no matter where the column
+    is not read.
+    """
     path = tmp_path / "a.parquet"
-    column = pa.array([None, 1_577_840_523_456_789_000, -8_000_000_000_000_000_001], pa.timestamp("ns"))
+    column = pa.array(
+        [None, 1_577_840_523_456_789_000, -8_000_000_000_000_000_001], pa.timestamp("ns")
+    )
     if depth:
         column = pa.ListArray.from_arrays([0, 1, 3], column)
     pq.write_table(
-        pa.table({"x": range(len(column)), "a": column}), path, use_deprecated_int96_timestamps=True, row_group_size=2
+        pa.table({"x": range(len(column)), "a": column}),
+        path,
+        use_deprecated_int96_timestamps=True,
+        row_group_size=2,
     )
     with pytest.raises(DataError) as raised:
         read_rows(path)

@@ -34,7 +34,9 @@ def test_every_row_group_belongs_to_one_range(
     tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, range_bytes: int
 ) -> None:
     """However a file is cut, each row is read once, in order."""
-    path = write_table(tmp_path_factory.getbasetemp() / "a.parquet", {"n": range(rows)}, row_group_size=group)
+    path = write_table(
+        tmp_path_factory.getbasetemp() / "a.parquet", {"n": range(rows)}, row_group_size=group
+    )
     assert [row["n"] for row in read_rows(path, range_bytes=range_bytes)] == list(range(rows))
 
 
@@ -55,25 +57,41 @@ def test_types_become_column_types(tmp_path: Path) -> None:
             "v": pa.nulls(2),
         },
     )
-    row = {"u": 1, "h": 1.5, "m": 1.25, "c": "x", "t": moment.replace(tzinfo=None), "b": b"ab", "l": [1]}
+    row = {
+        "u": 1,
+        "h": 1.5,
+        "m": 1.25,
+        "c": "x",
+        "t": moment.replace(tzinfo=None),
+        "b": b"ab",
+        "l": [1],
+    }
     assert read_rows(path) == [
         {**row, "s.p": 1, "s.q": ["a"], "v": None},
         dict.fromkeys([*row, "s.p", "s.q", "v"]),
     ]
     assert plan_of(path).null_columns == ("v",)
-    assert read_rows(path, columns=("s.q", "u")) == [{"s.q": ["a"], "u": 1}, {"s.q": None, "u": None}]
+    assert read_rows(path, columns=("s.q", "u")) == [
+        {"s.q": ["a"], "u": 1},
+        {"s.q": None, "u": None},
+    ]
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pa.array([1, 2, 2**63, 4], pa.uint64()), "found 9223372036854775808, expected an integer from"),
+        (
+            pa.array([1, 2, 2**63, 4], pa.uint64()),
+            "found 9223372036854775808, expected an integer from",
+        ),
         (pa.array([[1], [2], [None], []]), "found a null inside a list"),
         (pa.array([0, 1000, 1, 0], pa.timestamp("ns")), "expected a timestamp"),
     ],
 )
 def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> None:
-    """A value without an exact equal is an error that names the row; rejecting leaves out that row and no other."""
+    """A value without an exact equal is an error that names the row; rejecting leaves out that row
+    and no other.
+    """
     path = write_table(tmp_path / "a.parquet", {"x": values}, row_group_size=2)
     plan = plan_of(path)
     with pytest.raises(DataError) as caught:
@@ -86,18 +104,26 @@ def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> N
 
 
 def test_declared_types_are_cast(tmp_path: Path) -> None:
-    """A declared type is a cast that has to be exact; one that does not exist is a problem of the recipe."""
+    """A declared type is a cast that has to be exact; one that does not exist is a problem of the
+    recipe.
+    """
     path = write_table(tmp_path / "a.parquet", {"a": [1, 300], "l": [[1], [2]]})
     assert read_rows(path, types={"a": "text"}, columns=("a",)) == [{"a": "1"}, {"a": "300"}]
-    with pytest.raises(DataError, match="row 2, column 'a': found 300, expected an integer from -128 to 127"):
+    with pytest.raises(
+        DataError, match="row 2, column 'a': found 300, expected an integer from -128 to 127"
+    ):
         read_rows(path, types={"a": "int8"})
     assert "cannot become date" in problems_of(path, types={"l": "date"})["sources", "s", "types"]
-    assert "compressed inside" in problems_of(path, compression="gzip")["sources", "s", "compression"]
+    assert (
+        "compressed inside" in problems_of(path, compression="gzip")["sources", "s", "compression"]
+    )
 
 
 @pytest.mark.parametrize("other", [{"a": [1], "c": [2]}, {"a": ["x"], "b": [2]}])
 def test_files_of_one_source_must_agree(tmp_path: Path, other: dict) -> None:
-    """A file with other columns or types names both files; null and narrower columns are no difference."""
+    """A file with other columns or types names both files; null and narrower columns are no
+    difference.
+    """
     write_table(tmp_path / "1.parquet", {"a": [1], "b": [2]})
     write_table(tmp_path / "2.parquet", {"b": pa.array([2], pa.int8()), "a": pa.nulls(1)})
     rows = [{"a": 1, "b": 2}, {"a": None, "b": 2}]
@@ -136,10 +162,16 @@ class _Noting(io.FileIO):
         return data
 
 
-def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a row group of 24 MB that is said to be large little more than a MiB is read at once; the rows are the same."""
+def test_a_large_row_group_is_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a row group of 24 MB that is said to be large little more than a MiB is read at once; the
+    rows are the same.
+    """
     path = tmp_path / "a.parquet"
-    table = pa.table({name: np.random.default_rng(1).integers(0, 1 << 60, 1_000_000) for name in "abc"})
+    table = pa.table(
+        {name: np.random.default_rng(1).integers(0, 1 << 60, 1_000_000) for name in "abc"}
+    )
     pq.write_table(table, path, row_group_size=1_000_000, compression="none", use_dictionary=False)
     monkeypatch.setattr(format_module, "_BUFFERED_BYTES", 3 << 20)
     monkeypatch.setattr(format_module.files, "open_read", _Noting)

@@ -1,4 +1,6 @@
-"""Dictionaries of Parquet whose long values stand for many rows: refused before they are decoded, or decoded some rows at a time."""
+"""Dictionaries of Parquet whose long values stand for many rows: refused before they are decoded,
+or decoded some rows at a time.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,28 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Output, Source
 from beam_pipelines.sources import planner
 from beam_pipelines.sources.parquet import format as format_module
-from beam_pipelines.sources.parquet.dictionaries import decode, dictionary_columns, longest_row, row_bytes
+from beam_pipelines.sources.parquet.dictionaries import (
+    decode,
+    dictionary_columns,
+    longest_row,
+    row_bytes,
+)
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes
 
 LONG = "x" * MIB
 
 
-def write(path: Path, rows: int, texts: list[str], indices: np.ndarray, stored: bool = False, **more: Any) -> Path:
-    """Writes a table whose column ``text`` has few values; ``stored``: and says so in its schema."""
+def write(
+    path: Path, rows: int, texts: list[str], indices: np.ndarray, stored: bool = False, **more: Any
+) -> Path:
+    """Writes a table whose column ``text`` has few values; ``stored``: and says so in its
+    schema.
+    """
     text = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(texts))
-    table = pa.table({"id": np.random.default_rng(1).integers(0, 1 << 60, rows), "text": text, **more})
+    table = pa.table(
+        {"id": np.random.default_rng(1).integers(0, 1 << 60, rows), "text": text, **more}
+    )
     with pq.ParquetWriter(path, table.schema, store_schema=stored) as writer:
         writer.write_table(table, row_group_size=rows)
     return path
@@ -44,7 +57,9 @@ def size_of(value: Any) -> int:
 
 
 def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
-    """Row by row, with nulls and slices, in lists, structs, maps and each other; and what is decoded in parts is what is read whole."""
+    """Row by row, with nulls and slices, in lists, structs, maps and each other; and what is
+    decoded in parts is what is read whole.
+    """
     columns = {
         "flat": ["x" * 10, None, "y"],
         "list": [["a" * 100, "b", None], None, ["c"]],
@@ -69,25 +84,39 @@ def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
             parts = list(decode(some, plain.schema_arrow, 500))
             assert [row for part in parts for row in part.to_pylist()] == rows
             assert all(part.schema == plain.schema_arrow for part in parts)
-            assert all(sum(row_bytes(some).tolist()) <= 500 or part.num_rows < some.num_rows for part in parts)
+            assert all(
+                sum(row_bytes(some).tolist()) <= 500 or part.num_rows < some.num_rows
+                for part in parts
+            )
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) -> None:
-    """A file of some kilobytes whose one long text stands for 200 GB: an error with file, row group, column and the limit, in little memory."""
+    """A file of some kilobytes whose one long text stands for 200 GB: an error with file, row
+    group, column and the limit, in little memory.
+    """
     path = write(tmp_path / "a.parquet", 200_000, [LONG], np.zeros(200_000), stored=stored)
     assert path.stat().st_size < 2 * MIB
     code = (
-        "import resource, sys\nfrom beam_pipelines.sources import planner\nfrom beam_pipelines.transforms import read\nfrom beam_pipelines.recipe.model import Source\n"
-        "plan = planner.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try:\n    read.read_table(plan, reject=False)\nexcept Exception as error:\n    print(error)\n"
+        "import resource, sys\nfrom beam_pipelines.sources import planner\nfrom "
+        "beam_pipelines.transforms import read\nfrom beam_pipelines.recipe.model import Source\n"
+        "plan = planner.plan_source(Source('a', (sys.argv[1],)), '')\nbefore = "
+        "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    read.read_table(plan, reject=False)\nexcept Exception as error:\n    "
+        "print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
     )
     message, grown = ended.stdout.splitlines()
-    assert message.startswith(f"{path}, row group 0, column 'text': found 209,715,200,000 bytes decompressed from ")
+    assert message.startswith(
+        f"{path}, row group 0, column 'text': found 209,715,200,000 bytes decompressed from "
+    )
     assert "'decompression_ratio'" in message
     assert int(grown) * 1024 < 100 * MIB
 
@@ -96,22 +125,34 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) ->
 def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> None:
     """Each of them stays below what is free; all of them do not."""
     text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(60), pa.int32()), pa.array([LONG]))
-    with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([(name, text.type)]), store_schema=False) as writer:
+    with pq.ParquetWriter(
+        tmp_path / "a.parquet", pa.schema([(name, text.type)]), store_schema=False
+    ) as writer:
         for _ in range(4):
             writer.write_table(pa.table({name: text}))
-    plan = planner.plan_source(Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), "")
-    with pytest.raises(DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"):
+    plan = planner.plan_source(
+        Source("a", (str(tmp_path / "a.parquet"),), limits=Limits(decompression_ratio=2)), ""
+    )
+    with pytest.raises(
+        DataError, match=rf"row group 1, column '{name}': found .* bytes decompressed"
+    ):
         read.read_table(plan, reject=False)
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
-    """Texts of a MiB behind many short ones come in chunks of the usual size, and are what they are."""
+    """Texts of a MiB behind many short ones come in chunks of the usual size, and are what they
+    are.
+    """
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
     plan = planner.plan_source(Source("a", (str(path),)), "")
-    chunks = [chunk for byte_range in plan.ranges for chunk in read.read_range(plan, byte_range, {}, reject=False)]
+    chunks = [
+        chunk
+        for byte_range in plan.ranges
+        for chunk in read.read_range(plan, byte_range, {}, reject=False)
+    ]
     assert max(chunk.batch.nbytes for chunk in chunks) < 18 * MIB
     lengths = np.concatenate([chunk.batch.column("text").to_pandas().str.len() for chunk in chunks])
     assert lengths.tolist() == np.where(indices, MIB, 5).tolist()
@@ -127,10 +168,22 @@ def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path: Path) -> None:
-    """Of later chunks less is sampled, which counts for more: rows that become longer and longer are estimated within a tenth."""
-    chunks = [Chunk(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {}) for part in range(100)]
-    samples = [sample for chunk in chunks for sample in _sample(chunk, Share(1.0, 8 * MIB), shuffle=True)]
-    assert sum(sample.batch.nbytes for sample in samples) < 8 * MIB * sum(1 / (part + 1) for part in range(100)) * 1.1
+    """Of later chunks less is sampled, which counts for more: rows that become longer and longer
+    are estimated within a tenth.
+    """
+    chunks = [
+        Chunk(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {})
+        for part in range(100)
+    ]
+    samples = [
+        sample for chunk in chunks for sample in _sample(chunk, Share(1.0, 8 * MIB), shuffle=True)
+    ]
+    assert (
+        sum(sample.batch.nbytes for sample in samples)
+        < 8 * MIB * sum(1 / (part + 1) for part in range(100)) * 1.1
+    )
     _, framed = estimate_row_bytes(samples, Output())
-    _, exact = estimate_row_bytes([chunk._replace(batch=chunk.batch.slice(0, 200)) for chunk in chunks], Output())
+    _, exact = estimate_row_bytes(
+        [chunk._replace(batch=chunk.batch.slice(0, 200)) for chunk in chunks], Output()
+    )
     assert framed == pytest.approx(exact, rel=0.1)

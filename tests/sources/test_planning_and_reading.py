@@ -24,7 +24,9 @@ PLAIN = "a,b\n" + "".join(f"{number},x{number}\n" for number in range(2000))
 
 @pytest.mark.parametrize("content", [QUOTED, PLAIN])
 def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -> None:
-    """In a pipeline, every range gives the chunks that it gives outside, with quotes over cuts or without."""
+    """In a pipeline, every range gives the chunks that it gives outside, with quotes over cuts or
+    without.
+    """
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=2000)
     table, counts, _ = read.read_table(plan, reject=False)
@@ -41,13 +43,23 @@ def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -
 
 
 def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
-    """A range in which no record begins gives an empty chunk, and checksums cover each byte once."""
+    """A range in which no record begins gives an empty chunk, and checksums cover each byte
+    once.
+    """
     content = b'a,b\n1,"' + b"x" * 5000 + b'"\n2,y\n'
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=1000)
     states = {path: b"\x00" + b"\x02" * (len(plan.ranges) - 1) + b"\x00"}
-    chunks = [list(read.read_range(plan, byte_range, states, reject=False)) for byte_range in plan.ranges]
-    assert [[chunk.batch.num_rows for chunk in of_range] for of_range in chunks] == [[1], [0], [0], [0], [1]]
+    chunks = [
+        list(read.read_range(plan, byte_range, states, reject=False)) for byte_range in plan.ranges
+    ]
+    assert [[chunk.batch.num_rows for chunk in of_range] for of_range in chunks] == [
+        [1],
+        [0],
+        [0],
+        [0],
+        [1],
+    ]
     for byte_range, (chunk,) in zip(plan.ranges, chunks, strict=True):
         assert chunk.crc32c == google_crc32c.value(content[byte_range.start : byte_range.end])
         assert chunk.path == path
@@ -69,14 +81,19 @@ def test_long_ranges_are_cut_into_chunks(tmp_path: Path) -> None:
 
 
 def test_problems_with_paths(tmp_path: Path) -> None:
-    """Missing files, globs without a match, folders and files matched twice are problems of the recipe."""
+    """Missing files, globs without a match, folders and files matched twice are problems of the
+    recipe.
+    """
     write(tmp_path / "a.csv", "a\n1\n")
     where = ("sources", "s", "path")
     assert "no file matches" in problems_of(tmp_path / "b.csv")[where]
     assert "no file matches" in problems_of(tmp_path / "*.tsv")[where]
     assert "is a folder" in problems_of(tmp_path)[where]
     assert "matched twice" in problems_of(tmp_path / "a.csv", tmp_path / "*.csv")[where]
-    assert "cannot tell the format" in problems_of(write(tmp_path / "a.dat", "a\n"))["sources", "s", "format"]
+    assert (
+        "cannot tell the format"
+        in problems_of(write(tmp_path / "a.dat", "a\n"))["sources", "s", "format"]
+    )
 
 
 def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
@@ -91,7 +108,14 @@ def test_relative_paths_start_at_the_recipe(tmp_path: Path) -> None:
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     """One look at a source reports all that is wrong with it."""
     path = write(tmp_path / "a.csv", "a,b\n1,2\n")
-    assert len(problems_of(path, tmp_path / "no.csv", delimiter="xx", types={"a": "int"}, compression="zip")) == 4
+    assert (
+        len(
+            problems_of(
+                path, tmp_path / "no.csv", delimiter="xx", types={"a": "int"}, compression="zip"
+            )
+        )
+        == 4
+    )
     assert len(problems_of(path, key=("c",), types={"d": "text"})) == 2
 
 

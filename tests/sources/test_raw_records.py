@@ -1,4 +1,6 @@
-"""Raw records: payloads that are no tf.Examples, from lines and TFRecord files to shards, back, and into a trainer."""
+"""Raw records: payloads that are no tf.Examples, from lines and TFRecord files to shards, back, and
+into a trainer.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ PAYLOADS = [
 def convert(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out`` and returns the manifest."""
     parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
-    return convert_module.convert(make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True)
+    return convert_module.convert(
+        make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
+    )
 
 
 def payloads(folder: Path, split: str = "train", compression: str = "GZIP") -> list[bytes]:
@@ -53,7 +57,9 @@ def payloads(folder: Path, split: str = "train", compression: str = "GZIP") -> l
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
 def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
-    """Payloads of a TFRecord file are written as they are, verified, loaded, and read again; the manifest says what they are."""
+    """Payloads of a TFRecord file are written as they are, verified, loaded, and read again; the
+    manifest says what they are.
+    """
     with tf.io.TFRecordWriter(str(tmp_path / "in.tfrecord")) as file:
         for payload in PAYLOADS * 20:
             file.write(payload)
@@ -64,7 +70,9 @@ def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
     manifest = convert(tmp_path, recipe)
     assert (manifest["record"], manifest["splits"]["train"]["rows"]) == ("raw", 120)
     assert verify_dataset(str(tmp_path / "out")).rows == 120
-    found = payloads(tmp_path, compression={"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression])
+    found = payloads(
+        tmp_path, compression={"gzip": "GZIP", "zlib": "ZLIB", "none": ""}[compression]
+    )
     assert sorted(found) == sorted(PAYLOADS * 20)
     assert found != PAYLOADS * 20
     batches = [batch.numpy() for batch in loader.load(tmp_path / "out", batch_size=50)]
@@ -75,7 +83,9 @@ def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
 
 
 def test_one_column_of_many(tmp_path: Path) -> None:
-    """Other columns join, filter and split, and are not written; without a shuffle records keep their order."""
+    """Other columns join, filter and split, and are not written; without a shuffle records keep
+    their order.
+    """
     table = {
         "payload": [b"a", b"b", None, b"d"],
         "size": [1, 2, 3, 4],
@@ -83,9 +93,13 @@ def test_one_column_of_many(tmp_path: Path) -> None:
         "day": ["m", "m", "m", "t"],
     }
     pq.write_table(pa.table(table), tmp_path / "d.parquet")
-    recipe = "name: d\nsources: {d: d.parquet}\nfilter: size <> 2\noutput: {record: payload, shuffle: false}\n"
+    recipe = (
+        "name: d\nsources: {d: d.parquet}\nfilter: size <> 2\noutput: {record: payload, "
+        "shuffle: false}\n"
+    )
     with pytest.raises(
-        DataError, match=r"output.record 'payload': found 1 rows without a value.*filter: payload IS NOT NULL"
+        DataError,
+        match=r"output.record 'payload': found 1 rows without a value.*filter: payload IS NOT NULL",
     ):
         convert(tmp_path, recipe)
     assert not (tmp_path / "out" / "dataset.json").exists()
@@ -97,30 +111,44 @@ def test_one_column_of_many(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("output: {record: lime}", "unknown column 'lime'. Did you mean 'line'"),
-        ("output: {record: n}\nderive: {n: length(line)}", "column 'n' is int64, expected text or bytes"),
+        (
+            "output: {record: n}\nderive: {n: length(line)}",
+            "column 'n' is int64, expected text or bytes",
+        ),
         ("output: {record: line}\nlabel: line", "found it with 'label'"),
         (
-            "output: {record: line}\nencode: {line: hash_bucket: 3}".replace("hash_bucket: 3", "tokenize"),
+            "output: {record: line}\nencode: {line: hash_bucket: 3}".replace(
+                "hash_bucket: 3", "tokenize"
+            ),
             "found it with 'encode'",
         ),
     ],
 )
 def test_problems(tmp_path: Path, line: str, message: str) -> None:
-    """What cannot be a record, or would have to be written beside it, is a problem of the recipe."""
+    """What cannot be a record, or would have to be written beside it, is a problem of the
+    recipe.
+    """
     (tmp_path / "d.txt").write_text("a\n")
     parsed, _ = parse_recipe(
-        f"name: d\nsources: {{d: {{path: d.txt, format: lines}}}}\n{line}\n", "r.yaml", str(tmp_path)
+        f"name: d\nsources: {{d: {{path: d.txt, format: lines}}}}\n{line}\n",
+        "r.yaml",
+        str(tmp_path),
     )
     with pytest.raises(RecipeProblems) as caught:
         make_plan(parsed)
-    assert any(problem.path == ("output", "record") and message in problem.message for problem in caught.value.problems)
+    assert any(
+        problem.path == ("output", "record") and message in problem.message
+        for problem in caught.value.problems
+    )
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
     """A raw shard with a changed byte, or with a record less, does not verify."""
     (tmp_path / "d.txt").write_text("\n".join(map(str, range(100))))
     manifest = convert(
-        tmp_path, "name: d\nsources: {d: {path: d.txt, format: lines}}\noutput: {record: line, compression: none}\n"
+        tmp_path,
+        "name: d\nsources: {d: {path: d.txt, format: lines}}\noutput: {record: line, compression: "
+        "none}\n",
     )
     (shard,) = manifest["splits"]["train"]["shards"]
     path = tmp_path / "out" / shard["path"]
@@ -132,8 +160,12 @@ def test_damage_is_found(tmp_path: Path) -> None:
 
 
 def test_inspect_and_load_arguments(tmp_path: Path) -> None:
-    """``inspect`` prints clipped payloads, ``verify`` says that it did not parse; asking for features is an error."""
-    pq.write_table(pa.table({"p": [b"\x89PNG" + bytes(996), b"short", b"t" * 100]}), tmp_path / "d.parquet")
+    """``inspect`` prints clipped payloads, ``verify`` says that it did not parse; asking for
+    features is an error.
+    """
+    pq.write_table(
+        pa.table({"p": [b"\x89PNG" + bytes(996), b"short", b"t" * 100]}), tmp_path / "d.parquet"
+    )
     convert(tmp_path, "name: d\nsources: {d: d.parquet}\noutput: {record: p, shuffle: false}\n")
     out = str(tmp_path / "out")
     shown = CliRunner().invoke(cli, ["inspect", out]).output
@@ -158,22 +190,35 @@ def test_example(tmp_path: Path) -> None:
 
 
 @hypothesis.settings(max_examples=200, deadline=None)
-@hypothesis.given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n", "é".encode()]), max_size=12).map(b"".join))
+@hypothesis.given(
+    st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n", "é".encode()]), max_size=12).map(
+        b"".join
+    )
+)
 def test_split_lines(data: bytes) -> None:
-    """Lines end in a line feed, with or without one carriage return before it; they may be empty, and the last one open."""
+    """Lines end in a line feed, with or without one carriage return before it; they may be empty,
+    and the last one open.
+    """
     wanted = data.split(b"\n")
-    wanted = [line.removesuffix(b"\r") for line in wanted[:-1]] + [line for line in wanted[-1:] if line]
+    wanted = [line.removesuffix(b"\r") for line in wanted[:-1]] + [
+        line for line in wanted[-1:] if line
+    ]
     lines, starts = split_lines(data)
     assert lines.to_pylist() == wanted
-    assert [data[start:].startswith(line) for start, line in zip(starts.tolist(), wanted, strict=True)] == [True] * len(
-        wanted
-    )
+    assert [
+        data[start:].startswith(line) for start, line in zip(starts.tolist(), wanted, strict=True)
+    ] == [True] * len(wanted)
 
 
 @pytest.mark.parametrize("range_bytes", [1, 7, 50, 10_000])
 def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
-    """A file cut into ranges gives the lines of the whole, once each; compressed, too; empty and odd lines stay as they are."""
-    lines = [random.Random(number).choice(["", "NA", '"a,b', "x" * number, " naïve "]) for number in range(60)]
+    """A file cut into ranges gives the lines of the whole, once each; compressed, too; empty and
+    odd lines stay as they are.
+    """
+    lines = [
+        random.Random(number).choice(["", "NA", '"a,b', "x" * number, " naïve "])
+        for number in range(60)
+    ]
     data = "\r\n".join(lines).encode()
     path = write(tmp_path / "d.log", data)
     wanted = [{"line": line} for line in (lines if lines[-1] else lines[:-1])]
@@ -183,28 +228,46 @@ def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
 
 
 def test_bad_lines(tmp_path: Path) -> None:
-    """A line that is not UTF-8 is found by its number, and read as bytes where bytes are declared; options that mean nothing are problems."""
+    """A line that is not UTF-8 is found by its number, and read as bytes where bytes are declared;
+    options that mean nothing are problems.
+    """
     path = write(tmp_path / "d.log", b"a\n\xff\nb\n")
-    with pytest.raises(DataError, match=r"d\.log, line 2, column 'line': found bytes that are not UTF-8"):
+    with pytest.raises(
+        DataError, match=r"d\.log, line 2, column 'line': found bytes that are not UTF-8"
+    ):
         read_rows(path, format="lines")
-    assert [row["line"] for row in read_rows(path, format="lines", types={"line": "bytes"})] == [b"a", b"\xff", b"b"]
+    assert [row["line"] for row in read_rows(path, format="lines", types={"line": "bytes"})] == [
+        b"a",
+        b"\xff",
+        b"b",
+    ]
     assert (
-        "expected text or bytes" in problems_of(path, format="lines", types={"line": "int64"})["sources", "s", "types"]
+        "expected text or bytes"
+        in problems_of(path, format="lines", types={"line": "int64"})["sources", "s", "types"]
     )
-    assert "has no nulls" in problems_of(path, format="lines", nulls=("-",))["sources", "s", "nulls"]
+    assert (
+        "has no nulls" in problems_of(path, format="lines", nulls=("-",))["sources", "s", "nulls"]
+    )
     with pytest.raises(DataError, match="found no lines"):
         plan_of(write(tmp_path / "e.log.gz", gzip.compress(b"")), format="lines")
 
 
 def test_bad_raw_records(tmp_path: Path) -> None:
-    """Text that is declared and is none is found by its record; damage is an error; a schema is a problem."""
+    """Text that is declared and is none is found by its record; damage is an error; a schema is a
+    problem.
+    """
     path = str(tmp_path / "d.tfrecord.zlib")
     with tf.io.TFRecordWriter(path, "ZLIB") as file:
         for payload in (b"a", b"\xff"):
             file.write(payload)
-    with pytest.raises(DataError, match="record 1, column 'record': found bytes that are not UTF-8"):
+    with pytest.raises(
+        DataError, match="record 1, column 'record': found bytes that are not UTF-8"
+    ):
         read_rows(path, format="raw_records", types={"record": "text"})
-    assert "not parsed" in problems_of(path, format="raw_records", schema="s.pbtxt")["sources", "s", "schema"]
+    assert (
+        "not parsed"
+        in problems_of(path, format="raw_records", schema="s.pbtxt")["sources", "s", "schema"]
+    )
     data = bytearray(zlib.decompress(Path(path).read_bytes()))
     data[12] ^= 1
     with pytest.raises(DataError, match="CRC"):
@@ -217,4 +280,7 @@ def test_manifest_is_json(tmp_path: Path) -> None:
     convert(tmp_path, "name: d\nsources: {d: d.csv}\n")
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
     assert manifest["record"] == "example"
-    assert (manifest["recipe"]["output"]["record"], manifest["recipe"]["output"]["floats"]) == (None, "round")
+    assert (manifest["recipe"]["output"]["record"], manifest["recipe"]["output"]["floats"]) == (
+        None,
+        "round",
+    )

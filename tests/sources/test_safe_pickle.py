@@ -1,4 +1,6 @@
-"""The reader of pickles that runs nothing: what it reads, what it refuses, and that nothing runs meanwhile."""
+"""The reader of pickles that runs nothing: what it reads, what it refuses, and that nothing runs
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from tests.support.image_sets import pickled
 KEYS = st.text(max_size=5) | st.binary(max_size=5) | st.integers()
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=300) | st.binary(max_size=300),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(KEYS, inner, max_size=5) | st.tuples(inner, inner),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(KEYS, inner, max_size=5)
+        | st.tuples(inner, inner)
+    ),
     max_leaves=20,
 )
 
@@ -30,7 +36,9 @@ PLAIN = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, st.integers(2, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
-    """Numbers, texts, bytes, lists, tuples and mappings of any depth are what Python's own pickle makes of them."""
+    """Numbers, texts, bytes, lists, tuples and mappings of any depth are what Python's own pickle
+    makes of them.
+    """
     data = pickle.dumps(value, protocol)
     assert loads(data) == pickle.loads(data) == value  # noqa: S301 (our own data)
 
@@ -39,7 +47,9 @@ def test_plain_data_comes_back(value: Any, protocol: int) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "i1", "<i2", ">i4", "<u8"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_come_back(protocol: int | str, dtype: str, order: str) -> None:
-    """Arrays of integers come back with type, shape and values; a second one of the same type too."""
+    """Arrays of integers come back with type, shape and values; a second one of the same type
+    too.
+    """
     array = np.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype), order=order)
     value = {"a": array, "b": array[:1].copy(), "e": np.zeros((0, 3), dtype)}
     found = loads(pickled(value) if protocol == "python 2" else pickle.dumps(value, protocol))
@@ -50,9 +60,13 @@ def test_arrays_come_back(protocol: int | str, dtype: str, order: str) -> None:
 
 def test_python_2_texts_stay_bytes() -> None:
     """Byte strings of Python 2 are bytes, whatever is in them."""
-    assert loads(pickled({"label_names": [b"caf\xe9", "x"]})) == {b"label_names": [b"caf\xe9", b"x"]}
+    assert loads(pickled({"label_names": [b"caf\xe9", "x"]})) == {
+        b"label_names": [b"caf\xe9", b"x"]
+    }
     # Written by Python 2.7: cPickle.dumps({'data': u'x', 'n': 1L}, 2)
-    assert loads(b"\x80\x02}q\x01(U\x01nq\x02\x8a\x01\x01U\x04dataq\x03X\x01\x00\x00\x00xq\x04u.") == {
+    assert loads(
+        b"\x80\x02}q\x01(U\x01nq\x02\x8a\x01\x01U\x04dataq\x03X\x01\x00\x00\x00xq\x04u."
+    ) == {
         b"n": 1,
         b"data": "x",
     }
@@ -74,7 +88,10 @@ def exploits(folder: Path) -> dict[str, bytes]:
     code = f"open({str(folder / 'ran')!r}, 'w')"
     array = pickle.dumps(np.arange(3, dtype=np.uint8), 2)
     return {
-        **{f"os.system {protocol}": pickle.dumps(Exploit(os.system, touch), protocol) for protocol in range(6)},
+        **{
+            f"os.system {protocol}": pickle.dumps(Exploit(os.system, touch), protocol)
+            for protocol in range(6)
+        },
         "eval": pickle.dumps({b"data": Exploit(eval, code)}, 2),
         "exec in a list": pickle.dumps([1, Exploit(exec, code)], 4),
         "getattr chain": b"\x80\x02c__builtin__\ngetattr\n(c__builtin__\n__import__\n(X\x02\x00\x00\x00ostRX\x06\x00\x00\x00systemtR(X"
@@ -111,7 +128,9 @@ def test_code_is_refused_and_does_not_run(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["os.system 2", "eval", "getattr chain", "memo", "INST", "objects in an array"])
+@pytest.mark.parametrize(
+    "name", ["os.system 2", "eval", "getattr chain", "memo", "INST", "objects in an array"]
+)
 def test_the_exploits_are_real(tmp_path: Path, name: str) -> None:
     """Python's own pickle runs these: what the reader refuses would have worked."""
     pickle.loads(exploits(tmp_path)[name])  # noqa: S301 (that is the point)
@@ -148,7 +167,9 @@ def big(claim: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list(big(0)))
 def test_claims_of_memory_are_not_believed(name: str) -> None:
-    """Ten gigabytes that a small pickle claims are not made: it is refused, or (a frame) they mean nothing."""
+    """Ten gigabytes that a small pickle claims are not made: it is refused, or (a frame) they mean
+    nothing.
+    """
     data = big(10 * 10**9)[name]
     tracemalloc.start()
     try:
@@ -164,7 +185,9 @@ def test_claims_of_memory_are_not_believed(name: str) -> None:
 
 @pytest.mark.parametrize("opening", [b"]" * 100_000 + b"a" * 99_999, b")" + b"\x85" * 100_000])
 def test_depth_is_no_danger(opening: bytes) -> None:
-    """A hundred thousand lists or tuples in one another are too many, or refused as a key, without recursion."""
+    """A hundred thousand lists or tuples in one another are too many, or refused as a key, without
+    recursion.
+    """
     with pytest.raises(TooDeepError, match="the limit 'nesting_depth'"):
         loads(b"\x80\x02" + opening + b".")
     with pytest.raises(UnsafePickleError, match="a key that is neither"):
@@ -193,7 +216,13 @@ def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
 @given(st.data())
 def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
     """A real batch with a byte changed or its end cut off is read, or refused by our error."""
-    whole = pickled({"data": np.arange(6, dtype=np.uint8).reshape(2, 3), "labels": [1, 2], "filenames": [b"a", b"b"]})
+    whole = pickled(
+        {
+            "data": np.arange(6, dtype=np.uint8).reshape(2, 3),
+            "labels": [1, 2],
+            "filenames": [b"a", b"b"],
+        }
+    )
     place = data.draw(st.integers(0, len(whole) - 1))
     changed = whole[:place] + bytes([data.draw(st.integers(0, 255))]) + whole[place + 1 :]
     for damaged in (changed, whole[:place]):
@@ -204,7 +233,9 @@ def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
 
 
 def test_the_writer_writes_what_python_2_wrote() -> None:
-    """Python's own pickle reads the test's Python 2 pickles as it reads real ones, with ``encoding='bytes'``."""
+    """Python's own pickle reads the test's Python 2 pickles as it reads real ones, with
+    ``encoding='bytes'``.
+    """
     value = {"data": np.arange(6, dtype=np.uint8).reshape(2, 3), "labels": [1, 2]}
     found = pickle.load(io.BytesIO(pickled(value)), encoding="bytes")  # noqa: S301 (our own data)
     assert list(found) == [b"data", b"labels"]

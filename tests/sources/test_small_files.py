@@ -1,4 +1,6 @@
-"""Many small files are read together: the same rows, bad rows and errors as when each is read alone."""
+"""Many small files are read together: the same rows, bad rows and errors as when each is read
+alone.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,12 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SEPARATE_FILES", 3)
 
 
-def outcome(folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns the rows and rejected rows of a source, or the error, and in how many ranges it is read."""
+def outcome(
+    folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Returns the rows and rejected rows of a source, or the error, and in how many ranges it is
+    read.
+    """
     monkeypatch.setattr(plan, "SEPARATE_FILES", separate)
     try:
         planned = planner.plan_source(SOURCE, str(folder))
@@ -59,12 +65,18 @@ def outcome(folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pyte
 
 contents = st.lists(st.sampled_from(LINES), max_size=6).flatmap(
     lambda lines: st.tuples(
-        st.just(lines), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["", "\ufeff"]), st.booleans()
+        st.just(lines),
+        st.sampled_from(["\n", "\r\n"]),
+        st.booleans(),
+        st.sampled_from(["", "\ufeff"]),
+        st.booleans(),
     )
 )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(files=st.lists(contents, min_size=4, max_size=9), reject=st.booleans())
 def test_together_is_as_one_by_one(
     files: list[tuple[list[str], str, bool, str, bool]],
@@ -80,15 +92,21 @@ def test_together_is_as_one_by_one(
         header = '"n",t' if quoted else "n,t"
         text = mark + end.join([header, *lines]) + (end if ends else "")
         (tmp_path / f"{number}.csv").write_bytes(text.encode())
-    (together, ranges), (alone, many) = (outcome(tmp_path, some, reject, monkeypatch) for some in (3, 1000))
+    (together, ranges), (alone, many) = (
+        outcome(tmp_path, some, reject, monkeypatch) for some in (3, 1000)
+    )
     assert together == alone
     if not isinstance(alone, str):
         assert (ranges, many) == (1, len(files) + 1)
 
 
 @pytest.mark.parametrize("bad", [b'1,"open\n', b"\xff\xfe1", b"1,\xff\n", b"n,u\n1,x\n"])
-def test_errors_name_the_file(bad: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One file among many with an open quote, UTF-16, no UTF-8 or another header: the error is the one of this file."""
+def test_errors_name_the_file(
+    bad: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file among many with an open quote, UTF-16, no UTF-8 or another header: the error is the
+    one of this file.
+    """
     for number in range(6):
         (tmp_path / f"{number}.csv").write_text("n,t\n1,x\n")
     (tmp_path / "4.csv").write_bytes(bad if bad[:1] in (b"n", b"\xff") else b"n,t\n" + bad)
@@ -125,17 +143,27 @@ def write_parts(folder: pathlib.Path, suffix: str) -> list[int]:
     ],
 )
 def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None:
-    """Rows keep their order, and one that an expression rejects is found in its file; splits by file stay apart."""
+    """Rows keep their order, and one that an expression rejects is found in its file; splits by
+    file stay apart.
+    """
     numbers = write_parts(tmp_path / "in", suffix)
     recipe = (
-        f"name: a\nsources: {{a: \"in/*.{suffix}\"}}\nderive: {{r: CAST(CASE WHEN n < 0 THEN 'x' ELSE '1' END AS BIGINT)}}\n"
-        f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: "[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
+        f"name: a\nsources: {{a: \"in/*.{suffix}\"}}\nderive: {{r: CAST(CASE WHEN n < 0 THEN 'x' "
+        f"ELSE '1' END AS BIGINT)}}\n"
+        f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: '
+        f'"[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
     )
     planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path))[0])
     assert [byte_range.members for byte_range in planned.base.ranges] == [(0, 4), (4, 7)]
     manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
-    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {"train": 39, "eval": 29}
-    rows = [json.loads(line) for line in (tmp_path / "out" / "rejected" / "a.jsonl").read_text().splitlines()]
+    assert {name: split["rows"] for name, split in manifest["splits"].items()} == {
+        "train": 39,
+        "eval": 29,
+    }
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "out" / "rejected" / "a.jsonl").read_text().splitlines()
+    ]
     files = [str(tmp_path / "in" / f"{part}.{suffix}") for part in (3, 6)]
     assert [(row["file"], row["position"]) for row in rows] == list(zip(files, places, strict=True))
     table, _, _ = read.read_table(planned.base, reject=False)
@@ -143,7 +171,9 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
 
 
 def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
-    """An append knows files that were read together by their content, when their dates have changed."""
+    """An append knows files that were read together by their content, when their dates have
+    changed.
+    """
     write_parts(tmp_path / "in", "csv")
     recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
     converted = parse_recipe(recipe, "r.yaml", str(tmp_path))[0]
@@ -155,5 +185,7 @@ def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
     again = planner.plan_source(planned.base.source, str(tmp_path))
     before = read.fingerprint_files(planned.base)
     assert read.fingerprint_files(again) == before
-    (tmp_path / "in" / "2.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(21, 31)))
+    (tmp_path / "in" / "2.csv").write_text(
+        "n\n" + "".join(f"{number}\n" for number in range(21, 31))
+    )
     assert read.fingerprint_files(again) != before

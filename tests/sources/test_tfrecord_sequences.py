@@ -1,4 +1,6 @@
-"""TFRecord files of tf.SequenceExample, imported with a schema: every value, every kind of nothing, and what is wrong with records."""
+"""TFRecord files of tf.SequenceExample, imported with a schema: every value, every kind of nothing,
+and what is wrong with records.
+"""
 
 from __future__ import annotations
 
@@ -90,23 +92,38 @@ FULL_ROW = {
 
 
 def test_feature_lists_become_columns(tmp_path: Path, schema: str) -> None:
-    """Context and feature lists are columns, exactly; missing, empty, and a step without a value are null, [] and a null in the list."""
+    """Context and feature lists are columns, exactly; missing, empty, and a step without a value
+    are null, [] and a null in the list.
+    """
     empty = sequence({}, {"ids": [], "words": [None], "open": []})
     path = write_records(tmp_path / "a.tfrecord", FULL, empty, sequence({}, {}))
     none = dict.fromkeys(FULL_ROW)
-    assert read_rows(path, schema=schema) == [FULL_ROW, {**none, "ids": [], "words": [None], "open": []}, none]
-    assert read_rows(path, schema=schema, columns=("words", "id"))[0] == {"words": FULL_ROW["words"], "id": -5}
-    declared = read_rows(path, schema=schema, types={"ids": "list<text>", "open": "list<float64>", "boxes": "tensor"})
+    assert read_rows(path, schema=schema) == [
+        FULL_ROW,
+        {**none, "ids": [], "words": [None], "open": []},
+        none,
+    ]
+    assert read_rows(path, schema=schema, columns=("words", "id"))[0] == {
+        "words": FULL_ROW["words"],
+        "id": -5,
+    }
+    declared = read_rows(
+        path, schema=schema, types={"ids": "list<text>", "open": "list<float64>", "boxes": "tensor"}
+    )
     assert declared[0]["ids"] == list(map(str, EXTREMES))
     assert declared[0]["open"] == [0.5, None]
     assert tf.io.parse_tensor(declared[0]["boxes"], tf.float32).numpy().tolist() == [[1.0, 2.0]] * 2
 
 
 def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
-    """Steps of several values are lists of lists: of one shape in all rows, or values alone, or tensors, as the recipe declares."""
+    """Steps of several values are lists of lists: of one shape in all rows, or values alone, or
+    tensors, as the recipe declares.
+    """
     other = sequence({}, {"boxes": [[3.0, 4.0]]})
     path = write_records(tmp_path / "a.tfrecord", FULL, other)
-    with pytest.raises(DataError, match=r"column 'boxes': found list<item: list<item: float>> without one shape"):
+    with pytest.raises(
+        DataError, match=r"column 'boxes': found list<item: list<item: float>> without one shape"
+    ):
         plan_of(path, schema=schema)
     flat = read_rows(path, schema=schema, types={"boxes": "list<float32>"}, columns=("boxes",))
     assert flat == [{"boxes": [1.0, 2.0, 1.0, 2.0]}, {"boxes": [3.0, 4.0]}]
@@ -125,8 +142,12 @@ def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
         (b"\x0a\x05no", "", "no tf.SequenceExample"),
     ],
 )
-def test_a_bad_sequence_is_found(tmp_path: Path, schema: str, bad: bytes, column: str, reason: str) -> None:
-    """A record that does not fit names itself and why; rejecting leaves out that one and no other."""
+def test_a_bad_sequence_is_found(
+    tmp_path: Path, schema: str, bad: bytes, column: str, reason: str
+) -> None:
+    """A record that does not fit names itself and why; rejecting leaves out that one and no
+    other.
+    """
     path = write_records(tmp_path / "a.tfrecord", *[FULL] * 3, bad, FULL)
     plan = plan_of(path, schema=schema)
     with pytest.raises(DataError, match=r"a\.tfrecord, record 3") as caught:
@@ -139,10 +160,15 @@ def test_a_bad_sequence_is_found(tmp_path: Path, schema: str, bad: bytes, column
 
 
 def test_a_schema_without_feature_lists(tmp_path: Path) -> None:
-    """A schema that would lose the feature lists of the records is refused, and so is one with a name twice."""
+    """A schema that would lose the feature lists of the records is refused, and so is one with a
+    name twice.
+    """
     path = write_records(tmp_path / "a.tfrecord", FULL)
     flat = write(tmp_path / "flat.pbtxt", SCHEMA[: SCHEMA.index('feature { name: "##')])
-    assert "found tf.SequenceExamples, but no feature list" in problems_of(path, schema=flat)["sources", "s", "schema"]
+    assert (
+        "found tf.SequenceExamples, but no feature list"
+        in problems_of(path, schema=flat)["sources", "s", "schema"]
+    )
     twice = write(tmp_path / "twice.pbtxt", SCHEMA.replace('"words"', '"id"'))
     assert "found 'id' twice" in problems_of(path, schema=twice)["sources", "s", "schema"]
 
@@ -158,7 +184,9 @@ VALUES = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """A table with a scalar, a list and two lists that become feature lists, of each type, with nulls, empty lists and zeros."""
+    """A table with a scalar, a list and two lists that become feature lists, of each type, with
+    nulls, empty lists and zeros.
+    """
     rows = draw(st.integers(3, 12))
     columns = {}
     for number, (type_, values) in enumerate(VALUES.items()):
@@ -168,7 +196,9 @@ def tables(draw: st.DrawFn) -> pa.Table:
             ("c", pa.list_(type_), lists),
             ("l", pa.list_(type_), lists),
         ):
-            columns[f"{name}{number}"] = pa.array(draw(st.lists(drawn, min_size=rows, max_size=rows)), kind)
+            columns[f"{name}{number}"] = pa.array(
+                draw(st.lists(drawn, min_size=rows, max_size=rows)), kind
+            )
     return pa.table(columns)
 
 
@@ -188,7 +218,9 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
 @given(tables())
 @settings(max_examples=2, deadline=None)
 def test_round_trip(table: pa.Table) -> None:
-    """A dataset that is imported, by its own schema, and converted again has the same bytes, and parses in TensorFlow to the table."""
+    """A dataset that is imported, by its own schema, and converted again has the same bytes, and
+    parses in TensorFlow to the table.
+    """
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         pq.write_table(table, folder / "d.parquet")
@@ -198,7 +230,9 @@ def test_round_trip(table: pa.Table) -> None:
             example = tf.train.SequenceExample.FromString(record)
             for name, value in row.items():
                 is_list = name[0] == "l"
-                features = example.feature_lists.feature_list if is_list else example.context.feature
+                features = (
+                    example.feature_lists.feature_list if is_list else example.context.feature
+                )
                 assert (name in features) == (value is not None)
                 if value is not None:
                     values = value if isinstance(value, list) else [value]
@@ -214,9 +248,12 @@ def test_round_trip(table: pa.Table) -> None:
 
 
 def test_inspect_shows_integers_whole(tmp_path: Path) -> None:
-    """Integers beyond 32 bits are shown as they are, without a schema; and a step without a value apart from a missing list."""
+    """Integers beyond 32 bits are shown as they are, without a schema; and a step without a value
+    apart from a missing list.
+    """
     path = write_records(
-        tmp_path / "a.tfrecord", sequence({"id": [2**63 - 1]}, {"ids": [[n] for n in EXTREMES], "x": [None]})
+        tmp_path / "a.tfrecord",
+        sequence({"id": [2**63 - 1]}, {"ids": [[n] for n in EXTREMES], "x": [None]}),
     )
     (shown,) = inspect_examples(path, 1)
     assert f"[{', '.join(map(str, EXTREMES))}]" in shown
@@ -225,9 +262,15 @@ def test_inspect_shows_integers_whole(tmp_path: Path) -> None:
 
 
 def test_a_dataset_of_raw_records(tmp_path: Path) -> None:
-    """The shards of a dataset of raw records are not taken for examples; files of two datasets need a schema."""
+    """The shards of a dataset of raw records are not taken for examples; files of two datasets need
+    a schema.
+    """
     write(tmp_path / "d.log", "a\nb\n")
     recipe = "name: d\nsources: {d: {path: d.log, format: lines}}\noutput: {record: line}\n"
-    convert.convert(make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0]), str(tmp_path / "out"), quiet=True)
+    convert.convert(
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0]),
+        str(tmp_path / "out"),
+        quiet=True,
+    )
     with pytest.raises(RecipeProblems, match="Read them with 'format: raw_records'"):
         plan_of(tmp_path / "out" / "examples" / "Split-train" / "*")

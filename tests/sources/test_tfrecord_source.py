@@ -61,8 +61,17 @@ def record(data: bytes) -> bytes:
     return length + masked(length) + data + masked(data)
 
 
-FULL = example(id=[-5], name=[b"x"], raw=[b"\xff"], scores=[0.5, 1.5], pair=[1, 2], word=["é".encode()])
-FULL_ROW = {"id": -5, "name": "x", "raw": b"\xff", "scores": [0.5, 1.5], "pair": [1, 2], "word": "é"}
+FULL = example(
+    id=[-5], name=[b"x"], raw=[b"\xff"], scores=[0.5, 1.5], pair=[1, 2], word=["é".encode()]
+)
+FULL_ROW = {
+    "id": -5,
+    "name": "x",
+    "raw": b"\xff",
+    "scores": [0.5, 1.5],
+    "pair": [1, 2],
+    "word": "é",
+}
 EMPTY_ROW = {"id": 7, "name": None, "raw": None, "scores": None, "pair": None, "word": None}
 
 
@@ -73,14 +82,24 @@ def schema(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".tfrecord.zlib"])
 def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> None:
-    """Single values become scalars and others lists; bytes are text where the schema says so; absent is null."""
+    """Single values become scalars and others lists; bytes are text where the schema says so;
+    absent is null.
+    """
     content = record(FULL) + record(example(id=[7], unknown=[1]))
     compress = {".gz": gzip.compress, ".zlib": zlib.compress}.get(Path(suffix[1:]).suffix, bytes)
     path = write(tmp_path / f"a{suffix}", compress(content))
     assert read_rows(path, schema=schema) == [FULL_ROW, EMPTY_ROW]
-    assert read_rows(path, schema=schema, columns=("word", "id")) == [{"word": "é", "id": -5}, {"word": None, "id": 7}]
-    assert read_rows(path, schema=schema, types={"id": "float64"}, columns=("id",)) == [{"id": -5.0}, {"id": 7.0}]
-    chunks = list(read.read_range(plan := plan_of(path, schema=schema), plan.ranges[0], {}, reject=False))
+    assert read_rows(path, schema=schema, columns=("word", "id")) == [
+        {"word": "é", "id": -5},
+        {"word": None, "id": 7},
+    ]
+    assert read_rows(path, schema=schema, types={"id": "float64"}, columns=("id",)) == [
+        {"id": -5.0},
+        {"id": 7.0},
+    ]
+    chunks = list(
+        read.read_range(plan := plan_of(path, schema=schema), plan.ranges[0], {}, reject=False)
+    )
     assert chunks[-1].crc32c == google_crc32c.value(Path(path).read_bytes())
 
 

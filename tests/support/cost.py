@@ -1,4 +1,6 @@
-"""What work costs, as a test may rely on it: the least of several goes, since chance only ever adds."""
+"""What work costs, as a test may rely on it: the least of several goes, since chance only ever
+adds.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ GOES = 7
 def cpu_seconds(work: Callable[[], Result]) -> tuple[float, Result]:
     """Returns the CPU seconds of one go, and what came of it.
 
-    Garbage is collected before and not meanwhile: looking through all that a long run of tests has left takes a second by
-    itself, wherever it happens to fall.
+    Garbage is collected before and not meanwhile: looking through all that a long run of tests has
+    left takes a second by itself, wherever it happens to fall.
     """
     gc.collect()
     gc.disable()
@@ -28,7 +30,9 @@ def cpu_seconds(work: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def least_cpu_seconds(work: Callable[[], Result], enough: float) -> tuple[float, Result]:
-    """Returns the least CPU seconds of some goes, no more of them than it takes to get below `enough`, and what the last one returned."""
+    """Returns the least CPU seconds of some goes, no more of them than it takes to get below
+    `enough`, and what the last one returned.
+    """
     least = float("inf")
     for _ in range(GOES):
         seconds, result = cpu_seconds(work)
@@ -39,7 +43,9 @@ def least_cpu_seconds(work: Callable[[], Result], enough: float) -> tuple[float,
 
 
 def least_ratio(much: Callable[[], object], little: Callable[[], object], enough: float) -> float:
-    """Returns how many times more CPU time `much` takes than `little`, each at its least in goes by turns, no more than it takes to get below `enough`."""
+    """Returns how many times more CPU time `much` takes than `little`, each at its least in goes by
+    turns, no more than it takes to get below `enough`.
+    """
     most, least = float("inf"), float("inf")
     for _ in range(GOES):
         least = min([least, *(cpu_seconds(little)[0] for _ in range(3))])

@@ -1,7 +1,9 @@
-"""Measures what crosses an engine: the elements that Flink and Spark would materialize, while Beam's local runner runs them.
+"""Measures what crosses an engine: the elements that Flink and Spark would materialize, while
+Beam's local runner runs them.
 
-Flink and Spark fuse steps greedily (``GreedyPipelineFuser`` of Beam's Java runners). A step with side inputs begins a stage of its own,
-and so do a GroupByKey, a Flatten and a Reshuffle: their main inputs cross the engine, and so do the elements of side inputs.
+Flink and Spark fuse steps greedily (``GreedyPipelineFuser`` of Beam's Java runners). A step with
+side inputs begins a stage of its own, and so do a GroupByKey, a Flatten and a Reshuffle: their main
+inputs cross the engine, and so do the elements of side inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import apache_beam as beam
 from apache_beam.transforms.core import GroupByKey, ParDo
 from apache_beam.transforms.ptransform import PTransform
 
-# Steps of every conversion whose main input, and whose side inputs, cross the engine; more than one range of CSV brings the first one.
+# Steps of every conversion whose main input, and whose side inputs, cross the engine; more than one
+# range of CSV brings the first one.
 STEPS = {
     "Convert/FirstRead/ReadSplits/Read/Read",
     "Convert/FirstRead/Learn",
@@ -48,7 +51,9 @@ class _Measure(beam.DoFn):
 
 @contextlib.contextmanager
 def measured(folder: Path) -> Iterator[dict[str, int]]:
-    """Measures what crosses in the body. Gives step -> bytes of its largest element, complete when the body is done."""
+    """Measures what crosses in the body. Gives step -> bytes of its largest element, complete when
+    the body is done.
+    """
     folder.mkdir()
     apply = beam.Pipeline.apply
     largest: dict[str, int] = {}
@@ -59,20 +64,28 @@ def measured(folder: Path) -> Iterator[dict[str, int]]:
         number = len(os.listdir(folder)) + len(seen)
         seen.append(step)
         probed = apply(
-            pcollection.pipeline, beam.ParDo(_Measure(str(folder), step)), pcollection, f"Measure{number}-{step}"
+            pcollection.pipeline,
+            beam.ParDo(_Measure(str(folder), step)),
+            pcollection,
+            f"Measure{number}-{step}",
         )
         probed.element_type = pcollection.element_type
         return probed
 
     seen: list[str] = []
 
-    def apply_measured(pipeline: beam.Pipeline, transform: PTransform, pvalueish: Any = None, label: Any = None) -> Any:
+    def apply_measured(
+        pipeline: beam.Pipeline, transform: PTransform, pvalueish: Any = None, label: Any = None
+    ) -> Any:
         step = "/".join(
-            [part.full_label for part in pipeline.transforms_stack[-1:]] + [str(label or transform.label)]
+            [part.full_label for part in pipeline.transforms_stack[-1:]]
+            + [str(label or transform.label)]
         ).lstrip("/")
         if isinstance(transform, ParDo) and transform.side_inputs:
             pvalueish = measure(pvalueish, step)
-            transform.side_inputs = [_measured_side(side, step, measure) for side in transform.side_inputs]
+            transform.side_inputs = [
+                _measured_side(side, step, measure) for side in transform.side_inputs
+            ]
         elif type(transform) is GroupByKey or type(transform).__name__ in _BREAKS:
             pvalueish = (
                 measure(pvalueish, step)

@@ -1,4 +1,6 @@
-"""Fits chains of encodings to a few rows and runs both of their faces, without a pipeline around them."""
+"""Fits chains of encodings to a few rows and runs both of their faces, without a pipeline around
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,30 @@ Step = str | Mapping[str, Any]
 
 
 def declared(step: Step) -> Encoding:
-    """The encoding that a step of a recipe declares: ``kind``, ``{kind: VALUE}`` or ``{kind: {name: value, …}}``."""
+    """The encoding that a step of a recipe declares: ``kind``, ``{kind: VALUE}`` or
+    ``{kind: {name: value, …}}``.
+    """
     if isinstance(step, str):
         return ENCODING_FOR_KIND[step].of({})
     ((kind, given),) = step.items()
     return ENCODING_FOR_KIND[kind].of(given if isinstance(given, Mapping) else {"value": given})
 
 
-def learned(encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None) -> Any:
-    """What an encoding learns from rows that come in two batches; value counts meet in two partitions, by parity of their place."""
+def learned(
+    encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None
+) -> Any:
+    """What an encoding learns from rows that come in two batches; value counts meet in two
+    partitions, by parity of their place.
+    """
     learns = encoding.learns
     if learns is None:
         return None
     cuts = [slice(0, len(array) // 2), slice(len(array) // 2, len(array))]
     own = [None if weights is None else weights[cut] for cut in cuts]
     if isinstance(learns, type):
-        return learns.merged([learns.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)])
+        return learns.merged(
+            [learns.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
+        )
     counted = [
         learns.count(
             array[cut],
@@ -46,7 +56,9 @@ def learned(encoding: Encoding, array: pa.Array, target: pa.Array | None = None,
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in sums])
     added = pa.table([added["key"], *(added[f"{name}_sum"] for name in sums)], ["key", *sums])
     parity = np.arange(len(added)) % 2
-    selected = [learns.select(one_batch(added.filter(pa.array(parity == number)))) for number in range(2)]
+    selected = [
+        learns.select(one_batch(added.filter(pa.array(parity == number)))) for number in range(2)
+    ]
     return one_batch(pa.Table.from_batches(selected))
 
 
@@ -88,7 +100,9 @@ def fit_chain(
         fitted.append(encoding.fit(learned(encoding, data[0], target, weights)))
         known = (fitted[-1].output(*known),)
         data = (fitted[-1].apply(*data),)
-        assert data[0].type == known[0].type, f"{step}: {data[0].type}, but output says {known[0].type}"
+        assert data[0].type == known[0].type, (
+            f"{step}: {data[0].type}, but output says {known[0].type}"
+        )
         if part and part in parts:
             break
     return fitted, known[0]
@@ -104,14 +118,21 @@ def apply_chain(fitted: Sequence[Fitted], *arrays: pa.Array) -> pa.Array:
 def graph_of(
     fitted: Sequence[Fitted], types: Sequence[pa.DataType]
 ) -> Callable[..., tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-    """The TensorFlow face of a chain, traced once: takes arrays, returns the number of values of each row, and all values."""
+    """The TensorFlow face of a chain, traced once: takes arrays, returns the number of values of
+    each row, and all values.
+    """
     import tensorflow as tf
 
-    inputs = [(tf.TensorSpec([None], _dtype(type_)), tf.TensorSpec([None], tf.int64)) for type_ in types]
+    inputs = [
+        (tf.TensorSpec([None], _dtype(type_)), tf.TensorSpec([None], tf.int64)) for type_ in types
+    ]
 
     @tf.function(input_signature=inputs, autograph=False)
     def graph(*pairs: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        features = tuple(tf.RaggedTensor.from_row_lengths(flat, lengths, validate=False) for flat, lengths in pairs)
+        features = tuple(
+            tf.RaggedTensor.from_row_lengths(flat, lengths, validate=False)
+            for flat, lengths in pairs
+        )
         for encoding in fitted:
             features = (encoding.to_tensorflow(*features),)
         return features[0].row_lengths(), features[0].flat_values
@@ -123,7 +144,10 @@ def graph_of(
         for array, (flat, _) in zip(arrays, inputs, strict=True):
             lengths, values = parsed(array)
             dtype = object if flat.dtype == tf.string else flat.dtype.as_numpy_dtype
-            tensors += [tf.constant(np.array(values, dtype), flat.dtype), tf.constant(lengths, tf.int64)]
+            tensors += [
+                tf.constant(np.array(values, dtype), flat.dtype),
+                tf.constant(lengths, tf.int64),
+            ]
         lengths, values = traced(*tensors)
         return lengths.numpy(), values.numpy()
 
@@ -138,6 +162,10 @@ def _dtype(type_: pa.DataType) -> Any:
 
 
 def parsed(array: pa.Array) -> tuple[list[int], list[Any]]:
-    """A feature as a parser of examples sees it: the number of values of each row, none where it is null, and all values."""
-    rows = [[] if row is None else row if isinstance(row, list) else [row] for row in array.to_pylist()]
+    """A feature as a parser of examples sees it: the number of values of each row, none where it is
+    null, and all values.
+    """
+    rows = [
+        [] if row is None else row if isinstance(row, list) else [row] for row in array.to_pylist()
+    ]
     return [len(row) for row in rows], [value for row in rows for value in row]

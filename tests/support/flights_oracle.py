@@ -1,7 +1,8 @@
-"""What the flights recipe has to produce, computed with pandas alone: nothing here comes from ``beam_pipelines``.
+"""What the flights recipe has to produce, computed with pandas alone: nothing here comes from
+``beam_pipelines``.
 
-The recipe's joins, filter, derivation and dropped columns are written out a second time, by hand; ``examples/flights/recipe.yaml``
-is not read.
+The recipe's joins, filter, derivation and dropped columns are written out a second time, by hand;
+``examples/flights/recipe.yaml`` is not read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from typing import NamedTuple
 import pandas as pd
 
 NULLS = ["", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a"]
-WEATHER_COLUMNS = ["temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib"]
+WEATHER_COLUMNS = [
+    "temp",
+    "dewp",
+    "humid",
+    "wind_dir",
+    "wind_speed",
+    "wind_gust",
+    "precip",
+    "pressure",
+    "visib",
+]
 # No two flights share these: with them, two tables of flights can be put into one order.
 IDENTITY = ["year", "month", "day", "carrier", "flight", "origin", "sched_dep_time"]
 
@@ -22,7 +33,8 @@ class Expected(NamedTuple):
 
     Attributes:
       rows_read: source -> rows.
-      unmatched: per join, in the recipe's order: the right table, and how many flights found no row in it.
+      unmatched: per join, in the recipe's order: the right table, and how many flights found no row
+        in it.
       filtered: flights that the filter leaves out.
       examples: all examples of all splits as a table, ordered by ``IDENTITY``.
     """
@@ -70,14 +82,22 @@ def compute(folder: pathlib.Path) -> Expected:
 
 
 def _left_join(
-    left: pd.DataFrame, right: pd.DataFrame, columns: list[str] | None, keys: dict[str, str], prefix: str
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    columns: list[str] | None,
+    keys: dict[str, str],
+    prefix: str,
 ) -> tuple[pd.DataFrame, int]:
     """Returns the joined table and the number of left rows without a match."""
     if columns is not None:
         right = right[[*keys.values(), *columns]]
     back = {right_key: left_key for left_key, right_key in keys.items()}
-    right = right.dropna(subset=list(keys.values())).rename(columns=lambda name: back.get(name, prefix + name))
-    joined = left.merge(right, on=list(keys), how="left", validate="many_to_one", indicator="_matched")
+    right = right.dropna(subset=list(keys.values())).rename(
+        columns=lambda name: back.get(name, prefix + name)
+    )
+    joined = left.merge(
+        right, on=list(keys), how="left", validate="many_to_one", indicator="_matched"
+    )
     return joined.drop(columns="_matched"), int((joined["_matched"] == "left_only").sum())
 
 

@@ -1,4 +1,6 @@
-"""Image files as people have them: digits of scikit-learn in class folders and its photographs, in every format, and files that are none."""
+"""Image files as people have them: digits of scikit-learn in class folders and its photographs, in
+every format, and files that are none.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,15 @@ def animation(frames: Sequence[npt.NDArray[np.uint8]], format_: str) -> bytes:
 def photographs() -> dict[str, npt.NDArray[np.uint8]]:
     """Returns ``china`` and ``flower``, 427 × 640 RGB."""
     samples = load_sample_images()
-    return {Path(name).stem: pixels for name, pixels in zip(samples.filenames, samples.images, strict=True)}
+    return {
+        Path(name).stem: pixels
+        for name, pixels in zip(samples.filenames, samples.images, strict=True)
+    }
 
 
-def write_digits(root: Path, count: int = 200, formats: Sequence[str] = ("png",)) -> dict[str, tuple[str, bytes]]:
+def write_digits(
+    root: Path, count: int = 200, formats: Sequence[str] = ("png",)
+) -> dict[str, tuple[str, bytes]]:
     """Writes digits, 8 × 8 grey, as ``<root>/<class>/<number>.<format>``, the formats in turn.
 
     Returns:

@@ -1,4 +1,6 @@
-"""CIFAR and IDX files as they are handed out, written from small pictures: the digits that scikit-learn has."""
+"""CIFAR and IDX files as they are handed out, written from small pictures: the digits that
+scikit-learn has.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,34 @@ CIFAR10_MEMBERS = [
     )
 ]
 CIFAR10_BINARY_MEMBERS = [
-    *("data_batch_1.bin", "batches.meta.txt", "data_batch_3.bin", "data_batch_4.bin", "test_batch.bin", "readme.html"),
+    *(
+        "data_batch_1.bin",
+        "batches.meta.txt",
+        "data_batch_3.bin",
+        "data_batch_4.bin",
+        "test_batch.bin",
+        "readme.html",
+    ),
     *("data_batch_5.bin", "data_batch_2.bin"),
 ]
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 def digits(count: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns scikit-learn's digits, repeated as needed, as uint8[count, side, side] and their labels."""
+    """Returns scikit-learn's digits, repeated as needed, as uint8[count, side, side] and their
+    labels.
+    """
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
     scale = side // 8
     border = (side - 8 * scale) // 2
-    pictures = np.kron((loaded.images * 255 / 16).astype(np.uint8), np.ones((1, scale, scale), np.uint8))
-    pictures = np.pad(pictures, ((0, 0), (border, side - 8 * scale - border), (border, side - 8 * scale - border)))
+    pictures = np.kron(
+        (loaded.images * 255 / 16).astype(np.uint8), np.ones((1, scale, scale), np.uint8)
+    )
+    pictures = np.pad(
+        pictures, ((0, 0), (border, side - 8 * scale - border), (border, side - 8 * scale - border))
+    )
     rows = np.arange(count) % len(pictures)
     return pictures[rows], loaded.target[rows]
 
@@ -53,7 +68,12 @@ def colour_digits(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns digits in three colours, uint8[count, 32, 32, 3], and their labels."""
     pictures, labels = digits(count, 32)
     return np.stack(
-        [pictures, 255 - pictures, pictures // 2 + (np.arange(count) % 50)[:, None, None].astype(np.uint8)], 3
+        [
+            pictures,
+            255 - pictures,
+            pictures // 2 + (np.arange(count) % 50)[:, None, None].astype(np.uint8),
+        ],
+        3,
     ), labels
 
 
@@ -63,7 +83,9 @@ def planes(pictures: np.ndarray) -> np.ndarray:
 
 
 class _Python2Pickler(pickle._Pickler):
-    """Writes protocol 2 as Python 2 did, in which the batches were pickled: all texts are byte strings, numpy's core is ``numpy.core``."""
+    """Writes protocol 2 as Python 2 did, in which the batches were pickled: all texts are byte
+    strings, numpy's core is ``numpy.core``.
+    """
 
     dispatch: ClassVar[dict] = dict(pickle._Pickler.dispatch)
 
@@ -101,7 +123,9 @@ def filenames(labels: Sequence[int], word: str = "digit") -> list[bytes]:
     return [f"{word}_{label}_s_{number:06}.png".encode() for number, label in enumerate(labels)]
 
 
-def cifar10_batch(pictures: np.ndarray, labels: Sequence[int], title: str = "training batch 1 of 5") -> bytes:
+def cifar10_batch(
+    pictures: np.ndarray, labels: Sequence[int], title: str = "training batch 1 of 5"
+) -> bytes:
     """Returns a pickled batch of CIFAR-10."""
     return pickled(
         {
@@ -118,7 +142,9 @@ def cifar10_meta() -> bytes:
     return pickled({"num_cases_per_batch": 10000, "label_names": list(CIFAR10), "num_vis": 3072})
 
 
-def cifar100_batch(pictures: np.ndarray, fine: Sequence[int], title: str = "training batch 1 of 1") -> bytes:
+def cifar100_batch(
+    pictures: np.ndarray, fine: Sequence[int], title: str = "training batch 1 of 1"
+) -> bytes:
     """Returns a pickled batch of CIFAR-100; a picture of fine class n is of coarse class n % 20."""
     return pickled(
         {
@@ -137,7 +163,9 @@ def cifar100_meta() -> bytes:
 
 
 def records(pictures: np.ndarray, *labels: np.ndarray) -> bytes:
-    """Returns a batch of the binary version: the labels of a picture, a byte each, and its planes."""
+    """Returns a batch of the binary version: the labels of a picture, a byte each, and its
+    planes.
+    """
     columns = [np.asarray(label, np.uint8)[:, None] for label in labels]
     return np.concatenate([*columns, planes(pictures)], axis=1).tobytes()
 
@@ -146,10 +174,14 @@ def cifar10_files(rows: int, batches: int = 5) -> dict[str, bytes]:
     """Returns CIFAR-10's pickles by name, of as many rows each."""
     pictures, labels = colour_digits(rows * (batches + 1))
     parts = {
-        f"data_batch_{number + 1}" if number < batches else "test_batch": slice(number * rows, (number + 1) * rows)
+        f"data_batch_{number + 1}" if number < batches else "test_batch": slice(
+            number * rows, (number + 1) * rows
+        )
         for number in range(batches + 1)
     }
-    found = {name: cifar10_batch(pictures[part], labels[part], name) for name, part in parts.items()}
+    found = {
+        name: cifar10_batch(pictures[part], labels[part], name) for name, part in parts.items()
+    }
     return {**found, "batches.meta": cifar10_meta(), "readme.html": b"<html></html>"}
 
 
@@ -161,11 +193,19 @@ def cifar10_binary_files(rows: int) -> dict[str, bytes]:
         part = slice(number * rows, (number + 1) * rows)
         name = f"data_batch_{number + 1}.bin" if number < 5 else "test_batch.bin"
         found[name] = records(pictures[part], labels[part])
-    return {**found, "batches.meta.txt": ("\n".join(CIFAR10) + "\n\n").encode(), "readme.html": b"<html></html>"}
+    return {
+        **found,
+        "batches.meta.txt": ("\n".join(CIFAR10) + "\n\n").encode(),
+        "readme.html": b"<html></html>",
+    }
 
 
 def write_archive(
-    path: Path, folder: str, members: Mapping[str, bytes], order: Sequence[str] = (), mode: str = "w:gz"
+    path: Path,
+    folder: str,
+    members: Mapping[str, bytes],
+    order: Sequence[str] = (),
+    mode: str = "w:gz",
 ) -> Path:
     """Writes an archive with a folder in it, as ``tar`` does."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -188,8 +228,12 @@ def idx(values: Any, code: int = 0x08) -> bytes:
     return bytes([0, 0, code, array.ndim]) + sizes + array.astype(IDX_TYPES[code]).tobytes()
 
 
-def write_mnist(folder: Path, train: int, test: int, compressed: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Writes MNIST's four files from scikit-learn's digits, and returns all pictures and labels, those of ``train`` first."""
+def write_mnist(
+    folder: Path, train: int, test: int, compressed: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Writes MNIST's four files from scikit-learn's digits, and returns all pictures and labels,
+    those of ``train`` first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     pictures, labels = digits(train + test, 28)
     for name, part in (("train", slice(0, train)), ("t10k", slice(train, None))):

@@ -9,7 +9,9 @@ import subprocess
 def run_until(command: list[str], line: str) -> str:
     """Starts a command, kills it as soon as it prints a line, and returns what it has printed."""
     printed = []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+    )
     assert process.stdout is not None
     for text in process.stdout:
         printed.append(text)

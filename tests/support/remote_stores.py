@@ -1,4 +1,6 @@
-"""Object stores on this machine for tests: moto speaks S3's interface, gcp-storage-emulator that of Google's storage."""
+"""Object stores on this machine for tests: moto speaks S3's interface, gcp-storage-emulator that of
+Google's storage.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class S3Objects(NamedTuple):
         return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
     def by_time(self, prefix: str) -> list[str]:
-        """Lists them in the order in which they were written, of which the interface tells the second only."""
+        """Lists them in the order in which they were written, of which the interface tells the
+        second only.
+        """
         keys = s3_backends["123456789012"]["aws"].buckets["store"].keys
         return sorted(self.names(prefix), key=lambda name: keys[name].last_modified)
 
@@ -74,7 +78,10 @@ class GoogleObjects(NamedTuple):
     def by_time(self, prefix: str) -> list[str]:
         """Lists them in the order in which they were written."""
         return [
-            blob.name for blob in sorted(self.client.list_blobs("store", prefix=prefix), key=lambda blob: blob.updated)
+            blob.name
+            for blob in sorted(
+                self.client.list_blobs("store", prefix=prefix), key=lambda blob: blob.updated
+            )
         ]
 
 
@@ -85,7 +92,11 @@ def s3_store() -> Iterator[Store]:
     server.start()
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
-    variables = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
+    variables = {
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     try:
         with mock.patch.dict(os.environ, variables):
             client = boto3.client("s3", endpoint_url=url)

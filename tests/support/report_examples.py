@@ -1,4 +1,6 @@
-"""Reports to look at: one of everything, full of names and values that try to break out of the page."""
+"""Reports to look at: one of everything, full of names and values that try to break out of the
+page.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.analysis.anomalies import Row
-from beam_pipelines.analysis.report import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
+from beam_pipelines.analysis.report import (
+    ImageSample,
+    JoinSummary,
+    Report,
+    SourceSummary,
+    SplitSummary,
+)
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
@@ -22,11 +30,15 @@ def png(width: int = 2, height: int = 2) -> bytes:
     """Returns a grey image as PNG."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     pixels = zlib.compress((b"\0" + b"\x80" * width) * height)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    )
 
 
 def batch_of_everything(rows: int = 60) -> pa.RecordBatch:
@@ -60,17 +72,25 @@ def report(**changes: object) -> Report:
         "name": f"name {EVIL}",
         "base": f"source {EVIL}",
         "splits": {"train": SplitSummary(50, (12000, 12345)), f"eval {EVIL}": SplitSummary(0)},
-        "sources": [SourceSummary(f"source {EVIL}", 3, 1 << 30, 1_234_567, 3), SourceSummary("side", 1, 500, 7, 0)],
+        "sources": [
+            SourceSummary(f"source {EVIL}", 3, 1 << 30, 1_234_567, 3),
+            SourceSummary("side", 1, 500, 7, 0),
+        ],
         "joins": [JoinSummary("side", "left", "broadcast", f"on {EVIL}", 3, 1)],
         "anomalies": [
             Row("train", EVIL, "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
             Row("train", f"feature {EVIL}", "Column dropped", f"expected {EVIL}", f"found {EVIL}"),
         ],
-        "statistics": {"train": TableStatistics.of(batch), f"eval {EVIL}": TableStatistics.empty(batch.schema)},
+        "statistics": {
+            "train": TableStatistics.of(batch),
+            f"eval {EVIL}": TableStatistics.empty(batch.schema),
+        },
         "filter": f"filter {EVIL}",
         "filtered": 17,
         "label": "label",
-        "rejected": [Rejected("side", f"file {EVIL}", "line 4", f"column {EVIL}", f"reason {EVIL}", "")],
+        "rejected": [
+            Rejected("side", f"file {EVIL}", "line 4", f"column {EVIL}", f"reason {EVIL}", "")
+        ],
         "images": [ImageSample("train", f"image {EVIL}", "image/png", png())],
     }
     return Report(**(values | changes))  # type: ignore[arg-type]
@@ -83,8 +103,15 @@ def wide_report(features: int) -> Report:
     kinds = [
         lambda: pa.array(generator.normal(size=rows)),
         lambda: pa.array(generator.lognormal(3, 2, rows).astype(np.int64)),
-        lambda: pa.array([f"{value}{'&' * 2000 if value > 90 else ''}" for value in generator.zipf(1.5, rows) % 100]),
-        lambda: pa.array(np.where(generator.random(rows) < 0.3, None, generator.integers(0, 9, rows)), pa.int64()),
+        lambda: pa.array(
+            [
+                f"{value}{'&' * 2000 if value > 90 else ''}"
+                for value in generator.zipf(1.5, rows) % 100
+            ]
+        ),
+        lambda: pa.array(
+            np.where(generator.random(rows) < 0.3, None, generator.integers(0, 9, rows)), pa.int64()
+        ),
     ]
     batch = pa.record_batch({f"feature_{i:04d}": kinds[i % 4]() for i in range(features)})
     tables = [TableStatistics.of(batch.slice(start, 500)) for start in range(0, rows, 500)]

@@ -1,4 +1,6 @@
-"""A storage whose URLs carry credentials, ``sealed://user:password@host/path?token=…``, and that opens nothing without them."""
+"""A storage whose URLs carry credentials, ``sealed://user:password@host/path?token=…``, and that
+opens nothing without them.
+"""
 
 from __future__ import annotations
 

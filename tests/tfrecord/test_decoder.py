@@ -1,4 +1,6 @@
-"""tf.Examples are decoded to the same values and errors with and without the kernels; the kernels do what is usual."""
+"""tf.Examples are decoded to the same values and errors with and without the kernels; the kernels
+do what is usual.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from beam_pipelines.tfrecord.decoder import ExampleDecoder
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
-SCHEMA = 'feature { name: "i" type: INT } feature { name: "b" type: BYTES } feature { name: "f" type: FLOAT }'
+SCHEMA = (
+    'feature { name: "i" type: INT } feature { name: "b" type: BYTES } feature { name: "f" '
+    "type: FLOAT }"
+)
 
 
 def schema_of(text: str) -> schema_pb2.Schema:
@@ -53,7 +58,9 @@ class NoDecoder:
         raise AssertionError("tfx-bsl was asked")
 
 
-@pytest.mark.skipif(not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler")
+@pytest.mark.skipif(
+    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
+)
 def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a schema and the kernels, blocks and lists of records are decoded without tfx-bsl."""
     expected = ExampleDecoder(schema_of(SCHEMA))
@@ -61,7 +68,11 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
     decoder = ExampleDecoder(schema_of(SCHEMA))
     found = decoder.decode(block_of(USUAL))
     assert found.equals(decoder.decode(USUAL))
-    assert found.to_pydict() == {"i": [[1, 2], None, None], "b": [[b"x"], None, None], "f": [None, [0.5], None]}
+    assert found.to_pydict() == {
+        "i": [[1, 2], None, None],
+        "b": [[b"x"], None, None],
+        "f": [None, [0.5], None],
+    }
     monkeypatch.setattr(_native, "KERNELS_AVAILABLE", False)
     assert expected.decode(block_of(USUAL)).equals(found)
     with pytest.raises(ValueError, match="tfx-bsl was asked"):
@@ -71,7 +82,11 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        pytest.param(record(i=[0.5]), 'expected int64_list, found float_list for feature "i"', id="another kind"),
+        pytest.param(
+            record(i=[0.5]),
+            'expected int64_list, found float_list for feature "i"',
+            id="another kind",
+        ),
         pytest.param(b"\x0a\x05", "Unable to parse example", id="damaged"),
         pytest.param(record(i=[7]) + record(i=[8]), None, id="joined"),
     ],
@@ -79,7 +94,9 @@ def test_usual_records_never_reach_tfx_bsl(monkeypatch: pytest.MonkeyPatch) -> N
 def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
     with_and_without_kernels: None, bad: bytes, message: str | None
 ) -> None:
-    """What the kernel declines tfx-bsl decodes or refuses in its words; what follows has nothing of it."""
+    """What the kernel declines tfx-bsl decodes or refuses in its words; what follows has nothing of
+    it.
+    """
     decoder = ExampleDecoder(schema_of(SCHEMA))
     usual = decoder.decode(block_of(USUAL))
     if message is None:
@@ -97,7 +114,8 @@ def test_odd_records_have_the_values_and_errors_of_tfx_bsl(
         pytest.param("", {}, id="no features"),
         pytest.param(SCHEMA.replace('"f"', '"i"'), {"i": [[1, 2], None, None], "b": [[b"x"], None, None]}, id="twice"),
         pytest.param(SCHEMA.replace('"f"', '"z\\000"'), {"z": [None] * 3}, id="zero byte"),
-        pytest.param('feature { name: "i" type: INT deprecated: true lifecycle_stage: PLANNED }', {"i": [[1, 2], None, None]}, id="stages"),
+        pytest.param('feature { name: "i" type: INT deprecated: true lifecycle_stage: '
+                     'PLANNED }', {"i": [[1, 2], None, None]}, id="stages"),
     ],
 )  # fmt: skip
 def test_odd_schemas(

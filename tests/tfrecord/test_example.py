@@ -29,8 +29,11 @@ TYPES = {
 }
 
 
-# No name begins another one: Python's protobuf (upb) writes the longer of two such names first, others, as we do, the shorter.
-NAMES = st.builds("{}|".format, st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5))
+# No name begins another one: Python's protobuf (upb) writes the longer of two such names first,
+# others, as we do, the shorter.
+NAMES = st.builds(
+    "{}|".format, st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5)
+)
 
 
 @st.composite
@@ -69,7 +72,9 @@ def by_tensorflow(batch: pa.RecordBatch) -> list[bytes]:
                 feature.float_list.value.extend(values)
             else:
                 feature.bytes_list.SetInParent()
-                feature.bytes_list.value.extend(v.encode() if isinstance(v, str) else v for v in values)
+                feature.bytes_list.value.extend(
+                    v.encode() if isinstance(v, str) else v for v in values
+                )
         examples.append(example.SerializeToString(deterministic=True))
     return examples
 
@@ -82,10 +87,13 @@ def test_bytes_equal_tensorflow(batch: pa.RecordBatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(0, 1), (-1, 200), (-1, 254), (-1, 255), (0, 16_383), (0, 65_534), (0, 65_535), (-2, 3)]
+    ("low", "high"),
+    [(0, 1), (-1, 200), (-1, 254), (-1, 255), (0, 16_383), (0, 65_534), (0, 65_535), (-2, 3)],
 )
 def test_small_integers_are_looked_up(low: int, high: int) -> None:
-    """Ids, whose entries come from a table, have the bytes of others; so do those just beyond the table."""
+    """Ids, whose entries come from a table, have the bytes of others; so do those just beyond the
+    table.
+    """
     random = np.random.default_rng(high)
     values = random.integers(low, high, 40_000, endpoint=True)
     values[:2] = low, high
@@ -108,8 +116,12 @@ def test_same_examples_as_tfx_bsl() -> None:
         "s": pa.array([f"value {number}" * (number % 40) for number in range(rows)]),
     }
     lists = [
-        pa.array([None if value is None else [value] for value in array.to_pylist()], pa.large_list(kind))
-        for array, kind in zip(scalars.values(), (pa.int64(), pa.float32(), pa.large_binary()), strict=True)
+        pa.array(
+            [None if value is None else [value] for value in array.to_pylist()], pa.large_list(kind)
+        )
+        for array, kind in zip(
+            scalars.values(), (pa.int64(), pa.float32(), pa.large_binary()), strict=True
+        )
     ]
     theirs = RecordBatchToExamplesEncoder().encode(pa.RecordBatch.from_arrays(lists, list(scalars)))
     ours = example_module.serialize_batch(pa.RecordBatch.from_pydict(scalars)).to_pylist()
@@ -123,7 +135,9 @@ def test_null_empty_and_zero_stay_three_things() -> None:
     column = pa.array([None, [], [0]], pa.list_(pa.int64()))
     examples = [
         tf.train.Example.FromString(data)
-        for data in example_module.serialize_batch(pa.RecordBatch.from_arrays([column], ["x"])).to_pylist()
+        for data in example_module.serialize_batch(
+            pa.RecordBatch.from_arrays([column], ["x"])
+        ).to_pylist()
     ]
     assert "x" not in examples[0].features.feature
     assert examples[1].features.feature["x"].WhichOneof("kind") == "int64_list"
@@ -133,13 +147,17 @@ def test_null_empty_and_zero_stay_three_things() -> None:
 
 def test_long_and_short_values_of_one_batch() -> None:
     """Lengths beyond the lookup table's 64 KiB are found by sorting."""
-    batch = pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000, b"", None, b"y" * 70_000])], ["image"])
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([b"x" * 100_000, b"", None, b"y" * 70_000])], ["image"]
+    )
     assert example_module.serialize_batch(batch).to_pylist() == by_tensorflow(batch)
 
 
 def test_halves_of_a_large_batch_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch above the limit is serialized in halves, with the same bytes."""
-    batch = pa.RecordBatch.from_pydict({"x": list(range(100)), "s": [str(number) for number in range(100)]})
+    batch = pa.RecordBatch.from_pydict(
+        {"x": list(range(100)), "s": [str(number) for number in range(100)]}
+    )
     whole = example_module.serialize_batch(batch).to_pylist()
     monkeypatch.setattr(example_module, "_MAX_JOIN_BYTES", 100)
     assert example_module.serialize_batch(batch).to_pylist() == whole

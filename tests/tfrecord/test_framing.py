@@ -1,4 +1,6 @@
-"""tfrecord/framing.py writes what TensorFlow reads, reads what TensorFlow writes, and notices every damage."""
+"""tfrecord/framing.py writes what TensorFlow reads, reads what TensorFlow writes, and notices every
+damage.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def framed(records: list[bytes]) -> bytes:
 
 def read_all(data: bytes, compression: str = "none") -> list[bytes]:
     """Reads all records of a file's bytes."""
-    return [r for block in framing.read_record_blocks(io.BytesIO(data), "f.tfrecord", compression) for r in block]
+    return [
+        r
+        for block in framing.read_record_blocks(io.BytesIO(data), "f.tfrecord", compression)
+        for r in block
+    ]
 
 
 def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes:
@@ -49,16 +55,22 @@ def stream_of(parts: list[bytes], compression: Compression, level: int) -> bytes
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(1, 400))
 def test_checksums_combine(first: bytes, second: bytes, times: int) -> None:
-    """The Adler-32 of two texts comes from their own, also where sums have gone through the modulus many times."""
+    """The Adler-32 of two texts comes from their own, also where sums have gone through the modulus
+    many times.
+    """
     first, second = first * times, second * times
-    combined = compression_module.combine_adler32(zlib.adler32(first), zlib.adler32(second), len(second))
+    combined = compression_module.combine_adler32(
+        zlib.adler32(first), zlib.adler32(second), len(second)
+    )
     assert combined == zlib.adler32(first + second)
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=5), st.sampled_from([0, 1, 3, 4, 6, 9]))
 @settings(max_examples=50, deadline=None)
 def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
-    """One gzip member, or one zlib stream, with the parts' data and a checksum that fits, as Python's own modules read it."""
+    """One gzip member, or one zlib stream, with the parts' data and a checksum that fits, as
+    Python's own modules read it.
+    """
     for compression, bits in (("gzip", 31), ("zlib", 15)):
         stream = zlib.decompressobj(bits)
         assert stream.decompress(stream_of(parts, compression, level)) == b"".join(parts)
@@ -70,7 +82,9 @@ def test_parts_are_one_stream(parts: list[bytes], level: int) -> None:
     ("compression", "level"),
     [("gzip", 0), ("gzip", 1), ("gzip", 3), ("gzip", 6), ("zlib", 1), ("zlib", 6), ("none", 0)],
 )
-def test_tensorflow_reads_what_we_write(tmp_path: Path, compression: Compression, level: int) -> None:
+def test_tensorflow_reads_what_we_write(
+    tmp_path: Path, compression: Compression, level: int
+) -> None:
     """tf.data reads every compression at every kind of level."""
     path = tmp_path / "records"
     path.write_bytes(stream_of([framed(RECORDS[:3]), b"", framed(RECORDS[3:])], compression, level))
@@ -110,10 +124,16 @@ def test_several_gzip_members_are_read() -> None:
 
 @pytest.mark.parametrize("first_member", range(262_141, 262_153))
 def test_one_member_at_tensorflows_critical_sizes(tmp_path: Path, first_member: int) -> None:
-    """tf.data reads our files whole where it loses what follows a gzip member that ends at these sizes."""
+    """tf.data reads our files whole where it loses what follows a gzip member that ends at these
+    sizes.
+    """
     noise = random.Random(first_member).randbytes(first_member)
     overhead = len(stream_of([framed([noise])], "gzip", 1)) - first_member
-    for parts in ([noise[overhead:], b"last" * 1000], [noise[overhead:], b""], [noise[: -overhead - 40], b"last"]):
+    for parts in (
+        [noise[overhead:], b"last" * 1000],
+        [noise[overhead:], b""],
+        [noise[: -overhead - 40], b"last"],
+    ):
         path = tmp_path / "records"
         path.write_bytes(stream_of([framed([part]) for part in parts], "gzip", 1))
         assert [record.numpy() for record in tf.data.TFRecordDataset(str(path), "GZIP")] == parts

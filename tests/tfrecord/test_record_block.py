@@ -1,4 +1,6 @@
-"""Records that lie in the bytes of a TFRecord file are a sequence, and slices of them share its bytes."""
+"""Records that lie in the bytes of a TFRecord file are a sequence, and slices of them share its
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from beam_pipelines.tfrecord.wire_format import PADDING, padded
 def block_of(records: list[bytes]) -> RecordBlock:
     """Returns records in frames, with a beginning of another one behind them."""
     framed = frame(pa.array(records, pa.binary())).to_pylist()
-    return RecordBlock(b"".join(framed) + b"\1\0\0", np.cumsum([0, *map(len, framed)], dtype=np.int64))
+    return RecordBlock(
+        b"".join(framed) + b"\1\0\0", np.cumsum([0, *map(len, framed)], dtype=np.int64)
+    )
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6), st.integers(-8, 8), st.integers(-8, 8))
 def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: int) -> None:
-    """Length, places from either end, slices, slices of slices and the loop are those of a list of the records."""
+    """Length, places from either end, slices, slices of slices and the loop are those of a list of
+    the records.
+    """
     block = block_of(records)
     assert len(block) == len(records)
     assert list(block) == [block[place] for place in range(len(records))] == records
@@ -30,14 +36,20 @@ def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: in
     assert list(part) == records[start:stop]
     assert list(part[1:]) == records[start:stop][1:]
     assert part.framed_bytes == sum(len(record) + 16 for record in records[start:stop])
-    assert part.frames().to_pylist() == frame(pa.array(records[start:stop], pa.binary())).to_pylist()
+    assert (
+        part.frames().to_pylist() == frame(pa.array(records[start:stop], pa.binary())).to_pylist()
+    )
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6), st.integers(0, 3))
 def test_numpy_reads_records_where_they_lie(records: list[bytes], start: int) -> None:
-    """Padded for numpy's readers, a block has the same bytes of each record as a list of them, and something behind the last one."""
+    """Padded for numpy's readers, a block has the same bytes of each record as a list of them, and
+    something behind the last one.
+    """
     data, starts, ends = padded(block_of(records)[start:])
-    assert [data[begin:end].tobytes() for begin, end in zip(starts, ends, strict=True)] == records[start:]
+    assert [data[begin:end].tobytes() for begin, end in zip(starts, ends, strict=True)] == records[
+        start:
+    ]
     assert len(data) >= (ends[-1] if len(ends) else 0) + PADDING
 
 

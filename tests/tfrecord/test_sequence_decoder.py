@@ -1,4 +1,6 @@
-"""tfrecord/sequence_decoder.py decodes what TensorFlow's protos hold: every value, however records are laid out, and never damaged ones."""
+"""tfrecord/sequence_decoder.py decodes what TensorFlow's protos hold: every value, however records
+are laid out, and never damaged ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from hypothesis import given, settings
 
 from beam_pipelines.tfrecord import wire_format
 from beam_pipelines.tfrecord.decoder import sequence_batch
-from beam_pipelines.tfrecord.sequence_decoder import Layout, WireError, decode_sequences, find_layout
+from beam_pipelines.tfrecord.sequence_decoder import (
+    Layout,
+    WireError,
+    decode_sequences,
+    find_layout,
+)
 from beam_pipelines.tfrecord.wire_format import fields_of, gather, packed_integers, padded
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
@@ -32,16 +39,28 @@ Features = dict[str, Any]
 
 @st.composite
 def sequences(draw: st.DrawFn) -> tuple[Layout, list[tuple[Features, Features]]]:
-    """A layout, and what records of it hold: (context, feature lists), None in them for a Feature without a kind."""
-    names = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=4, unique=True))
+    """A layout, and what records of it hold: (context, feature lists), None in them for a Feature
+    without a kind.
+    """
+    names = draw(
+        st.lists(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=4, unique=True
+        )
+    )
     types = {name: draw(st.sampled_from(list(VALUES))) for name in names}
     cut = draw(st.integers(0, len(names)))
     layout = Layout({n: types[n] for n in names[:cut]}, {n: types[n] for n in names[cut:]})
-    values = {name: st.none() | st.lists(VALUES[type_], max_size=4) for name, type_ in types.items()}
+    values = {
+        name: st.none() | st.lists(VALUES[type_], max_size=4) for name, type_ in types.items()
+    }
     records = [
         (
             {name: draw(values[name]) for name in layout.context if draw(st.booleans())},
-            {name: draw(st.lists(values[name], max_size=5)) for name in layout.lists if draw(st.booleans())},
+            {
+                name: draw(st.lists(values[name], max_size=5))
+                for name in layout.lists
+                if draw(st.booleans())
+            },
         )
         for _ in range(draw(st.integers(0, 5)))
     ]
@@ -72,7 +91,10 @@ def decoded(records: list[bytes], layout: Layout) -> list[tuple[Features, Featur
     """Decodes records into Python values: None where a feature, or a feature list, is missing."""
     context, lists = decode_sequences(records, layout)
     columns = [
-        [dict(zip(of, row, strict=True)) for row in zip(*(c.to_pylist() for c in made), strict=True)]
+        [
+            dict(zip(of, row, strict=True))
+            for row in zip(*(c.to_pylist() for c in made), strict=True)
+        ]
         or [{}] * len(records)
         for of, made in ((layout.context, context), (layout.lists, lists))
     ]
@@ -80,14 +102,25 @@ def decoded(records: list[bytes], layout: Layout) -> list[tuple[Features, Featur
 
 
 def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
-    """Returns what ``decoded`` has to give, as text: NaN is equal to itself, and 0.0 not to -0.0."""
-    return repr([({n: c.get(n) for n in layout.context}, {n: f.get(n) for n in layout.lists}) for c, f in records])
+    """Returns what ``decoded`` has to give, as text: NaN is equal to itself, and 0.0 not to
+    -0.0.
+    """
+    return repr(
+        [
+            ({n: c.get(n) for n in layout.context}, {n: f.get(n) for n in layout.lists})
+            for c, f in records
+        ]
+    )
 
 
 @given(sequences(), st.sampled_from([0, 2, 32]))
 @settings(max_examples=300, deadline=None)
-def test_values_are_those_of_tensorflow(drawn: tuple[Layout, list[tuple[Features, Features]]], few: int) -> None:
-    """Every value, missing feature, empty list and step without values comes back, from lists walked in step and alone."""
+def test_values_are_those_of_tensorflow(
+    drawn: tuple[Layout, list[tuple[Features, Features]]], few: int
+) -> None:
+    """Every value, missing feature, empty list and step without values comes back, from lists
+    walked in step and alone.
+    """
     layout, records = drawn
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire_format, "_FEW_MESSAGES", few)
@@ -110,7 +143,9 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Random) -> bytes:
-    """Serializes a record in some of the ways that protobuf allows and nobody takes: unknown fields, values apart, maps backwards."""
+    """Serializes a record in some of the ways that protobuf allows and nobody takes: unknown
+    fields, values apart, maps backwards.
+    """
 
     def numbers(type_: pa.DataType, values: list[Any]) -> bytes:
         if type_ == pa.large_binary():
@@ -118,7 +153,9 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
         pack = (lambda v: struct.pack("<f", v)) if type_ == pa.float32() else varint
         cut = rng.randrange(len(values) + 1)
         tag = b"\x0d" if type_ == pa.float32() else b"\x08"
-        return field(1, b"".join(map(pack, values[:cut]))) + b"".join(tag + pack(value) for value in values[cut:])
+        return field(1, b"".join(map(pack, values[:cut]))) + b"".join(
+            tag + pack(value) for value in values[cut:]
+        )
 
     def feature(type_: pa.DataType, values: list[Any] | None) -> bytes:
         kind = 3 if type_ == pa.int64() else 2 if type_ == pa.float32() else 1
@@ -128,9 +165,17 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
         parts = [field(1, name.encode()), field(2, value)]
         return field(1, b"".join(rng.sample(parts, 2)))
 
-    contexts = [field(1, entry(name, feature(layout.context[name], values))) for name, values in record[0].items()]
+    contexts = [
+        field(1, entry(name, feature(layout.context[name], values)))
+        for name, values in record[0].items()
+    ]
     lists = [
-        field(2, entry(name, b"".join(field(1, feature(layout.lists[name], values)) for values in steps)))
+        field(
+            2,
+            entry(
+                name, b"".join(field(1, feature(layout.lists[name], values)) for values in steps)
+            ),
+        )
         for name, steps in record[1].items()
     ]
     parts = [*contexts, *lists, b"\x28\x05"]
@@ -139,11 +184,17 @@ def unusual(layout: Layout, record: tuple[Features, Features], rng: random.Rando
 
 @given(sequences(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
-def test_unusual_layouts_are_read(drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random) -> None:
-    """Records that a writer of its own kind has laid out are read as protobuf reads them, among others."""
+def test_unusual_layouts_are_read(
+    drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
+) -> None:
+    """Records that a writer of its own kind has laid out are read as protobuf reads them, among
+    others.
+    """
     layout, records = drawn
     raw = [
-        unusual(layout, record, rng) if rng.random() < 0.7 else message(layout, record).SerializeToString()
+        unusual(layout, record, rng)
+        if rng.random() < 0.7
+        else message(layout, record).SerializeToString()
         for record in records
     ]
     assert repr(decoded(raw, layout)) == wanted(layout, records)
@@ -154,7 +205,9 @@ def test_unusual_layouts_are_read(drawn: tuple[Layout, list[tuple[Features, Feat
 def test_damaged_records_are_never_misread(
     drawn: tuple[Layout, list[tuple[Features, Features]]], rng: random.Random
 ) -> None:
-    """With a byte changed, left out or added, a record is refused by its number, or it decodes to what protobuf finds in it."""
+    """With a byte changed, left out or added, a record is refused by its number, or it decodes to
+    what protobuf finds in it.
+    """
     layout, records = drawn
     raw = [message(layout, record).SerializeToString() for record in records]
     if not any(raw):
@@ -190,15 +243,26 @@ def values_of(feature: tf.train.Feature) -> list[Any] | None:
 
 
 def test_layout_is_found() -> None:
-    """Names and kinds are found in records, of the context and of feature lists apart, sorted; one without any kind is of bytes."""
-    layout = Layout({"b": pa.int64(), "a": pa.float32()}, {"b": pa.large_binary(), "a": pa.int64(), "z": pa.int64()})
+    """Names and kinds are found in records, of the context and of feature lists apart, sorted; one
+    without any kind is of bytes.
+    """
+    layout = Layout(
+        {"b": pa.int64(), "a": pa.float32()},
+        {"b": pa.large_binary(), "a": pa.int64(), "z": pa.int64()},
+    )
     raw = [
         message(layout, ({"b": None}, {"z": [None]})).SerializeToString(),
-        message(layout, ({"b": [], "a": [1.0]}, {"b": [None, [b"x"]], "a": [[], [1]]})).SerializeToString(),
+        message(
+            layout, ({"b": [], "a": [1.0]}, {"b": [None, [b"x"]], "a": [[], [1]]})
+        ).SerializeToString(),
     ]
     found = find_layout(raw)
     assert list(found.context.items()) == [("a", pa.float32()), ("b", pa.int64())]
-    assert list(found.lists.items()) == [("a", pa.int64()), ("b", pa.large_binary()), ("z", pa.large_binary())]
+    assert list(found.lists.items()) == [
+        ("a", pa.int64()),
+        ("b", pa.large_binary()),
+        ("z", pa.large_binary()),
+    ]
     names = ["a", "b", "##SEQUENCE##.a", "##SEQUENCE##.b", "z"]
     assert sequence_batch(raw, found).schema.names == names
 
@@ -207,31 +271,43 @@ def test_another_kind_is_refused() -> None:
     """Values of another kind than expected name the record and the feature."""
     layout = Layout({}, {"x": pa.int64()})
     raw = [message(layout, ({}, {"x": [[1], None]})).SerializeToString()] * 3
-    with pytest.raises(WireError, match="in row 0, feature 'x', found int64 values, expected float"):
+    with pytest.raises(
+        WireError, match="in row 0, feature 'x', found int64 values, expected float"
+    ):
         decode_sequences(raw, Layout({}, {"x": pa.float32()}))
     with pytest.raises(WireError, match=r"in row 3, found bytes that are no tf\.SequenceExample"):
         decode_sequences([*raw, b"\x0a\x05no"], layout)
 
 
 def test_long_lists_are_walked_alone() -> None:
-    """A list of very many steps among short ones, and records of a few large fields, are all read."""
+    """A list of very many steps among short ones, and records of a few large fields, are all
+    read.
+    """
     rng = np.random.default_rng(4)
     layout = Layout({"image": pa.large_binary()}, {"x": pa.int64(), "large": pa.large_binary()})
     lengths = [3, 100_000, 0, 5]
     records: list[tuple[Features, Features]] = [
         (
             {"image": [bytes(rng.integers(0, 256, 50_000, np.uint8))]},
-            {"x": [[int(v)] for v in rng.integers(-(2**63), 2**63 - 1, length)], "large": [[bytes(10_000)]] * 5},
+            {
+                "x": [[int(v)] for v in rng.integers(-(2**63), 2**63 - 1, length)],
+                "large": [[bytes(10_000)]] * 5,
+            },
         )
         for length in lengths
     ]
-    assert decoded([message(layout, record).SerializeToString() for record in records], layout) == records
+    assert (
+        decoded([message(layout, record).SerializeToString() for record in records], layout)
+        == records
+    )
 
 
 @given(st.lists(st.lists(INTEGERS, max_size=5), max_size=8))
 @settings(max_examples=100, deadline=None)
 def test_packed_integers(runs: list[list[int]]) -> None:
-    """Runs of numbers decode to them, and a run that is cut short or has a number of more than ten bytes is told from the others."""
+    """Runs of numbers decode to them, and a run that is cut short or has a number of more than ten
+    bytes is told from the others.
+    """
     packed = [b"".join(map(varint, run)) for run in runs]
     numbers, counts, wrong = packed_integers(*joined(packed))
     assert numbers.tolist() == [number for run in runs for number in run]
@@ -247,7 +323,9 @@ def joined(runs: list[bytes]) -> tuple[Any, Any]:
 
 
 def test_fields_of_many_messages() -> None:
-    """Fields come message by message, in their order; a message with something else in it is wrong from there on."""
+    """Fields come message by message, in their order; a message with something else in it is wrong
+    from there on.
+    """
     data, starts, ends = padded(
         [field(1, b"ab") + field(2, b""), b"", field(1, b"c") + b"\x08\x01", field(3, b"x" * 300)]
     )

@@ -1,4 +1,6 @@
-"""tfrecord/sequence_example.py gives the bytes of TensorFlow's own deterministic serialization, and others read them back."""
+"""tfrecord/sequence_example.py gives the bytes of TensorFlow's own deterministic serialization, and
+others read them back.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,18 @@ VALUES = {
 }
 
 
-# No name begins another one: Python's protobuf (upb) writes the longer of two such names first, others, as we do, the shorter.
-NAMES = st.builds("{}|".format, st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5))
+# No name begins another one: Python's protobuf (upb) writes the longer of two such names first,
+# others, as we do, the shorter.
+NAMES = st.builds(
+    "{}|".format, st.text(st.characters(exclude_characters="|", codec="utf-8"), max_size=5)
+)
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
-    """Batches of any feature types and feature lists with null steps, sometimes as a slice of a longer one."""
+    """Batches of any feature types and feature lists with null steps, sometimes as a slice of a
+    longer one.
+    """
     rows = draw(st.integers(0, 5))
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
     arrays, lists = [], []
@@ -42,7 +49,9 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
             values = st.none() | values
         if shape != "scalar":
             kind, values = pa.list_(kind), st.lists(values, max_size=4)
-        arrays.append(pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind))
+        arrays.append(
+            pa.array(draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
+        )
     batch = pa.RecordBatch.from_arrays(arrays, names)
     start = draw(st.integers(0, rows))
     return batch.slice(start, draw(st.integers(0, rows - start))), lists
@@ -58,7 +67,9 @@ def fill(feature: tf.train.Feature, kind: pa.DataType, values: list[Any]) -> Non
         feature.float_list.value.extend(values)
     else:
         feature.bytes_list.SetInParent()
-        feature.bytes_list.value.extend(value.encode() if isinstance(value, str) else value for value in values)
+        feature.bytes_list.value.extend(
+            value.encode() if isinstance(value, str) else value for value in values
+        )
 
 
 def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
@@ -74,7 +85,11 @@ def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:
             kind = batch.schema.field(name).type
             kind = kind.value_type if pa.types.is_list(kind) else kind
             if name not in lists:
-                fill(example.context.feature[name], kind, value if isinstance(value, list) else [value])
+                fill(
+                    example.context.feature[name],
+                    kind,
+                    value if isinstance(value, list) else [value],
+                )
                 continue
             feature_list = example.feature_lists.feature_list[name]
             for step in value:
@@ -94,14 +109,18 @@ def test_bytes_equal_tensorflow(drawn: tuple[pa.RecordBatch, list[str]]) -> None
 
 
 def _as_tfx_bsl(step: object) -> object:
-    """Returns what tfx-bsl 1.21 makes of a step: of integers in feature lists it keeps 32 bits, whoever wrote them."""
+    """Returns what tfx-bsl 1.21 makes of a step: of integers in feature lists it keeps 32 bits,
+    whoever wrote them.
+    """
     return (step + 2**31) % 2**32 - 2**31 if isinstance(step, int) else step
 
 
 @given(batches())
 @settings(max_examples=100, deadline=None)
 def test_tfx_bsl_reads_the_values_back(drawn: tuple[pa.RecordBatch, list[str]]) -> None:
-    """tfx-bsl's decoder, which knows no schema here, finds every value, null step, empty and absent list."""
+    """tfx-bsl's decoder, which knows no schema here, finds every value, null step, empty and absent
+    list.
+    """
     batch, lists = drawn
     records = serialize_sequences(batch, lists).to_pylist()
     if not records or "\0" in "".join(batch.schema.names):  # which ends a name there
@@ -140,7 +159,9 @@ def test_a_scalar_is_no_feature_list() -> None:
 def test_long_sequences() -> None:
     """Thousands of steps in a row, whose lengths need several bytes, parse as they were."""
     steps = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
-    batch = pa.RecordBatch.from_arrays([pa.array([steps, steps[:5]], pa.list_(pa.float32()))], ["x"])
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([steps, steps[:5]], pa.list_(pa.float32()))], ["x"]
+    )
     records = serialize_sequences(batch, ["x"]).to_pylist()
     assert records == by_tensorflow(batch, ["x"])
     _, lists, _ = tf.io.parse_sequence_example(

@@ -1,4 +1,6 @@
-"""No element that crosses an engine is larger than 1 MiB, whatever the recipe: measured where Flink and Spark materialize elements."""
+"""No element that crosses an engine is larger than 1 MiB, whatever the recipe: measured where Flink
+and Spark materialize elements.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,22 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from tests.support.crossings import STEPS, measured
 
 ROWS = 40_000
-SOURCES = "name: d\nsources:\n  left: {path: left.csv, key: id}\n  right: {path: right.csv, key: id}\nfrom: left\n"
+SOURCES = (
+    "name: d\nsources:\n  left: {path: left.csv, key: id}\n  right: {path: right.csv, key: "
+    "id}\nfrom: left\n"
+)
 JOIN = "join: [{source: right, on: id, prefix: r_, strategy: hash}]\n"
 RECIPES = {
     "joined": f"{SOURCES}{JOIN}split: {{train: 0.9, eval: 0.1}}\nstatistics: {{slice_by: group}}\n",
-    "grouped": "name: d\nsources: {left: {path: left.csv}}\nsequence: {group_by: group, order_by: id}\n",
-    "encoded": f"{SOURCES}{JOIN}encode: {{word: vocabulary, number: [{{fill: median}}, {{bucketize: 50}}], r_text: {{hash_bucket: 1000}}}}\n",
-    "rejected": "name: d\nsources: {bad: {path: bad.csv, types: {a: int64}}}\non_error: {reject: 20000}\n",
+    "grouped": "name: d\nsources: {left: {path: left.csv}}\nsequence: {group_by: group, order_by: "
+    "id}\n",
+    "encoded": f"{SOURCES}{JOIN}encode: {{word: vocabulary, number: [{{fill: median}}, "
+    f"{{bucketize: 50}}], r_text: {{hash_bucket: 1000}}}}\n",
+    "rejected": "name: d\nsources: {bad: {path: bad.csv, types: {a: int64}}}\non_error: {reject: "
+    "20000}\n",
     "large_rows": "name: d\nsources: {large: {path: large.jsonl}}\noutput: {num_shards: 2}\n",
-    "one_column": "name: d\nsources: {left: {path: left.csv, columns: [id]}}\noutput: {shuffle: false}\n",
+    "one_column": "name: d\nsources: {left: {path: left.csv, columns: [id]}}\noutput: {shuffle: "
+    "false}\n",
 }
 
 
@@ -46,19 +55,32 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pa.csv.write_csv(pa.table({"id": rng.permutation(ROWS), "text": texts}), folder / "right.csv")
     cells = [f"{number if number % 4 else 'x' * 200},{number}" for number in range(ROWS)]
     (folder / "bad.csv").write_text("\n".join(["a,b", *cells]) + "\n")
-    large = [{"id": number, "text": "".join(map(chr, rng.integers(97, 123, 3 << 20)))} for number in range(3)]
+    large = [
+        {"id": number, "text": "".join(map(chr, rng.integers(97, 123, 3 << 20)))}
+        for number in range(3)
+    ]
     (folder / "large.jsonl").write_text("\n".join(map(json.dumps, large)) + "\n")
     return folder
 
 
 @pytest.mark.parametrize("exchange", ["files", "engine"])
 @pytest.mark.parametrize("name", RECIPES)
-def test_no_element_is_too_large(name: str, exchange: convert.ExchangeBy, data: Path, tmp_path: Path) -> None:
-    """Rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics cross in small elements."""
+def test_no_element_is_too_large(
+    name: str, exchange: convert.ExchangeBy, data: Path, tmp_path: Path
+) -> None:
+    """Rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics cross in small
+    elements.
+    """
     recipe, _ = parse_recipe(RECIPES[name], "recipe.yaml", str(data))
     with measured(tmp_path / "sizes") as largest:
         options = ["--runner=FnApiRunner", "--direct_num_workers=1"]
-        convert.convert(make_plan(recipe), str(tmp_path / "out"), beam_options=options, quiet=True, exchange=exchange)
+        convert.convert(
+            make_plan(recipe),
+            str(tmp_path / "out"),
+            beam_options=options,
+            quiet=True,
+            exchange=exchange,
+        )
     assert any("Exchange/Group" in step for step in largest)
     assert set(largest) >= STEPS - {"Convert/FirstRead/ReadSplits/Read/Read"}
     assert {step: size for step, size in largest.items() if size > MAX_ELEMENT_BYTES} == {}

@@ -1,4 +1,6 @@
-"""transforms/encode.py turns columns into features, exactly or with an error that shows the value."""
+"""transforms/encode.py turns columns into features, exactly or with an error that shows the
+value.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def cast(to: str) -> tuple[tuple[str, dict[str, str]], ...]:
     ],
 )
 def test_feature_of_each_column_type(column: pa.Array, feature: pa.Array) -> None:
-    """Each column type becomes the feature that columns.py documents; nulls and empty lists stay what they are."""
+    """Each column type becomes the feature that columns.py documents; nulls and empty lists stay
+    what they are.
+    """
     assert to_feature(column).equals(feature)
     assert to_feature(column.slice(1)).to_pylist() == feature.slice(1).to_pylist()
 
@@ -65,7 +69,9 @@ def test_long_list_is_shown_by_its_beginning() -> None:
     """An error about a picture's 10,000 numbers stays a message that can be read."""
     plan = plan_encode(recipe(), pa.schema([("x", pa.list_(pa.float64()))]))
     batch = pa.RecordBatch.from_pydict({"x": [[0.25] * 10_000 + [1e300]]})
-    with pytest.raises(DataError, match=r"found \[0\.25, .*… of type list<float64>, which cannot be encoded") as error:
+    with pytest.raises(
+        DataError, match=r"found \[0\.25, .*… of type list<float64>, which cannot be encoded"
+    ) as error:
         encode_batch(plan, batch, "a.csv")
     assert len(str(error.value)) < 600
 
@@ -73,8 +79,12 @@ def test_long_list_is_shown_by_its_beginning() -> None:
 def test_failing_value_is_shown_with_its_file_and_feature() -> None:
     """An encoding that refuses a value ends the run with the first one that it refuses."""
     plan = plan_encode(recipe(encode={"x": cast("int64")}), pa.schema([("x", pa.string())]))
-    with pytest.raises(DataError, match=r"a\.csv, feature 'x': found 'one' of type text, which cannot be encoded"):
-        encode_batch(plan, pa.RecordBatch.from_arrays([pa.array(["1", "one", "two"])], ["x"]), "a.csv")
+    with pytest.raises(
+        DataError, match=r"a\.csv, feature 'x': found 'one' of type text, which cannot be encoded"
+    ):
+        encode_batch(
+            plan, pa.RecordBatch.from_arrays([pa.array(["1", "one", "two"])], ["x"]), "a.csv"
+        )
 
 
 def test_all_mistakes_at_once() -> None:

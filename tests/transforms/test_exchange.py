@@ -1,4 +1,6 @@
-"""transforms/exchange.py delivers every payload once and in order, through files and through the engine."""
+"""transforms/exchange.py delivers every payload once and in order, through files and through the
+engine.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.transforms import exchange
-from beam_pipelines.transforms.exchange import Address, Exchange, Message, load_payload, store_message
+from beam_pipelines.transforms.exchange import (
+    Address,
+    Exchange,
+    Message,
+    load_payload,
+    store_message,
+)
 
 PARCELS = [
     Message((1, 0), {0: b"c", 2: b"x" * 1000}),
@@ -28,7 +36,9 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
             pipeline
             | beam.Create(PARCELS)
             | Exchange(str(tmp_path / "blocks") if by_files else None)
-            | beam.Map(lambda received: (received.partition, received.orders, list(received.payloads())))
+            | beam.Map(
+                lambda received: (received.partition, received.orders, list(received.payloads()))
+            )
         )
         assert_that(
             all_received,
@@ -42,11 +52,19 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
         )
 
 
-@pytest.mark.parametrize(("most_held", "most_in_element", "elements"), [(50_000, 8_192, 3), (1, 8_192, 5), (9, 2, 4)])
+@pytest.mark.parametrize(
+    ("most_held", "most_in_element", "elements"), [(50_000, 8_192, 3), (1, 8_192, 5), (9, 2, 4)]
+)
 def test_places_of_many_parcels_travel_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int, most_in_element: int, elements: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most_held: int,
+    most_in_element: int,
+    elements: int,
 ) -> None:
-    """A bundle's are one element for each partition, as long as they are few; none is lost on the way."""
+    """A bundle's are one element for each partition, as long as they are few; none is lost on the
+    way.
+    """
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
     sender = exchange._Store(str(tmp_path))
@@ -56,13 +74,17 @@ def test_places_of_many_parcels_travel_together(
     assert len(sent) == elements
     contents: dict[int, list[bytes]] = {}
     for partition in {partition for partition, _ in sent}:
-        received = exchange.receive(partition, [places for to, places in sent if to == partition], str(tmp_path))
+        received = exchange.receive(
+            partition, [places for to, places in sent if to == partition], str(tmp_path)
+        )
         contents[partition] = list(received.payloads())
     assert contents == {0: [b"a", b"b", b"c", b"d"], 1: [b""], 2: [b"x" * 1000]}
 
 
 def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
-    """A bundle that runs again, with other elements in it, does not change what consumers of the first attempt read."""
+    """A bundle that runs again, with other elements in it, does not change what consumers of the
+    first attempt read.
+    """
     first = store_message(str(tmp_path), Message((3, 4), {7: b"seven", 8: b"eight"}))
     second = store_message(str(tmp_path), Message((3, 4), {8: b"8", 7: b"7"}))
     assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]

@@ -1,4 +1,6 @@
-"""No expression reads a file, the network or the environment: each door of DuckDB's is tried, and then the connection behind them."""
+"""No expression reads a file, the network or the environment: each door of DuckDB's is tried, and
+then the connection behind them.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ STATEMENTS = (
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with the sentinel, which an environment variable has, too; all around it is watched."""
+    """A file with the sentinel, which an environment variable has, too; all around it is
+    watched.
+    """
     path = tmp_path / "secret.csv"
     path.write_text(f"content\n{SENTINEL}\n")
     monkeypatch.setenv("SECRET_NAME", SENTINEL)
@@ -143,13 +147,17 @@ def put(text: str, path: str) -> str:
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_attacks_are_refused_when_a_recipe_is_planned(filled: str, text: str) -> None:
-    """Filter and derived column alike, before a row is read; neither the message nor the folder has what was asked for."""
+    """Filter and derived column alike, before a row is read; neither the message nor the folder has
+    what was asked for.
+    """
     sql = put(text, filled)
     before = sorted(os.listdir("."))
     Path("a.csv").write_text("a,b\nx,1\ny,2\n")
     for key in ("filter", "derive"):
         section = {"filter": "filter: |-\n  " + sql, "derive": "derive:\n  z: |-\n    " + sql}[key]
-        recipe, _ = parse_recipe(f"name: t\nsources: {{t: a.csv}}\n{section}\n", "recipe.yaml", os.getcwd())
+        recipe, _ = parse_recipe(
+            f"name: t\nsources: {{t: a.csv}}\n{section}\n", "recipe.yaml", os.getcwd()
+        )
         with pytest.raises(RecipeProblems) as error:
             make_plan(recipe)
         assert [problem.path[0] for problem in error.value.problems] == [key]
@@ -159,7 +167,9 @@ def test_attacks_are_refused_when_a_recipe_is_planned(filled: str, text: str) ->
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_the_connection_is_locked(filled: str, text: str) -> None:
-    """Were one to get through, it would find a database without files, network, extensions, or settings that can be changed."""
+    """Were one to get through, it would find a database without files, network, extensions, or
+    settings that can be changed.
+    """
     some_python_table = pa.table({"a": [SENTINEL]})
     before = sorted(os.listdir("."))
     with pytest.raises(duckdb.Error) as error:
@@ -171,8 +181,14 @@ def test_the_connection_is_locked(filled: str, text: str) -> None:
 
 
 def test_every_function_that_makes_a_table_is_refused() -> None:
-    """All that DuckDB's own catalogue lists, those of later versions too, but for names that are functions of one value as well."""
-    rows = duckdb.connect().execute("SELECT function_name, function_type FROM duckdb_functions()").fetchall()
+    """All that DuckDB's own catalogue lists, those of later versions too, but for names that are
+    functions of one value as well.
+    """
+    rows = (
+        duckdb.connect()
+        .execute("SELECT function_name, function_type FROM duckdb_functions()")
+        .fetchall()
+    )
     scalars = {name for name, kind in rows if kind in ("scalar", "macro")}
     tables = {name for name, kind in rows if kind in ("table", "table_macro", "pragma")} - scalars
     assert {"read_text", "read_csv", "glob", "query", "duckdb_settings"} <= tables
@@ -182,16 +198,23 @@ def test_every_function_that_makes_a_table_is_refused() -> None:
 
 
 def test_what_only_looks_alike_still_works() -> None:
-    """A text that names a file, functions that are tables elsewhere, and a column called like a function."""
+    """A text that names a file, functions that are tables elsewhere, and a column called like a
+    function.
+    """
     batch = pa.RecordBatch.from_pydict({"a": ["x", "y"], "read_text": [1, 2]})
     for sql, expected in (
-        ("a || 'read_text(''/etc/passwd'')'", ["xread_text('/etc/passwd')", "yread_text('/etc/passwd')"]),
+        (
+            "a || 'read_text(''/etc/passwd'')'",
+            ["xread_text('/etc/passwd')", "yread_text('/etc/passwd')"],
+        ),
         ("repeat(a, 2)", ["xx", "yy"]),
         ("range(2)", [[0, 1], [0, 1]]),
         ("read_text + 1", [2, 3]),
         ("a GLOB 'x*'", [True, False]),
     ):
-        assert evaluate(batch, parse_expression("z", sql, batch.schema.names)).to_pylist() == expected
+        assert (
+            evaluate(batch, parse_expression("z", sql, batch.schema.names)).to_pylist() == expected
+        )
 
 
 def test_the_command_line_says_so(filled: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,6 @@
-"""transforms/fit.py learns the same from a split however it is cut into chunks, in whatever order they come, and whoever carries them."""
+"""transforms/fit.py learns the same from a split however it is cut into chunks, in whatever order
+they come, and whoever carries them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from beam_pipelines.transforms.fit import (
     select_partition,
 )
 
-COLUMNS = pa.schema([("x", pa.float64()), ("n", pa.int64()), ("t", pa.string()), ("w", pa.float64())])
+COLUMNS = pa.schema(
+    [("x", pa.float64()), ("n", pa.int64()), ("t", pa.string()), ("w", pa.float64())]
+)
 ENCODE = """
   z: [{column: x}, {fill: mean}, log1p, z_score]
   q: [{column: x}, {bucketize: 3}]
@@ -57,34 +61,48 @@ rows = st.lists(
 
 def plan(encode: str = ENCODE, weight: str | None = None) -> EncodePlan:
     """Plans the encodings of a recipe's ``encode``, given as YAML."""
-    recipe, _ = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
+    recipe, _ = parse_recipe(
+        f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml"
+    )
     planned = plan_encode(recipe, COLUMNS)
-    return EncodePlan(planned.columns, planned.chains, planned.written, Fit(planned.fit.splits, weight))
+    return EncodePlan(
+        planned.columns, planned.chains, planned.written, Fit(planned.fit.splits, weight)
+    )
 
 
 def batch_of(values: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
     """Returns rows as a batch."""
     columns = list(zip(*values, strict=True)) or [()] * len(COLUMNS)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
+        [pa.array(column, field.type) for column, field in zip(columns, COLUMNS, strict=True)],
+        schema=COLUMNS,
     )
 
 
 def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: int) -> EncodePlan:
     """Fits every read, chunk by chunk and partition by partition, without Beam."""
     for read in range(planned.reads):
-        parts = [learn_batch(planned, read, batch, "f", (0, part)) for part, batch in enumerate(batches)]
+        parts = [
+            learn_batch(planned, read, batch, "f", (0, part)) for part, batch in enumerate(batches)
+        ]
         numbers = [
-            {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)} for part in parts
+            {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)}
+            for part in parts
         ]
         learned: dict[Any, Any] = dict(merge_numbers(numbers))
         payloads: dict[int, list[bytes]] = {}
         for part, learning in enumerate(parts):
-            value_counts = {key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)}
-            for partition, payload in pack_sums((0, part), value_counts, partitions).payloads.items():
+            value_counts = {
+                key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)
+            }
+            for partition, payload in pack_sums(
+                (0, part), value_counts, partitions
+            ).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
-            select_partition(Received(partition, tuple(contents), ((0,),) * len(contents)), planned).payloads[0]
+            select_partition(
+                Received(partition, tuple(contents), ((0,),) * len(contents)), planned
+            ).payloads[0]
             for partition, contents in payloads.items()
         ]
         for key, value in parts[0].items():
@@ -101,9 +119,12 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
 def test_chunks_and_partitions_do_not_matter(
     values: list[tuple[Any, ...]], cuts: list[int], partitions: int, is_weighted: bool
 ) -> None:
-    """Whole or in chunks, in one partition or several: the same encodings, but for the last bits of means."""
+    """Whole or in chunks, in one partition or several: the same encodings, but for the last bits of
+    means.
+    """
     planned = plan(
-        "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line), "w" if is_weighted else None
+        "".join(line + "\n" for line in ENCODE.splitlines() if "target_mean" not in line),
+        "w" if is_weighted else None,
     )
     edges = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
     chunks = [batch_of(values[start:end]) for start, end in itertools.pairwise(edges)]
@@ -124,9 +145,13 @@ def test_chunks_and_partitions_do_not_matter(
 @settings(max_examples=60, deadline=None)
 @given(rows)
 def test_fill_before_a_fit_costs_no_read_and_changes_nothing(values: list[tuple[Any, ...]]) -> None:
-    """Mean and deviation after ``fill: mean`` are those of the filled values, though nulls are filled only after the read."""
+    """Mean and deviation after ``fill: mean`` are those of the filled values, though nulls are
+    filled only after the read.
+    """
     fitted = fit_all(plan("\n  x: [{fill: mean}, log1p, z_score]\n"), [batch_of(values)], 1)
-    numbers = np.array([math.nan if row[0] is None else row[0] for row in values], np.float32).astype(np.float64)
+    numbers = np.array(
+        [math.nan if row[0] is None else row[0] for row in values], np.float32
+    ).astype(np.float64)
     known = numbers[~np.isnan(numbers)]
     filled = np.where(np.isnan(numbers), np.float32(known.mean() if len(known) else 0), numbers)
     logs = np.log1p(filled).astype(np.float32).astype(np.float64)
@@ -159,7 +184,9 @@ def test_folds_are_even_and_stay() -> None:
 def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
     """A weight that is none is an error that shows it."""
     batch = batch_of([(1.0, 1, "a", 1.0), (1.0, 1, "a", weight)])
-    with pytest.raises(DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"):
+    with pytest.raises(
+        DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"
+    ):
         learn_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f", (0, 0))
 
 
@@ -181,7 +208,9 @@ def chunks_of(values: Sequence[tuple[Any, ...]], size: int) -> list[Chunk]:
 
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: str | None) -> None:
-    """Through files or the engine, chunks in order or reversed, one partition or several: the same files, fitted on train alone."""
+    """Through files or the engine, chunks in order or reversed, one partition or several: the same
+    files, fitted on train alone.
+    """
     generator = np.random.default_rng(7)
     values = [
         (float(x) if x < 3 else None, int(n), chr(97 + int(t)), float(w))
@@ -196,7 +225,11 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
     planned, chunks = plan(weight=weight), chunks_of(values, 25)
     found = []
     for number, (exchange, ordered, size) in enumerate(
-        [("files", chunks, 1), ("", chunks[::-1], 1), ("files", chunks[::-1], 3 * fit.PARTITION_BYTES)]
+        [
+            ("files", chunks, 1),
+            ("", chunks[::-1], 1),
+            ("files", chunks[::-1], 3 * fit.PARTITION_BYTES),
+        ]
     ):
         folder = str(tmp_path / str(number))
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -220,11 +253,18 @@ def test_stage_gives_the_same_bytes_whatever_carries_it(tmp_path: Any, weight: s
                 )
                 fitted, done = fit_read.folder, (source | f"Fit{read}" >> fit_read,)
         last = files.join(folder, f"encodings{planned.reads - 1}")
-        found.append({files.name_of(item.path): files.read_bytes(item.path) for item in files.list_files(last + "/*")})
+        found.append(
+            {
+                files.name_of(item.path): files.read_bytes(item.path)
+                for item in files.list_files(last + "/*")
+            }
+        )
     assert found[0] == found[1] == found[2]
     pure = fit_all(planned, [chunk.batch for chunk in chunks if chunk.split == "train"], 1)
     staged = load_fitted(planned, str(tmp_path / "0" / "encodings1"))
     assert len(load_encodings(str(tmp_path / "0" / "encodings1"))) == 7
     left, right = (encode_batch(fitted, batch_of(values), "f") for fitted in (pure, staged))
     assert left.column("v").equals(right.column("v"))
-    np.testing.assert_allclose(left.column("zz").to_numpy(), right.column("zz").to_numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        left.column("zz").to_numpy(), right.column("zz").to_numpy(), rtol=1e-4, atol=1e-5
+    )

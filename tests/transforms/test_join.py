@@ -1,4 +1,6 @@
-"""Tests of the joins against a nested loop in plain Python, and of both strategies against each other."""
+"""Tests of the joins against a nested loop in plain Python, and of both strategies against each
+other.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def same_key(left, right):
 
 
 def nested_loop(left, right, keys, how):
-    """Joins lists of tuples, the first ``keys`` values of each being the key; every pair of rows is compared."""
+    """Joins lists of tuples, the first ``keys`` values of each being the key; every pair of rows is
+    compared.
+    """
     rows = []
     for row in left:
         matches = [other for other in right if same_key(row[:keys], other[:keys])]
@@ -64,7 +68,10 @@ KEYS_FOR_TYPE = [
     (
         pa.timestamp("us"),
         st.sampled_from(
-            [datetime.datetime.fromisoformat("1970-01-01"), datetime.datetime.fromisoformat("2013-01-01T05:00:00")]
+            [
+                datetime.datetime.fromisoformat("1970-01-01"),
+                datetime.datetime.fromisoformat("2013-01-01T05:00:00"),
+            ]
         ),
     ),
     (pa.time64("us"), st.sampled_from([datetime.time(0), datetime.time(5, 6, 7, 8)])),
@@ -76,13 +83,17 @@ def two_tables(draw):
     """Draws key types, left rows and right rows; rows are keys and one value."""
     kinds = draw(st.lists(st.sampled_from(KEYS_FOR_TYPE), min_size=1, max_size=3))
     key = st.tuples(*(st.none() | values for _, values in kinds))
-    rows = st.lists(key, max_size=12).map(lambda keys: [(*key, number) for number, key in enumerate(keys)])
+    rows = st.lists(key, max_size=12).map(
+        lambda keys: [(*key, number) for number, key in enumerate(keys)]
+    )
     return [kind for kind, _ in kinds], draw(rows), draw(rows)
 
 
 def batch_of(kinds, rows, value="value"):
     names = [f"k{number}" for number in range(len(kinds))] + [value]
-    arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate([*kinds, pa.int64()])]
+    arrays = [
+        pa.array([row[at] for row in rows], kind) for at, kind in enumerate([*kinds, pa.int64()])
+    ]
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
@@ -105,20 +116,28 @@ def step_of(kinds, how, partitions=3, key=(), number=0):
 @settings(max_examples=200, deadline=None)
 @given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
 def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
-    """The indexed join of slices gives the nested loop's rows, in its order, and counts what it did."""
+    """The indexed join of slices gives the nested loop's rows, in its order, and counts what it
+    did.
+    """
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
     index = index_module.build_index(right_table, step.right_on, step.added)
     left, right = left[left_start:], right[right_start:]
-    joined, counts = index_module.join_batch(batch_of(kinds, left, "left"), index, step.left_on, how, step.number)
+    joined, counts = index_module.join_batch(
+        batch_of(kinds, left, "left"), index, step.left_on, how, step.number
+    )
     expected = nested_loop(left, right, len(kinds), how)
     assert rows_of(joined) == [repr(row) for row in expected]
     assert joined.schema == step.schema
     matched = sum(any(same_key(row[:-1], other[:-1]) for other in right) for row in left)
     other = "unmatched/0" if how == "left" else "dropped/0"
     kept = matched if how == "inner" else len(left)
-    assert counts == {"matched/0": matched, other: len(left) - matched, "added/0": len(expected) - kept}
+    assert counts == {
+        "matched/0": matched,
+        other: len(left) - matched,
+        "added/0": len(expected) - kept,
+    }
 
 
 def exchange(messages):
@@ -129,7 +148,11 @@ def exchange(messages):
             sent[partition].append((message.order, payload))
     assert all(len({order for order, _ in contents}) == len(contents) for contents in sent.values())
     return [
-        Received(to, tuple(payload for _, payload in sorted(contents)), tuple(order for order, _ in sorted(contents)))
+        Received(
+            to,
+            tuple(payload for _, payload in sorted(contents)),
+            tuple(order for order, _ in sorted(contents)),
+        )
         for to, contents in sent.items()
     ]
 
@@ -162,27 +185,42 @@ def chunks_of(kinds, rows, cuts, value):
     st.tuples(st.sampled_from([0, 100, 1 << 20]), st.sampled_from([0, 50, 1 << 20])),
     st.randoms(use_true_random=False),
 )
-def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(tables, how, cuts, partitions, limits, shuffler):
-    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same chunks, accounts and all, as the broadcast join."""
+def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
+    tables, how, cuts, partitions, limits, shuffler
+):
+    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same chunks,
+    accounts and all, as the broadcast join.
+    """
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
-    index = index_module.build_index(pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added)
+    index = index_module.build_index(
+        pa.Table.from_batches([batch_of(kinds, right)]), step.right_on, step.added
+    )
     left_chunks = chunks_of(kinds, left, cuts, "left")
     expected = [join.join_chunk(chunk, step, index) for chunk in left_chunks]
 
     messages = [hash_join.send_left(chunk, step.left_on, partitions) for chunk in left_chunks]
     messages += [
-        hash_join.send_right(chunk, step.right_on, partitions) for chunk in chunks_of(kinds, right, cuts, "value")
+        hash_join.send_right(chunk, step.right_on, partitions)
+        for chunk in chunks_of(kinds, right, cuts, "value")
     ]
     shuffler.shuffle(messages)
     returned = [
-        message for received in exchange(messages) for message in hash_join.join_partition(received, step, *limits)
+        message
+        for received in exchange(messages)
+        for message in hash_join.join_partition(received, step, *limits)
     ]
     returned += [hash_join.send_counts(chunk) for chunk in left_chunks]
     shuffler.shuffle(returned)
-    restored = [chunk for received in exchange(returned) for chunk in hash_join.restore_range(received, step)]
+    restored = [
+        chunk
+        for received in exchange(returned)
+        for chunk in hash_join.restore_range(received, step)
+    ]
     restored.sort(key=lambda chunk: chunk[:2])
-    assert [chunk._replace(batch=None) for chunk in restored] == [chunk._replace(batch=None) for chunk in expected]
+    assert [chunk._replace(batch=None) for chunk in restored] == [
+        chunk._replace(batch=None) for chunk in expected
+    ]
     for one, other in zip(restored, expected, strict=True):
         assert rows_of(one.batch) == rows_of(other.batch)
         assert one.batch.schema == other.batch.schema
@@ -200,7 +238,9 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
     right = pa.table({"k": list(range(50)), "v": list(range(50))})
     index = index_module.build_index(right, ["k"], [("v", "v")])
     assert index.keys.seed == bad_seeds
-    monkeypatch.setattr(hashing, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0])))
+    monkeypatch.setattr(
+        hashing, "hash_rows", lambda arrays, _: np.repeat(index.keys.hashes[:1], len(arrays[0]))
+    )
     found = index_module.find_keys(index.keys, [pa.array(range(100))])
     assert (found >= 0).sum() == 1
 
@@ -208,10 +248,16 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 def test_empty_sides():
     """A join with no rows on one side or both has the right columns, and counts nothing."""
     step = step_of([pa.int64()], "left")
-    index = index_module.build_index(pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added)
+    index = index_module.build_index(
+        pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
+    )
     for rows in ([], [(1, 10), (None, 20)]):
-        joined, counts = index_module.join_batch(batch_of([pa.int64()], rows, "left"), index, step.left_on, "left")
-        assert joined.to_pylist() == [{"k0": key, "left": value, "right": None} for key, value in rows]
+        joined, counts = index_module.join_batch(
+            batch_of([pa.int64()], rows, "left"), index, step.left_on, "left"
+        )
+        assert joined.to_pylist() == [
+            {"k0": key, "left": value, "right": None} for key, value in rows
+        ]
         assert joined.schema == step.schema
         assert counts == {"matched/0": 0, "unmatched/0": len(rows), "added/0": 0}
 
@@ -223,7 +269,10 @@ def test_empty_sides():
             [("N1", 1), ("N2", 1), ("N3", 1), ("N2", 1), ("N3", 1), ("N2", 1)],
             r"planes: found tail='N2', year=1 3 times \(and 1 more keys occur more than once\), expected once",
         ),
-        ([("N1", 1), ("N1", 1)], r"planes: found tail='N1', year=1 2 times, expected once.*key: \[tail, year\]"),
+        (
+            [("N1", 1), ("N1", 1)],
+            r"planes: found tail='N1', year=1 2 times, expected once.*key: \[tail, year\]",
+        ),
     ],
 )
 def test_repeated_key_is_an_error_that_shows_it(rows, message):
@@ -235,16 +284,30 @@ def test_repeated_key_is_an_error_that_shows_it(rows, message):
 
 
 def test_unique_keys_pass():
-    """Unique keys are counted; rows with a null in a key column may repeat, because they match nothing."""
+    """Unique keys are counted; rows with a null in a key column may repeat, because they match
+    nothing.
+    """
     table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
-    assert index_module.check_unique(index_module.index_keys(table.columns), table, ("tail", "year"), "planes") == 2
+    assert (
+        index_module.check_unique(
+            index_module.index_keys(table.columns), table, ("tail", "year"), "planes"
+        )
+        == 2
+    )
 
 
-def source_plan(name, size_bytes=100, format_="csv", compression=None, suffix="csv", key=(), **fields):
+def source_plan(
+    name, size_bytes=100, format_="csv", compression=None, suffix="csv", key=(), **fields
+):
     schema = pa.schema(list(fields.items()))
     file = FileInfo(f"{name}.{suffix}", size_bytes)
     return SourcePlan(
-        Source(name, (file.path,), compression=compression, key=key), format_, (file,), schema, schema, ()
+        Source(name, (file.path,), compression=compression, key=key),
+        format_,
+        (file,),
+        schema,
+        schema,
+        (),
     )
 
 
@@ -252,7 +315,9 @@ FLIGHTS = source_plan("flights", tail=pa.string(), hour=pa.int64(), origin=pa.st
 
 
 def test_plan_join_names_columns_and_chains():
-    """Later joins see the columns of earlier ones; key columns of the right are not added; the prefix names the rest."""
+    """Later joins see the columns of earlier ones; key columns of the right are not added; the
+    prefix names the rest.
+    """
     planes = source_plan("planes", tailnum=pa.string(), model=pa.string(), hour=pa.int64())
     models = source_plan("models", model=pa.string(), seats=pa.int64())
     plan = plan_module.plan_join(
@@ -284,8 +349,12 @@ def test_plan_join_names_columns_and_chains():
         (20 << 20, {"format_": "arrow", "suffix": "arrow"}, "auto", "broadcast", 0),
     ],
 )
-def test_strategy_follows_the_right_sources_size(size_bytes, settings_, strategy, expected, partitions):
-    """Small right sources are broadcast, large ones partitioned; compressed bytes weigh more; the recipe may force either."""
+def test_strategy_follows_the_right_sources_size(
+    size_bytes, settings_, strategy, expected, partitions
+):
+    """Small right sources are broadcast, large ones partitioned; compressed bytes weigh more; the
+    recipe may force either.
+    """
     right = source_plan("planes", size_bytes, tail=pa.string(), seats=pa.int64(), **settings_)
     step = plan_module.plan_join(
         (Join("planes", (("tail", "tail"),), strategy=strategy),), FLIGHTS, {"planes": right}
@@ -294,7 +363,9 @@ def test_strategy_follows_the_right_sources_size(size_bytes, settings_, strategy
 
 
 def test_plan_join_reports_all_problems_at_once():
-    """Unknown columns, types that differ, lists as keys and clashing names are all reported, each at its place."""
+    """Unknown columns, types that differ, lists as keys and clashing names are all reported, each
+    at its place.
+    """
     planes = source_plan("planes", tailnum=pa.string(), hour=pa.float64(), origin=pa.string())
     prices = source_plan("prices", hour=pa.string(), tags=pa.list_(pa.string()))
     with pytest.raises(RecipeProblems) as caught:
@@ -355,7 +426,13 @@ def flights(tmp_path):
 
 
 def describe(chunk):
-    return chunk.range_number, chunk.part, chunk.batch.to_pylist(), sorted(chunk.counts.items()), chunk.crc32c
+    return (
+        chunk.range_number,
+        chunk.part,
+        chunk.batch.to_pylist(),
+        sorted(chunk.counts.items()),
+        chunk.crc32c,
+    )
 
 
 def joined_one_by_one(plan, base):
@@ -373,7 +450,9 @@ def joined_one_by_one(plan, base):
     ("strategies", "through_files"), [(("broadcast", "hash"), True), (("hash", "broadcast"), False)]
 )
 def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_files):
-    """Broadcast, hash through files and hash through the engine give the chunks of the pure functions."""
+    """Broadcast, hash through files and hash through the engine give the chunks of the pure
+    functions.
+    """
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),), "left", strategy=strategies[0]),
@@ -381,12 +460,15 @@ def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_f
     )
     plan = plan_module.plan_join(joins, base, {"planes": planes})
     expected = list(joined_one_by_one(plan, base))
-    # 19 flights of planes that occur once; 3 of each of two planes that occur twice, joined twice: 19 + 2 * 3 * 4.
+    # 19 flights of planes that occur once; 3 of each of two planes that occur twice, joined twice:
+    # 19 + 2 * 3 * 4.
     assert sum(len(rows) for _, _, rows, *_ in expected) == 43
     folder = str(tmp_path / "exchange") if through_files else None
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         joined = (
-            pipeline | "Base" >> read.ReadBatches(base, reject=False) | join.JoinBatches(plan, folder, reject=False)
+            pipeline
+            | "Base" >> read.ReadBatches(base, reject=False)
+            | join.JoinBatches(plan, folder, reject=False)
         )
         assert_that(joined | beam.Map(describe), equal_to(expected))
 
@@ -395,9 +477,14 @@ READS: list[str] = []
 
 
 def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypatch):
-    """However many chunks and threads there are, a process reads a right source once for each join in the chain."""
+    """However many chunks and threads there are, a process reads a right source once for each join
+    in the chain.
+    """
     base, planes = flights
-    joins = (Join("planes", (("tail", "tail"),)), Join("planes", (("tail", "tail"),), prefix="again_"))
+    joins = (
+        Join("planes", (("tail", "tail"),)),
+        Join("planes", (("tail", "tail"),), prefix="again_"),
+    )
     plan = plan_module.plan_join(joins, base, {"planes": planes})
     real = read.read_table
 
@@ -418,7 +505,10 @@ def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypat
 def test_right_sources_are_counted_once(flights):
     """A right source that is joined twice has one account, with its rows and its checksum."""
     base, planes = flights
-    joins = (Join("planes", (("tail", "tail"),)), Join("planes", (("tail", "tail"),), prefix="again_"))
+    joins = (
+        Join("planes", (("tail", "tail"),)),
+        Join("planes", (("tail", "tail"),), prefix="again_"),
+    )
     plan = plan_module.plan_join(joins, base, {"planes": planes})
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         counted = pipeline | join.CountRightSources(plan, None, reject=False)
@@ -434,7 +524,9 @@ def test_no_joins(flights):
     plan = plan_module.plan_join((), base, {})
     assert plan.schema == base.schema
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        joined = pipeline | "Base" >> read.ReadBatches(base) | join.JoinBatches(plan, None, reject=False)
+        joined = (
+            pipeline | "Base" >> read.ReadBatches(base) | join.JoinBatches(plan, None, reject=False)
+        )
         assert_that(joined | beam.Map(describe), equal_to(list(joined_one_by_one(plan, base))))
         counted = pipeline | join.CountRightSources(plan, None, reject=False)
         assert_that(counted.chunk_counts, equal_to([]), label="CheckCounts")
@@ -445,7 +537,9 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
     """A right source whose key repeats fails the run with either strategy, and shows the key."""
     base, planes = flights
     planes = dataclasses.replace(planes, source=dataclasses.replace(planes.source, key=("tail",)))
-    plan = plan_module.plan_join((Join("planes", (("tail", "tail"),), strategy=strategy),), base, {"planes": planes})
+    plan = plan_module.plan_join(
+        (Join("planes", (("tail", "tail"),), strategy=strategy),), base, {"planes": planes}
+    )
     pipeline = beam.Pipeline(runner="FnApiRunner")
     pipeline | join.CountRightSources(plan, None, reject=False)
     with pytest.raises(Exception, match=r"planes: found tail='N[35]' 2 times"):
@@ -457,7 +551,10 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
 
 @settings(max_examples=50, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.none() | st.integers(0, 3)), max_size=10),
+    st.lists(
+        st.tuples(st.sampled_from([None, "a", "b", "c"]), st.none() | st.integers(0, 3)),
+        max_size=10,
+    ),
     st.lists(st.integers(0, 10), max_size=3),
     st.integers(1, 4),
 )
@@ -466,9 +563,13 @@ def test_unique_key_over_chunks(rows, cuts, partitions):
     chunks = chunks_of([pa.string(), pa.int64()], [(*row, 0) for row in rows], cuts, "v")
     counts = collections.Counter(row for row in rows if None not in row)
     source = Source("planes", ("planes.csv",), key=("k0", "k1"))
-    all_received = exchange([unique_key.send_keys(chunk, source.key, partitions) for chunk in chunks])
+    all_received = exchange(
+        [unique_key.send_keys(chunk, source.key, partitions) for chunk in chunks]
+    )
     if not counts or max(counts.values()) == 1:
-        assert sum(unique_key.check_partition(received, source) for received in all_received) == len(counts)
+        assert sum(
+            unique_key.check_partition(received, source) for received in all_received
+        ) == len(counts)
     else:
         with pytest.raises(DataError, match="times") as caught:
             [unique_key.check_partition(received, source) for received in all_received]

@@ -1,4 +1,6 @@
-"""Thousands of columns cost as many times more than hundreds as they are more: nothing grows with the square of their number."""
+"""Thousands of columns cost as many times more than hundreds as they are more: nothing grows with
+the square of their number.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ from beam_pipelines.transforms.select import plan_select
 from tests.support.cost import least_ratio
 
 FEW, MANY = 400, 1600
-# Four times as many columns take four times as long; sixteen times where each is searched for among all.
+# Four times as many columns take four times as long; sixteen times where each is searched for among
+# all.
 LARGEST_RATIO = 7
 
 
@@ -59,11 +62,14 @@ def table(count: int) -> TableStatistics:
 def schema(count: int) -> schema_pb2.Schema:
     """A schema of texts, each with a domain of its own that allows one of two values."""
     features = [
-        schema_pb2.Feature(name=name, type=schema_pb2.BYTES, domain=name, presence={"min_fraction": 1})
+        schema_pb2.Feature(
+            name=name, type=schema_pb2.BYTES, domain=name, presence={"min_fraction": 1}
+        )
         for name in names(count)
     ]
     return schema_pb2.Schema(
-        feature=features, string_domain=[schema_pb2.StringDomain(name=name, value=["a"]) for name in names(count)]
+        feature=features,
+        string_domain=[schema_pb2.StringDomain(name=name, value=["a"]) for name in names(count)],
     )
 
 
@@ -73,7 +79,14 @@ def recipe(**changes: Any) -> Recipe:
 
 
 def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
-    return SourcePlan(Source(name, ("wide.parquet",)), "parquet", (FileInfo("wide.parquet", 1),), schema, schema, ())
+    return SourcePlan(
+        Source(name, ("wide.parquet",)),
+        "parquet",
+        (FileInfo("wide.parquet", 1),),
+        schema,
+        schema,
+        (),
+    )
 
 
 # What is done with so many columns -> what makes its arguments of their number.
@@ -81,12 +94,18 @@ WORK: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
     "infer": (infer_schema, lambda count: ({"train": table(count)},)),
     "find anomalies": (find_anomalies, lambda count: ({"train": table(count)}, schema(count))),
     "update": (update_schema, lambda count: (schema(count), [table(count)])),
-    "lines of features": (feature_lines, lambda count: (text_format.MessageToString(schema(count)),)),
+    "lines of features": (
+        feature_lines,
+        lambda count: (text_format.MessageToString(schema(count)),),
+    ),
     "duplicates": (lambda found: list(duplicates(found)), lambda count: (schema(count),)),
     "select": (plan_select, lambda count: (recipe(drop=tuple(names(count)[1:])), columns(count))),
     "encode": (
         plan_encode,
-        lambda count: (recipe(encode={name: (("one_hot", {"value": 2}),) for name in names(count)}), columns(count)),
+        lambda count: (
+            recipe(encode={name: (("one_hot", {"value": 2}),) for name in names(count)}),
+            columns(count),
+        ),
     ),
     "join": (
         plan_join,
@@ -120,7 +139,9 @@ def roundtrip(value: Any) -> Any:
 
 
 def test_a_value_is_pickled_once() -> None:
-    """Where it was made it is unpickled as itself; a value in it as well; a changed one is pickled anew."""
+    """Where it was made it is unpickled as itself; a value in it as well; a changed one is pickled
+    anew.
+    """
     inner = Value(1)
     value = Value(2, (inner, inner))
     assert roundtrip([value, value]) == [value, value]
@@ -131,21 +152,29 @@ def test_a_value_is_pickled_once() -> None:
 
 
 def test_another_process_has_one_value_for_all() -> None:
-    """A process that gets the same value twice, by itself and in another one, has one that is equal."""
+    """A process that gets the same value twice, by itself and in another one, has one that is
+    equal.
+    """
     inner = source_plan("inner", columns(2))
     outer = JoinStep(0, Join("inner", (("a", "a"),)), inner, "hash", 1, 2, (), columns(3))
     data = [pickle.dumps(inner), pickle.dumps(outer)]
-    code = f"import pickle; inner, outer = map(pickle.loads, {data!r}); print(outer.source_plan is inner, outer)"
+    code = (
+        f"import pickle; inner, outer = map(pickle.loads, {data!r}); print(outer.source_plan "
+        "is inner, outer)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"True {outer}\n"
 
 
 def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
-    """Making a job of a hundred columns pickles each part of its plan once, and takes little more for each step than for one."""
+    """Making a job of a hundred columns pickles each part of its plan once, and takes little more
+    for each step than for one.
+    """
     path = tmp_path / "wide.parquet"
     pq.write_table(pa.table({name: [1, 2] for name in names(100)}), path)
     text = (
-        f"name: wide\nsources: {{wide: '{path}'}}\nencode: {{column00001: z_score}}\nsplit: {{train: 0.5, eval: 0.5}}\n"
+        f"name: wide\nsources: {{wide: '{path}'}}\nencode: {{column00001: z_score}}\nsplit: "
+        f"{{train: 0.5, eval: 0.5}}\n"
     )
     plan = make_plan(parse_recipe(text, str(tmp_path))[0])
     pickled: list[type] = []
@@ -186,23 +215,35 @@ SCHEMAS = st.builds(
     sparse_feature=st.lists(st.builds(schema_pb2.SparseFeature, name=TEXTS), max_size=2),
     string_domain=st.lists(DOMAINS | st.builds(schema_pb2.StringDomain), max_size=3),
     default_environment=st.lists(TEXTS, max_size=2),
-    dataset_constraints=st.builds(schema_pb2.DatasetConstraints, min_examples_count=st.integers(0, 9)) | st.none(),
+    dataset_constraints=st.builds(
+        schema_pb2.DatasetConstraints, min_examples_count=st.integers(0, 9)
+    )
+    | st.none(),
 )
 
 
 @settings(max_examples=200, deadline=None)
 @given(SCHEMAS)
 def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
-    """Whatever stands in its fields and texts, a schema has the text that protobuf's own printer gives it."""
+    """Whatever stands in its fields and texts, a schema has the text that protobuf's own printer
+    gives it.
+    """
     assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    SCHEMAS, st.sampled_from(["", "# a comment\n", "\n"]), st.integers(0, 60), st.sampled_from(["", " ", "}", "x", '"'])
+    SCHEMAS,
+    st.sampled_from(["", "# a comment\n", "\n"]),
+    st.integers(0, 60),
+    st.sampled_from(["", " ", "}", "x", '"']),
 )
-def test_schemas_are_read_as_protobuf_does(tmp_path_factory, found, comment: str, place: int, dirt: str) -> None:
-    """A schema's text, as it was written or touched since, is read as protobuf's own parser reads it, or refused as it refuses it."""
+def test_schemas_are_read_as_protobuf_does(
+    tmp_path_factory, found, comment: str, place: int, dirt: str
+) -> None:
+    """A schema's text, as it was written or touched since, is read as protobuf's own parser reads
+    it, or refused as it refuses it.
+    """
     text = comment + schema_to_text(found).decode()
     text = text[:place] + dirt + text[place:]
     path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
@@ -222,20 +263,30 @@ def test_schemas_are_read_as_protobuf_does(tmp_path_factory, found, comment: str
     "text",
     [
         'feature {\nname: "a"\nstring_domain {\n  name: "d"\n  value: "x"\n}\n}\n',
-        'feature {\n  name: "a" annotation {\n}\nstring_domain {\n  name: "d"\n  value: "x"\n}\n  }\n',
+        (
+            'feature {\n  name: "a" annotation {\n}\nstring_domain {\n  name: "d"\n  value: '
+            '"x"\n}\n  '
+            "}\n"
+        ),
         '# string_domain\nstring_domain {\n  name: "d"\n  value: "x"\n}\nfeature { name: "a" }\n',
     ],
 )
 def test_domains_stay_where_they_stand(tmp_path, text: str) -> None:
-    """A domain within a feature that is not indented is the feature's; another order of fields does no harm."""
+    """A domain within a feature that is not indented is the feature's; another order of fields does
+    no harm.
+    """
     path = tmp_path / "schema.pbtxt"
     path.write_text(text)
     assert read_schema(str(path)) == text_format.Parse(text, schema_pb2.Schema())
 
 
 def test_schemas_know_no_field_before_string_domains_but_features() -> None:
-    """String domains are written between features and what else there is, in the order of the fields' numbers."""
+    """String domains are written between features and what else there is, in the order of the
+    fields' numbers.
+    """
     numbers = {field.name: field.number for field in schema_pb2.Schema.DESCRIPTOR.fields}
     assert min(numbers, key=numbers.__getitem__) == "feature"
-    others = [number for name, number in numbers.items() if name not in ("feature", "string_domain")]
+    others = [
+        number for name, number in numbers.items() if name not in ("feature", "string_domain")
+    ]
     assert numbers["string_domain"] < min(others, default=math.inf)

@@ -1,4 +1,6 @@
-"""A recipe's own preprocessing_fn: planned without running it, analysed on the splits to fit on, applied to every row, and served."""
+"""A recipe's own preprocessing_fn: planned without running it, analysed on the splits to fit on,
+applied to every row, and served.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ COLUMNS = pa.schema([("delay", pa.float64()), ("carrier", pa.string()), ("late",
 def recipe_with(folder: Path, module: str, more: str = "") -> Recipe:
     """A recipe beside a module with that text."""
     (folder / "own.py").write_text(module)
-    text = f"name: x\nsources: {{rows: rows.csv}}\nencode:{ENCODE}\npreprocessing_fn: own.py\nlabel: late\n{more}"
+    text = (
+        f"name: x\nsources: {{rows: rows.csv}}\nencode:{ENCODE}\npreprocessing_fn: "
+        f"own.py\nlabel: late\n{more}"
+    )
     recipe, _ = parse_recipe(text, "recipe.yaml")
     return dataclasses.replace(recipe, directory=str(folder))
 
@@ -73,15 +78,23 @@ def contract() -> schema_pb2.Schema:
 def rows(number: int, carriers: str) -> pa.RecordBatch:
     """Rows as they are read: every fifth delay and every seventh carrier is null."""
     random = np.random.default_rng(number)
-    delays = [None if index % 5 == 4 else float(value) for index, value in enumerate(random.normal(10, 4, 40))]
-    names = [
-        None if index % 7 == 6 else carriers[value] for index, value in enumerate(random.integers(0, len(carriers), 40))
+    delays = [
+        None if index % 5 == 4 else float(value)
+        for index, value in enumerate(random.normal(10, 4, 40))
     ]
-    return pa.RecordBatch.from_pydict({"delay": delays, "carrier": names, "late": random.random(40) < 0.5}, COLUMNS)
+    names = [
+        None if index % 7 == 6 else carriers[value]
+        for index, value in enumerate(random.integers(0, len(carriers), 40))
+    ]
+    return pa.RecordBatch.from_pydict(
+        {"delay": delays, "carrier": names, "late": random.random(40) < 0.5}, COLUMNS
+    )
 
 
 class Run(NamedTuple):
-    """What a run gave: fitted plan, raw batches and chunks by (range number, part, split), and what tensorflow-transform wrote."""
+    """What a run gave: fitted plan, raw batches and chunks by (range number, part, split), and what
+    tensorflow-transform wrote.
+    """
 
     plan: EncodePlan
     raw: dict[tuple[int, int, str], pa.RecordBatch]
@@ -101,13 +114,23 @@ def run(folder: Path, chunks: list[tuple[tuple[int, int, str], pa.RecordBatch]])
     learned = learn_batch(plan, 0, train, "rows.csv", (0, 0))
     for (chain, step), value in learned.items():
         if isinstance(value, pa.RecordBatch):
-            learned[chain, step] = plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+            learned[chain, step] = (
+                plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+            )
     plan = with_fitted(plan, finish_read(plan, 0, learned))
-    function = plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString())
+    function = plan_preprocessing(
+        recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()
+    )
     assert function is not None
     found: list[Chunk] = []
     encoded = [
-        Chunk(*address[:2], encode_batch(plan, batch, "rows.csv"), {}, path="rows.csv", split=address[2])
+        Chunk(
+            *address[:2],
+            encode_batch(plan, batch, "rows.csv"),
+            {},
+            path="rows.csv",
+            split=address[2],
+        )
         for address, batch in chunks
     ]
     global _FOUND  # noqa: PLW0603 - Beam pickles what a function closes over, and a list's copy stays empty
@@ -119,7 +142,8 @@ def run(folder: Path, chunks: list[tuple[tuple[int, int, str], pa.RecordBatch]])
         )
         _ = (
             given
-            | "Transform" >> TransformPreprocessing(function, transform_fn, str(folder / "temporary"))
+            | "Transform"
+            >> TransformPreprocessing(function, transform_fn, str(folder / "temporary"))
             | beam.Map(_collect)
         )
     by_address = {(chunk.range_number, chunk.part, chunk.split): chunk for chunk in found}
@@ -153,7 +177,9 @@ def graph(done: Run) -> Path:
     """The serving graph of that run."""
     schema = read_schema(str(done.analyzed / "transformed_metadata" / "schema.pbtxt"))
     folder = done.analyzed.parent.parent / "transform_graph"
-    build_in_subprocess(GraphJob.of(done.plan, contract(), schema, "late", str(done.analyzed)), str(folder))
+    build_in_subprocess(
+        GraphJob.of(done.plan, contract(), schema, "late", str(done.analyzed)), str(folder)
+    )
     return folder
 
 
@@ -170,19 +196,32 @@ def test_every_row_stays_at_its_address(done: Run) -> None:
     }
     assert {chunk.path for chunk in done.chunks.values()} == {"rows.csv"}
     for address, chunk in done.chunks.items():
-        assert column(chunk.batch, "late") == [[int(value)] for value in column(done.raw[address], "late")]
+        assert column(chunk.batch, "late") == [
+            [int(value)] for value in column(done.raw[address], "late")
+        ]
 
 
 def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
-    """Mean and deviation, and the vocabulary, are those of the train split's encoded rows, by numpy."""
+    """Mean and deviation, and the vocabulary, are those of the train split's encoded rows, by
+    numpy.
+    """
     train = np.array(
-        [value or 0.0 for (_, _, split), batch in CHUNKS if split == "train" for value in column(batch, "delay")],
+        [
+            value or 0.0
+            for (_, _, split), batch in CHUNKS
+            if split == "train"
+            for value in column(batch, "delay")
+        ],
         np.float32,
     ).astype(np.float64)
     for address, chunk in done.chunks.items():
-        filled = np.array([value or 0.0 for value in column(done.raw[address], "delay")], np.float32)
+        filled = np.array(
+            [value or 0.0 for value in column(done.raw[address], "delay")], np.float32
+        )
         expected = (filled - train.mean()) / train.std()
-        np.testing.assert_allclose([row[0] for row in column(chunk.batch, "delay")], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            [row[0] for row in column(chunk.batch, "delay")], expected, rtol=1e-4, atol=1e-5
+        )
         powers = np.stack([filled, filled**2], 1)
         np.testing.assert_allclose(column(chunk.batch, "powers"), powers, rtol=1e-6)
     words = (done.analyzed / "transform_fn" / "assets" / "own-carrier").read_text().split()
@@ -190,7 +229,9 @@ def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
     unseen = [
         row
         for row, raw in zip(
-            column(done.chunks[0, 0, "eval"].batch, "carrier"), column(CHUNKS[1][1], "carrier"), strict=True
+            column(done.chunks[0, 0, "eval"].batch, "carrier"),
+            column(CHUNKS[1][1], "carrier"),
+            strict=True,
         )
         if raw == "z"
     ]
@@ -199,7 +240,9 @@ def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
 
 
 def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path) -> None:
-    """Raw rows, serialized, through the layer and the signature give the records of the shards; the label is not needed."""
+    """Raw rows, serialized, through the layer and the signature give the records of the shards; the
+    label is not needed.
+    """
     import tensorflow as tf
     import tensorflow_transform as tft
 
@@ -207,9 +250,12 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
 
     output = tft.TFTransformOutput(str(graph))
     batch = done.raw[0, 0, "eval"]
-    raw = pa.RecordBatch.from_arrays([to_feature(values) for values in batch.columns], batch.schema.names)
+    raw = pa.RecordBatch.from_arrays(
+        [to_feature(values) for values in batch.columns], batch.schema.names
+    )
     expected = tf.io.parse_example(
-        serialize_batch(done.chunks[0, 0, "eval"].batch).to_pylist(), output.transformed_feature_spec()
+        serialize_batch(done.chunks[0, 0, "eval"].batch).to_pylist(),
+        output.transformed_feature_spec(),
     )
     parsed = tf.io.parse_example(serialize_batch(raw).to_pylist(), output.raw_feature_spec())
 
@@ -217,7 +263,10 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
 
     assert set(got) == set(expected) == {"carrier", "carrier_id", "delay", "grid", "late", "powers"}
     for name, tensor in expected.items():
-        left, right = (tf.sparse.to_dense(t, -7) if isinstance(t, tf.SparseTensor) else t for t in (got[name], tensor))
+        left, right = (
+            tf.sparse.to_dense(t, -7) if isinstance(t, tf.SparseTensor) else t
+            for t in (got[name], tensor)
+        )
         np.testing.assert_array_equal(left.numpy(), right.numpy())
     served = tf.saved_model.load(str(graph / "transform_fn")).signatures["serving_default"](
         examples=tf.constant(serialize_batch(raw.drop_columns(["late"])).to_pylist())
@@ -225,12 +274,16 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
     np.testing.assert_array_equal(served["delay"].numpy(), expected["delay"].numpy())
     assert "late" not in served
     # What has no dense form is given by its columns.
-    assert served["grid$sparse_values_row_lengths"].numpy().sum() == len(expected["grid"].values) > 0
+    assert (
+        served["grid$sparse_values_row_lengths"].numpy().sum() == len(expected["grid"].values) > 0
+    )
     assert expected["grid"].shape[1:] == [1, 3]
 
 
 def test_vocabularies_of_both_are_found(graph: Path) -> None:
-    """The function's own vocabulary goes by its name, that of a declared encoding by its feature's."""
+    """The function's own vocabulary goes by its name, that of a declared encoding by its
+    feature's.
+    """
     import tensorflow_transform as tft
 
     output = tft.TFTransformOutput(str(graph))
@@ -248,13 +301,18 @@ def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ("x = 1\n", "found no function 'preprocessing_fn', expected 'def preprocessing_fn(inputs)'"),
+        (
+            "x = 1\n",
+            "found no function 'preprocessing_fn', expected 'def preprocessing_fn(inputs)'",
+        ),
         ("def preprocessing_fn(:\n", "line 1: found no Python"),
         ("def preprocessing_fn():\n    return {}\n", "line 1: found 0 arguments, expected one"),
         ("def preprocessing_fn(a, b):\n    return {}\n", "line 1: found 2 arguments, expected one"),
     ],
 )
-def test_module_that_cannot_work_is_a_problem_of_the_recipe(tmp_path: Path, module: str, message: str) -> None:
+def test_module_that_cannot_work_is_a_problem_of_the_recipe(
+    tmp_path: Path, module: str, message: str
+) -> None:
     """What can be seen without running the module is told when the recipe is planned."""
     recipe = recipe_with(tmp_path, module)
     with pytest.raises(RecipeProblems) as error:
@@ -275,11 +333,14 @@ def test_missing_module_is_a_problem_of_the_recipe(tmp_path: Path) -> None:
 
 
 def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> None:
-    """A contract or a fill makes a dense input; without them, the kind of a tensor does not depend on the data."""
+    """A contract or a fill makes a dense input; without them, the kind of a tensor does not depend
+    on the data.
+    """
     recipe = recipe_with(tmp_path, MODULE)
     plan = plan_encode(recipe, COLUMNS)
     with_contract, without = (
-        plan_preprocessing(recipe, plan, schema) for schema in (contract().SerializeToString(), None)
+        plan_preprocessing(recipe, plan, schema)
+        for schema in (contract().SerializeToString(), None)
     )
     assert with_contract is not None
     assert without is not None
@@ -298,23 +359,36 @@ def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> No
     ],
 )
 def test_error_in_the_function_names_its_line(tmp_path: Path, body: str, message: str) -> None:
-    """What the function raises while it is traced is an error of the recipe, with file and line, before anything runs."""
+    """What the function raises while it is traced is an error of the recipe, with file and line,
+    before anything runs.
+    """
     recipe = recipe_with(tmp_path, f"def preprocessing_fn(inputs):\n{body}")
-    function = plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString())
+    function = plan_preprocessing(
+        recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()
+    )
     assert isinstance(function, Preprocessing)
     chunks = beam.Pipeline(runner="FnApiRunner") | beam.Create([])
     with pytest.raises(RecipeError, match=re.escape(message)):
-        _ = chunks | AnalyzePreprocessing(function, ("train",), str(tmp_path / "temporary"), str(tmp_path / "analyzed"))
+        _ = chunks | AnalyzePreprocessing(
+            function, ("train",), str(tmp_path / "temporary"), str(tmp_path / "analyzed")
+        )
 
 
 def test_failure_on_a_batch_is_told_without_traceback() -> None:
-    """What tensorflow-transform says of a failed batch becomes one sentence, as runners find it in a worker's exception."""
+    """What tensorflow-transform says of a failed batch becomes one sentence, as runners find it in
+    a worker's exception.
+    """
     text = (
-        'ValueError: An error occurred while trying to apply the transformation: "Graph execution error:\n\n'
-        "Detected at node Assert/Assert defined at (most recent call last):\n<stack traces unavailable>\n"
-        'assertion failed: [too late]\n\t [[{{node Assert/Assert}}]] [Op:__inference_wrapped_finalized_271]".\n'
+        'ValueError: An error occurred while trying to apply the transformation: "Graph execution '
+        "error:\n\n"
+        "Detected at node Assert/Assert defined at (most recent call last):\n<stack traces "
+        "unavailable>\n"
+        "assertion failed: [too late]\n\t [[{{node Assert/Assert}}]] "
+        '[Op:__inference_wrapped_finalized_271]".\n'
         "          Batch instances: pyarrow.RecordBatch\n [while running 'Transform']"
     )
     error = find_error(text)
     assert isinstance(error, DataError)
-    assert str(error).startswith("preprocessing_fn failed on a batch: assertion failed: [too late]. Mend")
+    assert str(error).startswith(
+        "preprocessing_fn failed on a batch: assertion failed: [too late]. Mend"
+    )

@@ -1,4 +1,6 @@
-"""Rejected rows: complete, in order, never in examples, and counted exactly, whatever runs the conversion; against plain Python."""
+"""Rejected rows: complete, in order, never in examples, and counted exactly, whatever runs the
+conversion; against plain Python.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ on_error: {reject: BUDGET}
 output: {num_shards: 2}
 """
 # Whose graph is built by another process, which takes its time.
-ENCODE = "encode: {total: [{column: due}, {cast: int64}], half: [{column: age}, {cast: float32}, z_score]}"
+ENCODE = (
+    "encode: {total: [{column: due}, {cast: int64}], half: [{column: age}, {cast: float32}, "
+    "z_score]}"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +69,9 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Visits in three files, with rows that cannot be read, selected or encoded; users, some of them twice, some bad."""
+    """Visits in three files, with rows that cannot be read, selected or encoded; users, some of
+    them twice, some bad.
+    """
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(4)
     for part in range(3):
@@ -73,21 +80,30 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
             amount = rng.choice([*range(9), *range(9), "many"])
             row = [number, f"u{rng.randrange(40)}", amount, rng.choice([1.5] * 30 + ["1e300"])]
             note = rng.choice(["", "fine", '"two\nlines"', '"a ""quote"""'])
-            lines.append(",".join(map(str, row)) + rng.choice([f",{note}"] * 30 + ["", f",{note},more"]))
+            lines.append(
+                ",".join(map(str, row)) + rng.choice([f",{note}"] * 30 + ["", f",{note},more"])
+            )
             lines.extend([""] * (rng.random() < 0.02))
         lines[50] = f"x{lines[50]}"
         (folder / f"visits{part}.csv").write_text("\n".join(lines) + "\n")
     users = [{"user": f"u{number}", "age": number, "nick": str(number)} for number in range(35)]
-    users += [{"user": f"u{number}", "age": number, "nick": "no" if number == 3 else "1"} for number in range(0, 35, 3)]
+    users += [
+        {"user": f"u{number}", "age": number, "nick": "no" if number == 3 else "1"}
+        for number in range(0, 35, 3)
+    ]
     texts = [json.dumps(user) for user in users]
     texts[5:5] = ['{"user": "u1", "age": "old", "nick": "1"}', "{"]
     (folder / "users.jsonl").write_text("\n".join(texts) + "\n")
     return folder
 
 
-def converted(data: pathlib.Path, output: pathlib.Path, recipe: str, *options: str, **arguments: Any) -> dict[str, Any]:
+def converted(
+    data: pathlib.Path, output: pathlib.Path, recipe: str, *options: str, **arguments: Any
+) -> dict[str, Any]:
     """Converts and returns the manifest."""
-    for key, value in ({"HOW": "left", "STRATEGY": "broadcast", "BUDGET": "50%"} | arguments.pop("texts", {})).items():
+    for key, value in (
+        {"HOW": "left", "STRATEGY": "broadcast", "BUDGET": "50%"} | arguments.pop("texts", {})
+    ).items():
         recipe = recipe.replace(key, value)
     plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(data))[0])
     return convert.convert(plan, str(output), beam_options=options, quiet=True, **arguments)
@@ -97,7 +113,9 @@ def rejected(output: pathlib.Path, source: str) -> list[dict[str, str]]:
     """Returns what lies in rejected/, and checks that nothing is missing."""
     path = output / "rejected" / f"{source}.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    assert all(list(row) == ["source", "file", "position", "column", "reason", "text"] for row in rows)
+    assert all(
+        list(row) == ["source", "file", "position", "column", "reason", "text"] for row in rows
+    )
     assert all(row["source"] == source and row["reason"] and row["text"] for row in rows)
     return rows
 
@@ -109,12 +127,16 @@ def written(output: pathlib.Path) -> Counter[tuple[Any, ...]]:
     for record in tf.data.TFRecordDataset(paths, "GZIP").as_numpy_iterator():
         feature = tf.train.Example.FromString(record).features.feature
         user = feature["user"].bytes_list.value[0].decode()
-        found[(feature["id"].int64_list.value[0], user, tuple(feature["due"].int64_list.value))] += 1
+        found[
+            (feature["id"].int64_list.value[0], user, tuple(feature["due"].int64_list.value))
+        ] += 1
     return found
 
 
 def records(text: str) -> list[tuple[int, str, list[str]]]:
-    """Cuts a CSV file as plain Python does: line, text and cells of each record behind the header."""
+    """Cuts a CSV file as plain Python does: line, text and cells of each record behind the
+    header.
+    """
     lines = text.split("\n")
     found, first = [], 2
     while first <= len(lines):
@@ -138,8 +160,12 @@ def is_integer(text: str) -> bool:
     return True
 
 
-def expected(data: pathlib.Path, how: str) -> tuple[list[tuple[str, int, str, str]], Counter[tuple[Any, ...]], int]:
-    """Returns what plain Python rejects (file, line, column, text), what it writes, and how many rows it filters out."""
+def expected(
+    data: pathlib.Path, how: str
+) -> tuple[list[tuple[str, int, str, str]], Counter[tuple[Any, ...]], int]:
+    """Returns what plain Python rejects (file, line, column, text), what it writes, and how many
+    rows it filters out.
+    """
     users: dict[str, list[str | None]] = {}
     for line in (data / "users.jsonl").read_text().splitlines():
         if line != "{" and json.loads(line)["age"] != "old":
@@ -159,7 +185,9 @@ def expected(data: pathlib.Path, how: str) -> tuple[list[tuple[str, int, str, st
 def verdict(
     cells: list[str], users: dict[str, list[str | None]], unmatched: list[str | None]
 ) -> tuple[str | None, Counter[tuple[Any, ...]], int]:
-    """Returns the column for which a record is rejected, if it is; what is written of it; and how many of its rows are filtered out."""
+    """Returns the column for which a record is rejected, if it is; what is written of it; and how
+    many of its rows are filtered out.
+    """
     own, dropped = Counter[tuple[Any, ...]](), 0
     if len(cells) != 5:
         return "", own, 0
@@ -173,7 +201,9 @@ def verdict(
         elif nick is not None and not is_integer(nick):
             return "due", own, 0
         else:
-            own[(int(cells[0]), cells[1], () if nick is None else (int(cells[2]) + int(nick),))] += 1
+            own[
+                (int(cells[0]), cells[1], () if nick is None else (int(cells[2]) + int(nick),))
+            ] += 1
     return ("big", Counter(), 0) if own and float(cells[3]) > 1e39 else (None, own, dropped)
 
 
@@ -181,8 +211,18 @@ def verdict(
     ("how", "strategy", "options", "exchange"),
     [
         ("left", "broadcast", [], None),
-        ("inner", "hash", ["--direct_num_workers=2", "--direct_running_mode=multi_threading"], None),
-        ("left", "hash", ["--direct_num_workers=3", "--direct_running_mode=multi_threading"], "engine"),
+        (
+            "inner",
+            "hash",
+            ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
+            None,
+        ),
+        (
+            "left",
+            "hash",
+            ["--direct_num_workers=3", "--direct_running_mode=multi_threading"],
+            "engine",
+        ),
         pytest.param(
             "inner",
             "broadcast",
@@ -193,37 +233,64 @@ def verdict(
     ],
 )
 def test_rows_are_rejected_as_plain_python_does(
-    data: pathlib.Path, tmp_path: pathlib.Path, how: str, strategy: str, options: list[str], exchange: Any
+    data: pathlib.Path,
+    tmp_path: pathlib.Path,
+    how: str,
+    strategy: str,
+    options: list[str],
+    exchange: Any,
 ) -> None:
-    """By the reader, a filter, a derived column of any joined row, and an encoding: by line, in order, and in no example."""
+    """By the reader, a filter, a derived column of any joined row, and an encoding: by line, in
+    order, and in no example.
+    """
     texts = {"HOW": how, "STRATEGY": strategy, "ENCODE": ENCODE if strategy == "broadcast" else ""}
     manifest = converted(data, tmp_path / "out", RECIPE, *options, texts=texts, exchange=exchange)
     bad, good, filtered = expected(data, how)
     rows = rejected(tmp_path / "out", "visits")
     assert [
-        (row["file"], int(row["position"].removeprefix("line ")), row["column"], row["text"]) for row in rows
+        (row["file"], int(row["position"].removeprefix("line ")), row["column"], row["text"])
+        for row in rows
     ] == bad
     assert {row[2] for row in bad} == {"", "id", "due", "big"}
     assert written(tmp_path / "out") == good
     counts = manifest["counts"]
-    assert (counts["rejected"], counts["filtered"], counts["written"]) == (len(bad), filtered, good.total())
-    assert counts["read"] + counts["rejected"] == sum(len(records(path.read_text())) for path in data.glob("*.csv"))
-    assert counts["read"] + counts["added"] == counts["written"] + counts["filtered"] + counts["dropped"]
+    assert (counts["rejected"], counts["filtered"], counts["written"]) == (
+        len(bad),
+        filtered,
+        good.total(),
+    )
+    assert counts["read"] + counts["rejected"] == sum(
+        len(records(path.read_text())) for path in data.glob("*.csv")
+    )
+    assert (
+        counts["read"] + counts["added"]
+        == counts["written"] + counts["filtered"] + counts["dropped"]
+    )
     users = rejected(tmp_path / "out", "users")
     assert [row["position"] for row in users] == ["line 6", "line 7"]
-    assert (manifest["sources"]["users"]["read"], manifest["sources"]["users"]["rejected"]) == (47, 2)
+    assert (manifest["sources"]["users"]["read"], manifest["sources"]["users"]["rejected"]) == (
+        47,
+        2,
+    )
 
 
 @pytest.mark.parametrize(("enough", "short"), [("9", "8"), ("4.5%", "4.4999999%")])
 def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) -> None:
-    """Nine of 200 rows, of a reader and of an expression, in several files, ranges and threads; of one more budget there is nothing left."""
+    """Nine of 200 rows, of a reader and of an expression, in several files, ranges and threads; of
+    one more budget there is nothing left.
+    """
     values = [str(number) for number in range(200)]
     for number in (3, 4, 50, 99, 100, 150, 151, 198):
         values[number] = "x"
     values[120] = "1,2"
     for part, start in enumerate(range(0, 200, 40)):
-        (tmp_path / f"{part}.csv").write_text("t\n" + "".join(f"{value}\n" for value in values[start : start + 40]))
-    recipe = 'name: a\nsources: {a: {path: "*.csv", types: {t: text}}}\nderive: {n: CAST(t AS BIGINT)}\non_error: {reject: BUDGET}'
+        (tmp_path / f"{part}.csv").write_text(
+            "t\n" + "".join(f"{value}\n" for value in values[start : start + 40])
+        )
+    recipe = (
+        'name: a\nsources: {a: {path: "*.csv", types: {t: text}}}\nderive: {n: CAST(t AS '
+        "BIGINT)}\non_error: {reject: BUDGET}"
+    )
     threads = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
     manifest = converted(tmp_path, tmp_path / "out", recipe, *threads, texts={"BUDGET": enough})
     assert (manifest["counts"]["read"], manifest["counts"]["rejected"]) == (191, 9)
@@ -236,7 +303,9 @@ def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) ->
 def test_shares_are_decimals(hundredths: int, total: int) -> None:
     """A share of 0.29 allows 29 of 100 rows, which the nearest float times 100 would not."""
     text = f"{hundredths // 100}.{hundredths % 100:02}%"
-    recipe = parse_recipe(f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {text}}}", "r.yaml", "")[0]
+    recipe = parse_recipe(
+        f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {text}}}", "r.yaml", ""
+    )[0]
     assert allowed_rows(recipe.on_error.reject, total) == hundredths * total // 10_000
     assert allowed_rows(hundredths, total) == hundredths
 
@@ -245,7 +314,9 @@ def test_shares_are_decimals(hundredths: int, total: int) -> None:
 def test_budgets_that_are_none(budget: str) -> None:
     """Neither a whole number of rows nor a share below one."""
     with pytest.raises(RecipeError, match="or a whole number of rows, as 100"):
-        parse_recipe(f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {budget}}}", "r.yaml", "")
+        parse_recipe(
+            f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {budget}}}", "r.yaml", ""
+        )
 
 
 WRONG = (3, 4, 11)
@@ -273,7 +344,9 @@ def write_records(path: pathlib.Path) -> None:
     with tf.io.TFRecordWriter(str(path)) as writer:
         for value in VALUES:
             feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
-            example = tf.train.Example(features=tf.train.Features(feature={"t": feature})).SerializeToString()
+            example = tf.train.Example(
+                features=tf.train.Features(feature={"t": feature})
+            ).SerializeToString()
             writer.write(value.encode() if path.suffix == ".raw" else example)
 
 
@@ -281,13 +354,18 @@ def write_text(path: pathlib.Path) -> None:
     """Lines; of libsvm, a comment among them."""
     line = "{}\n" if path.suffix == ".lines" else "{} 1:2\n"
     labels = ["-1" if value == "x" and path.suffix == ".svm" else value for value in VALUES]
-    path.write_text(("# no row\n" if path.suffix == ".svm" else "") + "".join(line.format(label) for label in labels))
+    path.write_text(
+        ("# no row\n" if path.suffix == ".svm" else "")
+        + "".join(line.format(label) for label in labels)
+    )
 
 
 def write_idx(path: pathlib.Path) -> None:
     """Numbers, of which some are -1."""
     numbers = np.array([-1 if value == "x" else int(value) for value in VALUES], ">i4")
-    path.write_bytes(bytes([0, 0, 0x0C, 2]) + np.array([20, 1], ">i4").tobytes() + numbers.tobytes())
+    path.write_bytes(
+        bytes([0, 0, 0x0C, 2]) + np.array([20, 1], ">i4").tobytes() + numbers.tobytes()
+    )
 
 
 FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
@@ -298,37 +376,65 @@ FORMATS: dict[str, tuple[Any, str, str, str, int]] = {
     "a.tfrecord": (write_records, "tfrecord", "CAST(CAST(t AS VARCHAR) AS BIGINT)", "record", 0),
     "a.raw": (write_records, "raw_records", "CAST(CAST(record AS VARCHAR) AS BIGINT)", "record", 0),
     "a.lines": (write_text, "lines", "CAST(line AS BIGINT)", "line", 1),
-    "a.svm": (write_text, "libsvm", "CAST(CASE WHEN label < 0 THEN 'x' ELSE '1' END AS BIGINT)", "line", 2),
-    "a.idx": (write_idx, "idx", "CAST(CASE WHEN values[1] < 0 THEN 'x' ELSE '1' END AS BIGINT)", "image", 0),
+    "a.svm": (
+        write_text,
+        "libsvm",
+        "CAST(CASE WHEN label < 0 THEN 'x' ELSE '1' END AS BIGINT)",
+        "line",
+        2,
+    ),
+    "a.idx": (
+        write_idx,
+        "idx",
+        "CAST(CASE WHEN values[1] < 0 THEN 'x' ELSE '1' END AS BIGINT)",
+        "image",
+        0,
+    ),
 }
 
 
 def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
-    """Reads and selects the ranges of a recipe's only source, one after the other, and returns what is rejected."""
+    """Reads and selects the ranges of a recipe's only source, one after the other, and returns what
+    is rejected.
+    """
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder))[0])
     select, places = _SelectOrReject(plan.checks, plan.base), RowPlaces(plan.base)
     chunks = (
         chunk
         for byte_range in plan.base.ranges
-        for chunk in read.number_rows(read.read_range(plan.base, byte_range, places.states(byte_range), reject=True))
+        for chunk in read.number_rows(
+            read.read_range(plan.base, byte_range, places.states(byte_range), reject=True)
+        )
     )
-    return [bad for chunk in chunks for selected in select.process(chunk) for bad in selected.rejected]
+    return [
+        bad for chunk in chunks for selected in select.process(chunk) for bad in selected.rejected
+    ]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_knows_where_its_rows_lie(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row that a derived column rejects is named as the format's own errors name it, in small ranges."""
+    """A row that a derived column rejects is named as the format's own errors name it, in small
+    ranges.
+    """
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (40,))
     write, format_, sql, word, first = FORMATS[name]
     write(tmp_path / name)
-    (tmp_path / "s.pbtxt").write_text('feature { name: "t" type: BYTES presence { min_fraction: 1 } shape { } }')
+    (tmp_path / "s.pbtxt").write_text(
+        'feature { name: "t" type: BYTES presence { min_fraction: 1 } shape { } }'
+    )
     more = ", schema: s.pbtxt" if format_ == "tfrecord" else ""
-    recipe = f'name: a\nsources: {{a: {{path: {name}, format: {format_}{more}}}}}\nderive: {{n: "{sql}"}}\non_error: {{reject: 3}}'
+    recipe = (
+        f"name: a\nsources: {{a: {{path: {name}, format: {format_}{more}}}}}\nderive: {{n: "
+        f'"{sql}"}}\non_error: {{reject: 3}}'
+    )
     rows = rejected_by_reading(tmp_path, recipe)
     assert [row.position for row in rows] == [f"{word} {first + row}" for row in WRONG]
-    assert all("Could not convert string 'x'" in row.reason and row.column == "n" and row.text for row in rows)
+    assert all(
+        "Could not convert string 'x'" in row.reason and row.column == "n" and row.text
+        for row in rows
+    )
 
 
 def test_images_are_named_by_their_files(tmp_path: pathlib.Path) -> None:
@@ -340,7 +446,8 @@ def test_images_are_named_by_their_files(tmp_path: pathlib.Path) -> None:
         (folder / f"{number}.png").write_bytes(b"no image" if number == 1 else png)
     recipe = (
         "name: a\nsources: {a: {path: images, format: images}}\n"
-        "derive:\n  n: CASE WHEN \"image/height\" IN (3, 6) THEN CAST('x' AS BIGINT) ELSE 1 END\non_error: {reject: 3}"
+        "derive:\n  n: CASE WHEN \"image/height\" IN (3, 6) THEN CAST('x' AS BIGINT) ELSE 1 "
+        "END\non_error: {reject: 3}"
     )
     rows = rejected_by_reading(tmp_path, recipe)
     assert sorted((pathlib.Path(row.file).name, row.column) for row in rows) == [
@@ -355,7 +462,13 @@ def stored(folder: pathlib.Path, ranges: int, rows: int) -> list[Sequence[str]]:
     found: list[Sequence[str]] = []
     for number in range(ranges):
         chunks = [
-            Chunk(number, part, pa.record_batch([]), {}, tuple(row(number, line) for line in range(part, rows, 2)))
+            Chunk(
+                number,
+                part,
+                pa.record_batch([]),
+                {},
+                tuple(row(number, line) for line in range(part, rows, 2)),
+            )
             for part in (0, 1)
         ]
         found.append([store_rejected(chunk, str(folder)) for chunk in chunks])
@@ -376,7 +489,9 @@ def test_rejected_rows_take_no_memory(tmp_path: pathlib.Path) -> None:
     tracemalloc.stop()
     size = (tmp_path / "all.jsonl").stat().st_size
     assert peak < size / 5
-    lines = [Rejected(**json.loads(line)) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    lines = [
+        Rejected(**json.loads(line)) for line in (tmp_path / "all.jsonl").read_text().splitlines()
+    ]
     assert lines == [row(number, line) for number in range(40) for line in range(300)]
 
 

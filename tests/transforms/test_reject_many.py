@@ -19,7 +19,12 @@ from tests.sources.support import plan_of, write
 from tests.support.cost import least_cpu_seconds
 
 SCHEMA = pa.schema([("t", pa.string()), ("v", pa.float64()), ("w", pa.list_(pa.int64()))])
-FILTERS = [None, "t <> '2'", "CAST(t AS BIGINT) <> 1", "CASE WHEN v = 0 THEN true ELSE CAST(t AS INTEGER) > 0 END"]
+FILTERS = [
+    None,
+    "t <> '2'",
+    "CAST(t AS BIGINT) <> 1",
+    "CASE WHEN v = 0 THEN true ELSE CAST(t AS INTEGER) > 0 END",
+]
 DERIVED = [
     {},
     {"n": "CAST(t AS BIGINT)", "m": "n + 9223372036854775807"},
@@ -44,18 +49,28 @@ def checks_of(condition: str | None, derive: dict[str, str]) -> Checks:
 
 def chunk_of(rows: list[tuple[object, ...]], numbers: list[int]) -> Chunk:
     """Returns a chunk of rows with these numbers."""
-    columns = [pa.array(values, field.type) for field, values in zip(SCHEMA, zip(*rows, strict=True), strict=True)]
+    columns = [
+        pa.array(values, field.type)
+        for field, values in zip(SCHEMA, zip(*rows, strict=True), strict=True)
+    ]
     batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], names=[*SCHEMA.names, ROW])
     return Chunk(0, 0, batch, {"read": len(rows)})
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=12), st.sampled_from(FILTERS), st.sampled_from(DERIVED), st.integers(1, 3))
+@given(
+    st.lists(ROWS, min_size=1, max_size=12),
+    st.sampled_from(FILTERS),
+    st.sampled_from(DERIVED),
+    st.integers(1, 3),
+)
 @example([("x", -0.0, None), ("1", 0.0, None)], None, DERIVED[3], 1)
 def test_rows_without_a_value_are_those_that_fail_alone(
     rows: list[tuple[object, ...]], condition: str | None, derive: dict[str, str], copies: int
 ) -> None:
-    """The same rows, each for the first expression that fails on its first copy, in the same words; the rest is selected."""
+    """The same rows, each for the first expression that fails on its first copy, in the same words;
+    the rest is selected.
+    """
     checks = checks_of(condition, derive)
     chunk = chunk_of(rows, [row // copies for row in range(len(rows))])
     expected: dict[int, tuple[str, str]] = {}
@@ -65,7 +80,9 @@ def test_rows_without_a_value_are_those_that_fail_alone(
         except SelectError as error:
             expected.setdefault(row // copies, (error.expression.name, str(error)))
     selected, bad = select_good(chunk, checks)
-    assert {number: (error.expression.name, str(error)) for number, error in bad.items()} == expected
+    assert {
+        number: (error.expression.name, str(error)) for number, error in bad.items()
+    } == expected
     assert list(bad) == sorted(bad)
     good = [row for row in range(len(rows)) if row // copies not in expected]
     assert repr(selected.batch.to_pylist()) == repr(
@@ -78,7 +95,9 @@ def test_a_row_is_asked_about_once_for_each_kind(monkeypatch: pytest.MonkeyPatch
     asked, failure = [], expressions._failure
     monkeypatch.setattr(expressions, "_failure", lambda *given: asked.append(1) or failure(*given))
     rows = [(f"x{row % 14}" if row % 14 < 7 else str(row), 1.0, None) for row in range(20_000)]
-    _, bad = select_good(chunk_of(rows, list(range(len(rows)))), checks_of(None, {"n": "CAST(t AS BIGINT)"}))
+    _, bad = select_good(
+        chunk_of(rows, list(range(len(rows)))), checks_of(None, {"n": "CAST(t AS BIGINT)"})
+    )
     assert len(bad) == sum(row % 14 < 7 for row in range(20_000))
     assert len(asked) == 7
 
@@ -100,15 +119,23 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("kind", BAD_LINES)
 @pytest.mark.parametrize("every", [1, 10])
-def test_a_bad_sparse_line_costs_little_more_than_a_good_one(kind: str, every: int, tmp_path: Path) -> None:
+def test_a_bad_sparse_line_costs_little_more_than_a_good_one(
+    kind: str, every: int, tmp_path: Path
+) -> None:
     """Of 10,000 lines all, or one in ten, are bad; each took a millisecond once."""
-    lines = [BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(10_000)]
+    lines = [
+        BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(10_000)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", 100)
         plan = plan_of(write(tmp_path / "a.libsvm", "\n".join([f"1 {FEATURES}"] * 99 + lines)))
     # 20 to 40 µs a bad line, and 5 a good one, on the machine that this was written on.
     enough = 250e-6 * (10_000 // every) + 50e-6 * len(lines)
-    seconds, (_, counts, rejected) = least_cpu_seconds(lambda: read.read_table(plan, reject=True), enough)
+    seconds, (_, counts, rejected) = least_cpu_seconds(
+        lambda: read.read_table(plan, reject=True), enough
+    )
     assert (counts["rejected"], counts["read"]) == (10_000 // every, 99 + 10_000 - 10_000 // every)
-    assert [bad.position for bad in rejected] == [f"line {100 + row}" for row in np.arange(0, 10_000, every)]
+    assert [bad.position for bad in rejected] == [
+        f"line {100 + row}" for row in np.arange(0, 10_000, every)
+    ]
     assert seconds < enough

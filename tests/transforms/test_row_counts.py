@@ -19,7 +19,12 @@ from beam_pipelines.transforms.write import ShardInfo
 FILE = FileInfo("rows.csv", 100)
 SOURCE = Source("rows", ("rows.csv",))
 PLAN = SourcePlan(
-    SOURCE, "csv", (FILE,), pa.schema([]), pa.schema([]), (ByteRange(0, 0, FILE, 0, 50), ByteRange(1, 1, FILE, 50, 100))
+    SOURCE,
+    "csv",
+    (FILE,),
+    pa.schema([]),
+    pa.schema([]),
+    (ByteRange(0, 0, FILE, 0, 50), ByteRange(1, 1, FILE, 50, 100)),
 )
 JOIN = Join("other", (("key", "key"),))
 RECIPE = Recipe("test", {"rows": SOURCE}, "rows", join=(JOIN,))
@@ -27,10 +32,16 @@ RECIPE = Recipe("test", {"rows": SOURCE}, "rows", join=(JOIN,))
 
 def counted(number: int, part: int = 0, rows: int = 10, **counts: int) -> ChunkCounts:
     """Returns the row counts of a chunk from which ``rows`` rows came into the train split."""
-    return ChunkCounts(number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, "", number, "rows.csv")
+    return ChunkCounts(
+        number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, "", number, "rows.csv"
+    )
 
 
-GOOD = [counted(1, 0, 8, filtered=4, **{"added/0": 2}), counted(0, 1, 7, **{"dropped/0": 3}), counted(0, 0)]
+GOOD = [
+    counted(1, 0, 8, filtered=4, **{"added/0": 2}),
+    counted(0, 1, 7, **{"dropped/0": 3}),
+    counted(0, 0),
+]
 
 
 def test_every_row_is_accounted_for() -> None:
@@ -38,7 +49,11 @@ def test_every_row_is_accounted_for() -> None:
     row_counts = count_base(PLAN, GOOD, 1, ("train", "eval"))
     row_counts.check(RECIPE)
     assert row_counts.rows == {"train": 25, "eval": 0}
-    assert (row_counts.filtered, row_counts.joins[0].dropped, row_counts.joins[0].added) == (4, 3, 2)
+    assert (row_counts.filtered, row_counts.joins[0].dropped, row_counts.joins[0].added) == (
+        4,
+        3,
+        2,
+    )
     assert row_counts.sources["rows"].fingerprints["rows.csv"].startswith("crc32c:")
 
 
@@ -71,10 +86,15 @@ def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> No
     """The share is taken over the whole source, and the first bad rows are shown."""
     bad = Rejected("rows", "rows.csv", "line 7", "age", "found 'x', expected an integer", "x,1")
     stored = store_rejected(Chunk(0, 0, pa.record_batch([]), {}, (bad,)), str(tmp_path))
-    chunk_counts = [counted(0)._replace(counts={"read": 10, "rejected": 1}, rejected=stored), counted(1)]
+    chunk_counts = [
+        counted(0)._replace(counts={"read": 10, "rejected": 1}, rejected=stored),
+        counted(1),
+    ]
     row_counts = count_base(PLAN, chunk_counts, 0, ("train",))
     row_counts.check(Recipe("test", {}, "rows", on_error=OnError(0.048)))
-    with pytest.raises(DataError, match=r"1 of 21 rows are bad[^\n]*\n  rows.csv, line 7, column 'age': found 'x'"):
+    with pytest.raises(
+        DataError, match=r"1 of 21 rows are bad[^\n]*\n  rows.csv, line 7, column 'age': found 'x'"
+    ):
         row_counts.check(Recipe("test", {}, "rows", on_error=OnError(0.047)))
 
 
@@ -82,9 +102,14 @@ def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> No
 def test_lost_records_and_shards_fail_the_run(rows: tuple[int, ...]) -> None:
     """The shards' rows are counted by the writers, and must be those of the account."""
     row_counts = count_base(PLAN, GOOD, 1, ("train",))
-    good = [ShardInfo("train", f"shard-{number}", count, 1, 1, 0) for number, count in enumerate((13, 12))]
+    good = [
+        ShardInfo("train", f"shard-{number}", count, 1, 1, 0)
+        for number, count in enumerate((13, 12))
+    ]
     check_written(row_counts, 2, good)
-    shards = [ShardInfo("train", f"shard-{number}", count, 1, 1, 0) for number, count in enumerate(rows)]
+    shards = [
+        ShardInfo("train", f"shard-{number}", count, 1, 1, 0) for number, count in enumerate(rows)
+    ]
     with pytest.raises(DataError, match="was not committed"):
         check_written(row_counts, 2, shards)
     with pytest.raises(DataError, match="was not committed"):

@@ -1,4 +1,6 @@
-"""The sample from which the size of shards is estimated: of bounded memory, and true whatever it leaves out."""
+"""The sample from which the size of shards is estimated: of bounded memory, and true whatever it
+leaves out.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,36 @@ from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes,
     ],
 )
 def test_share(size_bytes: int, num_ranges: int, share: Share) -> None:
-    """4 MiB as they lie on disk; in memory 8 MiB over all ranges, and 64 KiB of each in any case."""
+    """4 MiB as they lie on disk; in memory 8 MiB over all ranges, and 64 KiB of each in any
+    case.
+    """
     assert sample_share(size_bytes, num_ranges) == share
 
 
 @pytest.mark.parametrize("growth", [1, 30], ids=["as on disk", "30 times as large in memory"])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bool) -> None:
-    """Of ranges whose rows are of different lengths, in several parts each, within 5 % of all rows framed."""
+    """Of ranges whose rows are of different lengths, in several parts each, within 5 % of all rows
+    framed.
+    """
     random = np.random.default_rng(5)
     chunks = [
-        Chunk(number, part, pa.record_batch({"t": [random.bytes(20 + 40 * (number % 8))] * 20_000}), {})
+        Chunk(
+            number,
+            part,
+            pa.record_batch({"t": [random.bytes(20 + 40 * (number % 8))] * 20_000}),
+            {},
+        )
         for number in range(16)
         for part in range(2)
     ]
     size = sum(chunk.batch.nbytes for chunk in chunks)
     share = sample_share(size // growth, 16)
     samples = [sample for chunk in chunks for sample in _sample(chunk, share, shuffle=shuffle)]
-    assert sum(sample.batch.nbytes for sample in samples) < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
+    assert (
+        sum(sample.batch.nbytes for sample in samples)
+        < 1.5 * 8 * MIB + 16 * (not shuffle) * 1000 * 300
+    )
     _, framed = estimate_row_bytes(samples, Output(shuffle=shuffle))
     _, exact = estimate_row_bytes(chunks, Output(shuffle=shuffle))
     assert framed == pytest.approx(exact, rel=0.05 if shuffle else 0.3)

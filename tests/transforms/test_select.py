@@ -46,22 +46,38 @@ def in_sqlite(rows, query):
 
 
 NUMBERS = st.none() | st.integers(-100, 100)
-ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, st.none() | st.sampled_from(["", "x", "xy", "ÄÖ"])), max_size=20)
+ROWS = st.lists(
+    st.tuples(NUMBERS, NUMBERS, st.none() | st.sampled_from(["", "x", "xy", "ÄÖ"])), max_size=20
+)
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     ROWS,
     st.sampled_from(
-        ["a > 3", "a > b OR t = 'x'", "a IS NULL", "t LIKE 'x%' AND b <> 0", "NOT (a = b)", "t IN ('xy', '')"]
+        [
+            "a > 3",
+            "a > b OR t = 'x'",
+            "a IS NULL",
+            "t LIKE 'x%' AND b <> 0",
+            "NOT (a = b)",
+            "t IN ('xy', '')",
+        ]
     ),
     st.sampled_from(
-        ["a * 2 + b", "COALESCE(a, b, 0)", "CASE WHEN a > b THEN 1 WHEN t IS NULL THEN 2 END", "length(t)"]
+        [
+            "a * 2 + b",
+            "COALESCE(a, b, 0)",
+            "CASE WHEN a > b THEN 1 WHEN t IS NULL THEN 2 END",
+            "length(t)",
+        ]
     ),
     st.lists(st.integers(0, 20), max_size=3),
 )
 def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, cuts):
-    """Filter and derived columns are those of SQLite, in order, however the rows are cut into batches and sliced."""
+    """Filter and derived columns are those of SQLite, in order, however the rows are cut into
+    batches and sliced.
+    """
     batch = pa.record_batch(
         [
             pa.array([row[0] for row in rows], pa.int64()),
@@ -70,8 +86,13 @@ def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, 
         ],
         names=["a", "b", "t"],
     )
-    plan = plan_of(batch.schema, filter=condition, derive={"x": expression, "y": "x + 1"}, drop=("a",))
-    query = f"SELECT b, t, {expression}, ({expression}) + 1 FROM batch WHERE {condition} ORDER BY rowid"  # noqa: S608
+    plan = plan_of(
+        batch.schema, filter=condition, derive={"x": expression, "y": "x + 1"}, drop=("a",)
+    )
+    query = (
+        f"SELECT b, t, {expression}, ({expression}) + 1 FROM batch WHERE {condition} ORDER "  # noqa: S608
+        "BY rowid"
+    )
     expected = in_sqlite(rows, query)
     ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
     found, filtered = [], 0
@@ -124,7 +145,9 @@ def test_derived_types_and_values(sql, kind, values):
 
 def test_filter_is_applied_before_derive():
     """A row that is filtered out cannot make a derived column fail; null is not true."""
-    batch, filtered = selected(filter="\"b.c\" NOT IN ('x', 'y')", derive={"n": '"b.c"::INTEGER'}, keep=("n",))
+    batch, filtered = selected(
+        filter="\"b.c\" NOT IN ('x', 'y')", derive={"n": '"b.c"::INTEGER'}, keep=("n",)
+    )
     assert (batch.to_pydict(), filtered) == ({"n": [1, 4]}, 2)
     assert selected(filter="a > 0", keep=("a",))[0].to_pydict() == {"a": [1, 2, 4]}
 
@@ -142,7 +165,13 @@ def test_drop_and_keep_do_not_touch_duckdb(monkeypatch):
 def test_columns_that_decide_the_split_stay():
     """A dropped column is still there for the split."""
     by = Split(fractions={"train": 0.5, "eval": 0.5}, by=("a",))
-    assert selected(drop=("a", "raw"), split=by)[0].schema.names == ["a", "b.c", "Lo w", 'qu"ote', "tags"]
+    assert selected(drop=("a", "raw"), split=by)[0].schema.names == [
+        "a",
+        "b.c",
+        "Lo w",
+        'qu"ote',
+        "tags",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +202,10 @@ def test_columns_that_decide_the_split_stay():
         ("1); SELECT (2", "a whole statement or several values"),
         ("a > 0) OR (a < 9", "syntax error"),
         ("a > 0) + (1", "syntax error"),
-        ("TIMETZ '10:00:00+02'", "a value of type TIME WITH TIME ZONE, expected one that a column can hold"),
+        (
+            "TIMETZ '10:00:00+02'",
+            "a value of type TIME WITH TIME ZONE, expected one that a column can hold",
+        ),
         ("['101'::BIT]", r"a value of type BIT\[\], expected one that a column can hold"),
         ("a +", "syntax error"),
         ("b.c", 'a dot in quotes: "b.c"'),
@@ -188,15 +220,22 @@ def test_columns_that_decide_the_split_stay():
     ],
 )
 def test_refused_expressions(sql, said):
-    """What is no expression of one row, or depends on anything but the row, is refused at planning, with the reason."""
-    for keys, path in (({"derive": {"new": sql}}, ("derive", "new")), ({"filter": sql}, ("filter",))):
+    """What is no expression of one row, or depends on anything but the row, is refused at planning,
+    with the reason.
+    """
+    for keys, path in (
+        ({"derive": {"new": sql}}, ("derive", "new")),
+        ({"filter": sql}, ("filter",)),
+    ):
         with pytest.raises(RecipeProblems, match=said) as caught:
             plan_of(BATCH.schema, **keys)
         assert [problem.path for problem in caught.value.problems] == [path]
 
 
 def test_every_volatile_function_and_aggregate_is_refused():
-    """Whatever DuckDB's catalogue lists as an aggregate or as not consistent is refused by its name."""
+    """Whatever DuckDB's catalogue lists as an aggregate or as not consistent is refused by its
+    name.
+    """
     rows = expressions._connection().execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() "
         "WHERE function_type = 'aggregate' OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')"
@@ -222,7 +261,9 @@ def test_columns_that_differ_in_case_only():
 
 
 def test_a_derived_column_is_used_as_the_column_it_became():
-    """A derived column has its column type for the ones after it: int64 does not overflow where INTEGER would."""
+    """A derived column has its column type for the ones after it: int64 does not overflow where
+    INTEGER would.
+    """
     batch, _ = selected(derive={"x": "7", "y": "x * 1000000000"}, keep=("y",))
     assert batch.column("y").to_pylist() == [7_000_000_000] * 4
 
@@ -231,7 +272,11 @@ def test_all_problems_are_reported_at_once():
     """Filter, derived columns, drop and keep are all looked at, each problem at its place."""
     with pytest.raises(RecipeProblems) as caught:
         plan_of(
-            BATCH.schema, filter="a", derive={"x": "sum(a)", "A": "1", "y": "x + 1"}, drop=("tag", "x"), keep=("rav",)
+            BATCH.schema,
+            filter="a",
+            derive={"x": "sum(a)", "A": "1", "y": "x + 1"},
+            drop=("tag", "x"),
+            keep=("rav",),
         )
     assert [problem.path for problem in caught.value.problems] == [
         ("filter",),
@@ -267,12 +312,20 @@ def test_all_problems_are_reported_at_once():
             {"derive": {"n": "[IF(a > 1, TIMESTAMP '-infinity', NULL)]"}},
             r"derived column 'n'.*found an infinite.*\{a: 2\}",
         ),
-        ({"derive": {"n": "(a + 9223372036854775804)"}}, r"derived column 'n'.*Overflow.* in the row \{a: 4\}"),
-        ({"derive": {"n": "(a + 18446744073709551610)::UBIGINT"}}, r"derived column 'n'.*int64.* in the row \{a: 1\}"),
+        (
+            {"derive": {"n": "(a + 9223372036854775804)"}},
+            r"derived column 'n'.*Overflow.* in the row \{a: 4\}",
+        ),
+        (
+            {"derive": {"n": "(a + 18446744073709551610)::UBIGINT"}},
+            r"derived column 'n'.*int64.* in the row \{a: 1\}",
+        ),
     ],
 )
 def test_failing_expression_shows_expression_and_row(keys, said):
-    """A value that cannot be computed names the expression, the file, and one row that is to blame."""
+    """A value that cannot be computed names the expression, the file, and one row that is to
+    blame.
+    """
     with pytest.raises(DataError, match=said):
         select.select_batch(plan_of(BATCH.schema, **keys), BATCH, "data/f.csv")
 
@@ -299,7 +352,9 @@ def test_threads_do_not_share_a_database():
 
     def work(number):
         batch = pa.record_batch({"a": range(number, number + 2000)})
-        found[number] = [select.select_batch(plan, batch)[0].column("b").to_pylist() for _ in range(3)]
+        found[number] = [
+            select.select_batch(plan, batch)[0].column("b").to_pylist() for _ in range(3)
+        ]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -311,7 +366,9 @@ def test_threads_do_not_share_a_database():
 
 
 def test_select_batches_counts_what_it_filters():
-    """In a pipeline every chunk keeps its address and account, and gets the number of filtered rows."""
+    """In a pipeline every chunk keeps its address and account, and gets the number of filtered
+    rows.
+    """
     plan = plan_of(BATCH.schema, filter="a > 1", keep=("a",))
     chunks = [
         Chunk(0, 0, BATCH, {"read": 4}, path="f.csv"),
@@ -322,7 +379,12 @@ def test_select_batches_counts_what_it_filters():
             pipeline
             | beam.Create(chunks)
             | select.SelectBatches(plan)
-            | beam.Map(lambda chunk: (*chunk[:2], chunk.batch["a"].to_pylist(), chunk.counts, chunk.crc32c))
+            | beam.Map(
+                lambda chunk: (*chunk[:2], chunk.batch["a"].to_pylist(), chunk.counts, chunk.crc32c)
+            )
         )
-        expected = [(0, 0, [2, 4], {"read": 4, "filtered": 2}, None), (0, 1, [], {"read": 1, "filtered": 1}, 7)]
+        expected = [
+            (0, 0, [2, 4], {"read": 4, "filtered": 2}, None),
+            (0, 1, [], {"read": 1, "filtered": 1}, 7),
+        ]
         assert_that(found, equal_to(expected))

@@ -24,7 +24,9 @@ from beam_pipelines.transforms.shards import (
 
 @given(st.floats(1, 1e15), st.integers(1024, 1 << 40))
 def test_shards_are_near_the_target_size(split_bytes: float, shard_size: int) -> None:
-    """As soon as there are two shards, each is within 20 % of the target, so that 5 % are left for the estimate."""
+    """As soon as there are two shards, each is within 20 % of the target, so that 5 % are left for
+    the estimate.
+    """
     count = count_shards(Output(shard_size=shard_size), split_bytes)
     size = split_bytes / count
     if count > 1:
@@ -60,25 +62,39 @@ def test_offsets_follow_addresses_not_arrival() -> None:
     assert plan.splits["train"].offsets == {(0, 0): 0, (0, 1): 3, (1, 0): 3}
     assert plan.splits["eval"].offsets == {(0, 0): 0, (0, 1): 1, (1, 0): 3}
     assert (plan.splits["train"].rows, plan.splits["eval"].rows) == (8, 3)
-    assert [plan.locate(number)[0].name for number in range(plan.num_shards)] == ["train", "train", "eval", "eval"]
+    assert [plan.locate(number)[0].name for number in range(plan.num_shards)] == [
+        "train",
+        "train",
+        "eval",
+        "eval",
+    ]
     assert plan.locate(3)[1] == 1
 
 
 def test_large_shards_are_cut_into_partitions() -> None:
     """Memory of a writer is bounded by partitions of some 64 MiB."""
-    plan = plan_shards(Output(num_shards=1), ("train",), [], {"train": 1.0}, {"train": 10.0 * PARTITION_BYTES})
+    plan = plan_shards(
+        Output(num_shards=1), ("train",), [], {"train": 1.0}, {"train": 10.0 * PARTITION_BYTES}
+    )
     assert plan.splits["train"].partitions_per_shard == 10
 
 
 def test_path() -> None:
     """Shards are named as TensorFlow names them."""
-    assert shard_path("flights", "eval", 3, 12, "gzip") == "examples/Split-eval/flights-00003-of-00012.tfrecord.gz"
+    assert (
+        shard_path("flights", "eval", 3, 12, "gzip")
+        == "examples/Split-eval/flights-00003-of-00012.tfrecord.gz"
+    )
 
 
 @given(
     st.dictionaries(
         st.text(min_size=1, max_size=5),
-        st.dictionaries(st.tuples(st.integers(0, 2**50), st.integers(0, 2**50)), st.integers(0, 2**50), max_size=6),
+        st.dictionaries(
+            st.tuples(st.integers(0, 2**50), st.integers(0, 2**50)),
+            st.integers(0, 2**50),
+            max_size=6,
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -86,7 +102,9 @@ def test_path() -> None:
 )
 @settings(max_examples=50, deadline=None)
 def test_a_stored_plan_is_the_plan(
-    tmp_path_factory: pytest.TempPathFactory, offsets: dict[str, dict[tuple[int, int], int]], finished: set[int]
+    tmp_path_factory: pytest.TempPathFactory,
+    offsets: dict[str, dict[tuple[int, int], int]],
+    finished: set[int],
 ) -> None:
     """Splits without chunks, large addresses and finished shards come back from the file."""
     splits = {

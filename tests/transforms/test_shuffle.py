@@ -27,13 +27,19 @@ def block_of(payload: bytes, partition: int, partitions: int) -> bytes:
 
 
 def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> list[list[bytes]]:
-    """Scatters chunks of the given sizes and puts shards together as a writer does; records are their own positions."""
+    """Scatters chunks of the given sizes and puts shards together as a writer does; records are
+    their own positions.
+    """
     offsets = {(number, 0): sum(sizes[:number]) for number in range(len(sizes))}
-    plan = ShardPlan({"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)})
+    plan = ShardPlan(
+        {"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)}
+    )
     messages: list[Message] = []
     for number, size in enumerate(sizes):
         start = offsets[number, 0]
-        batch = pa.RecordBatch.from_pydict({"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA)
+        batch = pa.RecordBatch.from_pydict(
+            {"row": [str(row).encode() for row in range(start, start + size)]}, SCHEMA
+        )
         chunk = shuffle.shuffle_chunk(Chunk(number, 0, batch, {}, split="train"), output)
         messages += shuffle.scatter(plan, output, "train", (number, 0), chunk.batch)
     shards = []
@@ -41,7 +47,10 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
         written: list[bytes] = []
         for partition in range(partitions):
             sent = sorted(message for message in messages if shard in message.payloads)
-            blocks = [block_of(b"".join(message.payloads[shard]), partition, partitions) for message in sent]
+            blocks = [
+                block_of(b"".join(message.payloads[shard]), partition, partitions)
+                for message in sent
+            ]
             batch = shuffle.unpack_blocks([block for block in blocks if block])
             records = np.array(batch["row"] if batch else [], object)
             order = shuffle.written_order(output, shard, partition, len(records))
@@ -64,30 +73,48 @@ def test_every_row_once_and_evenly(
 
 
 def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are more places than blocks, rows are dealt in packs, and shards are still even."""
+    """Where there are more places than blocks, rows are dealt in packs, and shards are still
+    even.
+    """
     monkeypatch.setattr(shuffle, "MAX_BLOCKS", 16)
     shards = deal([640] * 100, 20, 2, Output())
     assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
     assert [len(shard) for shard in shards] == pytest.approx([3200] * 20, rel=0.03)
     plan = ShardPlan(
-        {"train": SplitShards("train", 64_000, 20, 2, 0, {(chunk, 0): 640 * chunk for chunk in range(100)})}
+        {
+            "train": SplitShards(
+                "train", 64_000, 20, 2, 0, {(chunk, 0): 640 * chunk for chunk in range(100)}
+            )
+        }
     )
     batch = pa.RecordBatch.from_pydict({"row": [b""] * 640}, SCHEMA)
     messages = list(shuffle.scatter(plan, Output(), "train", (7, 0), batch))
     (payloads,) = (message.payloads.values() for message in messages)
-    assert 16 <= sum(bool(block_of(b"".join(payload), number, 2)) for payload in payloads for number in range(2)) <= 17
+    assert (
+        16
+        <= sum(
+            bool(block_of(b"".join(payload), number, 2))
+            for payload in payloads
+            for number in range(2)
+        )
+        <= 17
+    )
 
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
 def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
-    """Shards that were asked for by number get a row more or less each, however few rows there are."""
+    """Shards that were asked for by number get a row more or less each, however few rows there
+    are.
+    """
     lengths = [len(shard) for shard in deal([rows], num_shards, 1, Output())]
     assert max(lengths) - min(lengths) <= 1
 
 
 @given(SIZES, st.integers(1, 5), st.integers(1, 3))
 @settings(max_examples=100, deadline=None)
-def test_without_shuffle_shards_follow_the_source(sizes: list[int], num_shards: int, partitions: int) -> None:
+def test_without_shuffle_shards_follow_the_source(
+    sizes: list[int], num_shards: int, partitions: int
+) -> None:
     """Shard after shard, the rows are in source order."""
     shards = deal(sizes, num_shards, partitions, Output(shuffle=False))
     assert [int(record) for shard in shards for record in shard] == list(range(sum(sizes)))
@@ -123,10 +150,20 @@ PINNED = [5, 4, 0, 2, 6, 7, 3, 1]
 @pytest.mark.parametrize("compress", [False, True])
 def test_blocks_round_trip_slices(compress: bool) -> None:
     """Packing a slice packs its own records only."""
-    batch = pa.RecordBatch.from_pydict({"row": [os.urandom(100_000), b"a", b"b", os.urandom(100_000)]}, SCHEMA)
-    payload = b"".join(shuffle.pack_blocks({0: batch.slice(1, 2), 2: batch.slice(2, 1)}, 4, compress))
+    batch = pa.RecordBatch.from_pydict(
+        {"row": [os.urandom(100_000), b"a", b"b", os.urandom(100_000)]}, SCHEMA
+    )
+    payload = b"".join(
+        shuffle.pack_blocks({0: batch.slice(1, 2), 2: batch.slice(2, 1)}, 4, compress)
+    )
     assert len(payload) < 2000
     blocks = [block_of(payload, partition, 4) for partition in range(4)]
     assert [bool(block) for block in blocks] == [True, False, True, False]
-    assert shuffle.unpack_blocks([blocks[0], blocks[2], blocks[0]])["row"].to_pylist() == [b"a", b"b", b"b", b"a", b"b"]
+    assert shuffle.unpack_blocks([blocks[0], blocks[2], blocks[0]])["row"].to_pylist() == [
+        b"a",
+        b"b",
+        b"b",
+        b"a",
+        b"b",
+    ]
     assert shuffle.unpack_blocks([]) is None

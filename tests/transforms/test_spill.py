@@ -19,7 +19,8 @@ ROWS = st.lists(
         {
             "number": st.none() | st.integers(-(2**63), 2**63 - 1),
             "text": st.none() | st.text(max_size=5),
-            "list": st.none() | st.lists(st.none() | st.floats(width=32, allow_nan=False), max_size=3),
+            "list": st.none()
+            | st.lists(st.none() | st.floats(width=32, allow_nan=False), max_size=3),
         }
     ),
     min_size=1,
@@ -83,7 +84,9 @@ def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_chunk_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
-    """Its file stays until what comes of it is stored, and a file that cannot be removed fails nothing."""
+    """Its file stays until what comes of it is stored, and a file that cannot be removed fails
+    nothing.
+    """
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     taken = take_chunk(kept)
     assert next(taken).batch.num_rows == 1

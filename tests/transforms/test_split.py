@@ -57,11 +57,16 @@ def chunk_of(batch, path="data/flights.csv"):
 
 def batch_of(rows):
     return pa.record_batch(
-        {"user": pa.array([row[0] for row in rows], pa.string()), "day": pa.array([row[1] for row in rows], pa.int64())}
+        {
+            "user": pa.array([row[0] for row in rows], pa.string()),
+            "day": pa.array([row[1] for row in rows], pa.int64()),
+        }
     )
 
 
-ROWS = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-5, 5)), max_size=30)
+ROWS = st.lists(
+    st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-5, 5)), max_size=30
+)
 SHARES = st.sampled_from(
     [(0.8, 0.2), (0.1, 0.2, 0.7), (1 / 3, 1 / 3, 1 / 3), (0.999, 0.001), (0.5, 0.25, 0.125, 0.125)]
 )
@@ -70,7 +75,9 @@ SHARES = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
 def test_fractions_follow_the_hash(rows, shares, by, start):
-    """Each row lands where the hash of its columns, in plain Python, falls among the exact sums of shares."""
+    """Each row lands where the hash of its columns, in plain Python, falls among the exact sums of
+    shares.
+    """
     names = [f"split{number}" for number in range(len(shares))]
     batch = batch_of(rows).slice(start)
     plan = plan_of(batch.schema, Split(fractions=dict(zip(names, shares, strict=True)), by=by))
@@ -79,7 +86,9 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
     expected = []
     for user, day in rows[start:]:
         values = {"user": user, "day": day}
-        place = fractions.Fraction(expected_row([values[name] for name in by or values], split.SPLIT_SEED), 2**64)
+        place = fractions.Fraction(
+            expected_row([values[name] for name in by or values], split.SPLIT_SEED), 2**64
+        )
         expected.append(next(number for number, end in enumerate(ends) if place < end))
     assert split.assign_split(plan, chunk_of(batch)).tolist() == expected
 
@@ -88,7 +97,9 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
     """However rows are cut into chunks, a user is in one split, and every row in exactly one."""
-    plan = plan_of(batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",)))
+    plan = plan_of(
+        batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",))
+    )
     batch = batch_of(rows)
     ends = sorted({min(cut, len(rows)) for cut in cuts} | {len(rows)})
     splits_of_user = collections.defaultdict(set)
@@ -106,18 +117,27 @@ def test_a_key_never_lands_in_two_splits(rows, cuts):
 def test_fractions_are_met():
     """Of 100,000 users the splits get their shares, within five standard deviations."""
     batch = pa.record_batch({"user": np.arange(100_000)})
-    plan = plan_of(batch.schema, Split(fractions={"train": 0.8, "eval": 0.15, "test": 0.05}, by=("user",)))
+    plan = plan_of(
+        batch.schema, Split(fractions={"train": 0.8, "eval": 0.15, "test": 0.05}, by=("user",))
+    )
     counts = np.bincount(split.assign_split(plan, chunk_of(batch)))
     for count, share in zip(counts, (0.8, 0.15, 0.05), strict=True):
         assert abs(count - share * 1e5) < 5 * (share * (1 - share) * 1e5) ** 0.5
 
 
 def test_thresholds_are_exact():
-    """Thresholds are the shares' decimals, not their binary neighbours; an empty rest does not overflow."""
+    """Thresholds are the shares' decimals, not their binary neighbours; an empty rest does not
+    overflow.
+    """
     assert split.fraction_thresholds((0.1, 0.2, 0.7)) == (2**64 // 10, 3 * 2**64 // 10)
     assert split.fraction_thresholds((1.0, 0.0)) == (2**64,)
     plan = plan_of(batch_of([]).schema, Split(fractions={"a": 1.0, "b": 0.0}))
-    assert split.assign_split(plan, chunk_of(batch_of([("u", number) for number in range(50)]))).tolist() == [0] * 50
+    assert (
+        split.assign_split(
+            plan, chunk_of(batch_of([("u", number) for number in range(50)]))
+        ).tolist()
+        == [0] * 50
+    )
 
 
 def moment(text):
@@ -127,7 +147,10 @@ def moment(text):
 TIME_SPLIT = Split(
     fractions={},
     time_column="at",
-    times=(TimeSplit("train", None, "2013-11-01"), TimeSplit("eval", "2013-11-01", "2013-12-01T06:30:00+01:00")),
+    times=(
+        TimeSplit("train", None, "2013-11-01"),
+        TimeSplit("eval", "2013-11-01", "2013-12-01T06:30:00+01:00"),
+    ),
 )
 
 
@@ -143,21 +166,33 @@ TIME_SPLIT = Split(
     ],
 )
 def test_times_split_at_their_bounds(value, expected):
-    """The lower bound belongs to a split, the upper one does not; offsets are applied; other rows are an error."""
-    batch = pa.record_batch({"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))})
+    """The lower bound belongs to a split, the upper one does not; offsets are applied; other rows
+    are an error.
+    """
+    batch = pa.record_batch(
+        {"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))}
+    )
     plan = plan_of(batch.schema, TIME_SPLIT)
     if expected is not None:
         assert split.assign_split(plan, chunk_of(batch)).tolist() == [expected]
     else:
         found = "null" if value is None else "'2013-12-01 05:30:00'"
-        with pytest.raises(DataError, match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:'"):
+        with pytest.raises(
+            DataError,
+            match=f"data/flights.csv, column 'at': found {found} in 1 of 1 rows.*'filter:'",
+        ):
             split.assign_split(plan, chunk_of(batch))
 
 
 @pytest.mark.parametrize(
     ("kind", "bounds", "inside", "outside"),
     [
-        (pa.date32(), ("2013-01-01", "2014-01-01"), datetime.date(2013, 12, 31), datetime.date(2014, 1, 1)),
+        (
+            pa.date32(),
+            ("2013-01-01", "2014-01-01"),
+            datetime.date(2013, 12, 31),
+            datetime.date(2014, 1, 1),
+        ),
         (pa.int64(), ("-5", "9223372036854775807"), 2**63 - 2, 2**63 - 1),
         (pa.float64(), ("0", "1.5"), 1.4999999999999998, 1.5),
         (pa.float64(), ("0", "1.5"), 0.0, float("nan")),
@@ -169,7 +204,9 @@ def test_times_split_at_their_bounds(value, expected):
 def test_times_split_by_other_types(kind, bounds, inside, outside):
     """Dates, numbers and times of day are compared as what they are."""
     batch = pa.record_batch({"at": pa.array([inside, outside], kind)})
-    plan = plan_of(batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),)))
+    plan = plan_of(
+        batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),))
+    )
     assert split.assign_split(plan, chunk_of(batch.slice(0, 1))).tolist() == [0]
     with pytest.raises(DataError, match="expected a value in one of the splits"):
         split.assign_split(plan, chunk_of(batch))
@@ -186,13 +223,19 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
     ],
 )
 def test_files_decide(path, expected):
-    """A pattern matches the whole path or its last component; a file in no split, or in two, is an error."""
-    plan = plan_of(batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"}))
+    """A pattern matches the whole path or its last component; a file in no split, or in two, is an
+    error.
+    """
+    plan = plan_of(
+        batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"})
+    )
     chunk = chunk_of(batch_of([("a", 1)] * 3), path)
     if expected is not None:
         assert split.assign_split(plan, chunk).tolist() == [expected] * 3
     else:
-        with pytest.raises(DataError, match=f"{path}: the file matches (no split|splits 'train' and 'eval')"):
+        with pytest.raises(
+            DataError, match=f"{path}: the file matches (no split|splits 'train' and 'eval')"
+        ):
             split.assign_split(plan, chunk)
 
 
@@ -200,7 +243,11 @@ def test_files_decide(path, expected):
     ("split_", "path", "said"),
     [
         (Split(by=("users",)), ("split", "by", 0), "found column 'users'.*Did you mean 'user'"),
-        (Split(fractions={}, time_column="dax", times=TIME_SPLIT.times), ("split", "column"), "Did you mean 'day'"),
+        (
+            Split(fractions={}, time_column="dax", times=TIME_SPLIT.times),
+            ("split", "column"),
+            "Did you mean 'day'",
+        ),
         (
             Split(fractions={}, time_column="user", times=TIME_SPLIT.times),
             ("split", "column"),
@@ -217,16 +264,28 @@ def test_files_decide(path, expected):
             "holds nothing",
         ),
         (
-            Split(fractions={}, time_column="day", times=(TimeSplit("a", "0", "5"), TimeSplit("b", "4", None))),
+            Split(
+                fractions={},
+                time_column="day",
+                times=(TimeSplit("a", "0", "5"), TimeSplit("b", "4", None)),
+            ),
             ("split", "b"),
             "splits 'a' and 'b' overlap",
         ),
         (
-            Split(fractions={}, time_column="day", times=(TimeSplit("a", None, "5"), TimeSplit("b", None, "4"))),
+            Split(
+                fractions={},
+                time_column="day",
+                times=(TimeSplit("a", None, "5"), TimeSplit("b", None, "4")),
+            ),
             ("split", "b"),
             "splits 'a' and 'b' overlap",
         ),
-        (Split(fractions={f"s{number}": 1 / 300 for number in range(300)}), ("split",), "found 300 splits"),
+        (
+            Split(fractions={f"s{number}": 1 / 300 for number in range(300)}),
+            ("split",),
+            "found 300 splits",
+        ),
     ],
 )
 def test_plan_split_refuses(split_, path, said):
@@ -243,10 +302,16 @@ def test_a_column_decides_and_is_dropped():
     """A column that is dropped may decide the split: it is gone afterwards."""
     batch = batch_of([("a", 1), ("b", 2)])
     for rest in ({"drop": ("user",)}, {"keep": ("day",)}):
-        plan = plan_of(batch.schema, Split(fractions={"train": 0.5, "eval": 0.5}, by=("user",)), **rest)
+        plan = plan_of(
+            batch.schema, Split(fractions={"train": 0.5, "eval": 0.5}, by=("user",)), **rest
+        )
         assert plan.by == ("user",)
         assert plan.schema.names == ["day"]
-        chunks = [result for result in split.split_chunk(plan, chunk_of(batch)) if isinstance(result, Chunk)]
+        chunks = [
+            result
+            for result in split.split_chunk(plan, chunk_of(batch))
+            if isinstance(result, Chunk)
+        ]
         assert all(chunk.batch.schema == plan.schema for chunk in chunks)
 
 
@@ -262,7 +327,11 @@ def test_one_split_needs_no_hash(monkeypatch):
 def test_assign_split_hands_over_receipts(tmp_path):
     """In a pipeline, every chunk gives its row counts and, for each split with rows, one chunk."""
     batch = pa.record_batch({"day": [1, 5, 2, 7]})
-    times = (TimeSplit("train", None, "5"), TimeSplit("eval", "5", "7"), TimeSplit("test", "7", None))
+    times = (
+        TimeSplit("train", None, "5"),
+        TimeSplit("eval", "5", "7"),
+        TimeSplit("test", "7", None),
+    )
     plan = plan_of(batch.schema, Split(fractions={}, time_column="day", times=times))
     rejected = (Rejected("flights", "f.csv", "line 3", "day", "found 'x'", "x"),)
     full = Chunk(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
@@ -272,9 +341,22 @@ def test_assign_split_hands_over_receipts(tmp_path):
         rows = outputs.chunks | beam.Map(
             lambda chunk: (*chunk[:2], chunk.split, chunk.batch["day"].to_pylist(), chunk.counts)
         )
-        assert_that(rows, equal_to([(0, 0, "train", [1, 2], {}), (0, 0, "eval", [5], {}), (0, 0, "test", [7], {})]))
+        assert_that(
+            rows,
+            equal_to(
+                [(0, 0, "train", [1, 2], {}), (0, 0, "eval", [5], {}), (0, 0, "test", [7], {})]
+            ),
+        )
         chunk_counts = [
-            ChunkCounts(0, 0, full.counts, {"train": 2, "eval": 1, "test": 1}, str(tmp_path / "0_0"), 77, "f.csv"),
+            ChunkCounts(
+                0,
+                0,
+                full.counts,
+                {"train": 2, "eval": 1, "test": 1},
+                str(tmp_path / "0_0"),
+                77,
+                "f.csv",
+            ),
             ChunkCounts(0, 1, empty.counts, {}, path="f.csv"),
         ]
         assert_that(outputs.chunk_counts, equal_to(chunk_counts), label="CheckReceipts")

@@ -1,7 +1,8 @@
-"""Compares statistics with a schema: what does not fit is an anomaly, with TFDV's type, severity and wording.
+"""Compares statistics with a schema: what does not fit is an anomaly, with TFDV's type, severity
+and wording.
 
-The rules are in ``anomaly_rules``; see tensorflow_data_validation/anomalies (feature_util.cc, schema.cc, *_domain_util.cc) for the
-wording.
+The rules are in ``anomaly_rules``; see tensorflow_data_validation/anomalies (feature_util.cc,
+schema.cc, *_domain_util.cc) for the wording.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 from beam_pipelines.analysis.anomalies.policy import DEFAULT_POLICY, ValidationPolicy
 from beam_pipelines.analysis.rules.comparators import DRIFT, SKEW, Comparison, compare
 from beam_pipelines.analysis.rules.dataset import dataset_reasons
-from beam_pipelines.analysis.rules.feature import feature_findings, is_in_environment, is_required, is_retired
+from beam_pipelines.analysis.rules.feature import (
+    feature_findings,
+    is_in_environment,
+    is_required,
+    is_retired,
+)
 from beam_pipelines.analysis.rules.presence import missing_column, new_column, not_in_environment
 from beam_pipelines.analysis.rules.reason import Info, Reason
 from beam_pipelines.analysis.rules.specification import specification_reasons
-from beam_pipelines.analysis.statistics.view import DatasetView, Statistics, feature_name, proto_of, view_of
+from beam_pipelines.analysis.statistics.view import (
+    DatasetView,
+    Statistics,
+    feature_name,
+    proto_of,
+    view_of,
+)
 from beam_pipelines.core.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     domains_of,
@@ -33,7 +45,9 @@ DATASET = "(the split)"
 
 
 class Row(NamedTuple):
-    """One line of a table of anomalies, as people read it; ``severity`` is ERROR or WARNING, ``type`` TFDV's name."""
+    """One line of a table of anomalies, as people read it; ``severity`` is ERROR or WARNING,
+    ``type`` TFDV's name.
+    """
 
     split: str
     feature: str
@@ -49,7 +63,8 @@ class SplitAnomalies:
     """What does not fit in one split.
 
     Attributes:
-      reasons: feature name -> what is wrong with it, features in the schema's order, then those that are not in it.
+      reasons: feature name -> what is wrong with it, features in the schema's order, then those
+        that are not in it.
       data_missing: whether the split has no rows; then no feature is checked.
       dataset: what is wrong with the split as a whole.
       measured: what drift and skew were measured, below their thresholds, too.
@@ -63,23 +78,30 @@ class SplitAnomalies:
     @property
     def has_errors(self) -> bool:
         """Whether anything is wrong that was not accepted."""
-        found = (*self.dataset, *(reason for reasons in self.reasons.values() for reason in reasons))
+        found = (
+            *self.dataset,
+            *(reason for reasons in self.reasons.values() for reason in reasons),
+        )
         return any(reason.severity == Info.ERROR for reason in found)
 
 
 def find_anomalies(
-    statistics: Mapping[str, Statistics], schema: schema_pb2.Schema, policy: ValidationPolicy = DEFAULT_POLICY
+    statistics: Mapping[str, Statistics],
+    schema: schema_pb2.Schema,
+    policy: ValidationPolicy = DEFAULT_POLICY,
 ) -> dict[str, SplitAnomalies]:
-    """Checks each split against the schema, against the same split of the baseline, and against the first split.
+    """Checks each split against the schema, against the same split of the baseline, and against the
+    first split.
 
     Args:
-      statistics: split name -> statistics. The first split is what TFDV calls the training data; skew is measured between
-        it and each other one, and stands with the other one.
+      statistics: split name -> statistics. The first split is what TFDV calls the training data;
+        skew is measured between it and each other one, and stands with the other one.
       schema: what is expected.
       gate: the environment, the baseline, and what is accepted.
 
     Returns:
-      Split name -> anomalies, also of splits without any. Every one is an ERROR, as in TFDV, but for accepted ones.
+      Split name -> anomalies, also of splits without any. Every one is an ERROR, as in TFDV, but
+      for accepted ones.
     """
     first = next(iter(statistics.values()), None)
     found = {}
@@ -88,13 +110,23 @@ def find_anomalies(
         reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
         if view.rows:
-            for name, more in _comparisons(split, own, None if own is first else first, view, schema, policy, measured):
+            for name, more in _comparisons(
+                split, own, None if own is first else first, view, schema, policy, measured
+            ):
                 reasons[name] = (*reasons.get(name, ()), *more)
-        previous = None if policy.baseline is None or split not in policy.baseline else policy.baseline[split]
+        previous = (
+            None
+            if policy.baseline is None or split not in policy.baseline
+            else policy.baseline[split]
+        )
         previous_rows = None if previous is None else int(previous.num_examples)
         dataset = dataset_reasons(schema.dataset_constraints, view.rows, previous_rows)
         found[split] = SplitAnomalies(
-            {name: _accepted(some, name, policy) for name, some in _in_order(reasons, schema) if some},
+            {
+                name: _accepted(some, name, policy)
+                for name, some in _in_order(reasons, schema)
+                if some
+            },
             data_missing=not view.rows,
             dataset=_accepted(dataset, DATASET, policy),
             measured=tuple(measured.values()),
@@ -105,7 +137,8 @@ def find_anomalies(
 def _accepted(reasons: Iterable[Reason], name: str, policy: ValidationPolicy) -> tuple[Reason, ...]:
     """Returns the reasons, those that are accepted as warnings."""
     return tuple(
-        reason._replace(severity=Info.WARNING) if policy.allows(reason.type, name) else reason for reason in reasons
+        reason._replace(severity=Info.WARNING) if policy.allows(reason.type, name) else reason
+        for reason in reasons
     )
 
 
@@ -154,12 +187,16 @@ def _comparisons(
     """Measures drift and skew, adds it to ``measured``, and yields what is above a threshold."""
     todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
     if policy.baseline is not None:
-        todo.append(("drift_comparator", "drift_measurements", DRIFT, own, policy.baseline.get(split)))
+        todo.append(
+            ("drift_comparator", "drift_measurements", DRIFT, own, policy.baseline.get(split))
+        )
     if first is not None and view_of(first).rows:
         todo.append(("skew_comparator", "skew_measurements", SKEW, first, own))
     for field, measurements, comparison, treatment, control in todo:
         features = [
-            feature for feature in features_of(schema) if feature.HasField(field) and _is_comparable(feature, view)
+            feature
+            for feature in features_of(schema)
+            if feature.HasField(field) and _is_comparable(feature, view)
         ]
         if not features:
             continue
@@ -168,7 +205,9 @@ def _comparisons(
         for feature in features:
             if feature.name not in left:
                 continue
-            values, reasons = compare(getattr(feature, field), comparison, left[feature.name], right.get(feature.name))
+            values, reasons = compare(
+                getattr(feature, field), comparison, left[feature.name], right.get(feature.name)
+            )
             if values:
                 path = path_of(feature.name, feature.name in lists)
                 info = measured.setdefault(feature.name, anomalies_pb2.DriftSkewInfo(path=path))
@@ -193,11 +232,15 @@ def _by_name(statistics: Statistics | None) -> dict[str, statistics_pb2.FeatureN
 def anomalies_to_proto(
     anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema
 ) -> dict[str, anomalies_pb2.Anomalies]:
-    """Returns each split's anomalies as TFDV writes them: one entry for a feature, with all its reasons."""
+    """Returns each split's anomalies as TFDV writes them: one entry for a feature, with all its
+    reasons.
+    """
     return {split: _split_to_proto(found, schema) for split, found in anomalies.items()}
 
 
-def _split_to_proto(anomalies: SplitAnomalies, schema: schema_pb2.Schema) -> anomalies_pb2.Anomalies:
+def _split_to_proto(
+    anomalies: SplitAnomalies, schema: schema_pb2.Schema
+) -> anomalies_pb2.Anomalies:
     proto = anomalies_pb2.Anomalies(
         baseline=schema,
         anomaly_name_format=anomalies_pb2.Anomalies.SERIALIZED_PATH,
@@ -221,11 +264,15 @@ def _fill(info: anomalies_pb2.AnomalyInfo, reasons: tuple[Reason, ...]) -> None:
     info.short_description = reasons[0].short if len(reasons) == 1 else "Multiple errors"
     info.description = " ".join(reason.description for reason in reasons)
     for reason in reasons:
-        info.reason.add(type=reason.type, short_description=reason.short, description=reason.description)
+        info.reason.add(
+            type=reason.type, short_description=reason.short, description=reason.description
+        )
 
 
 def describe(anomalies: Mapping[str, SplitAnomalies]) -> list[Row]:
-    """Returns one row for each reason, by split and feature; what is wrong with a split comes before its features."""
+    """Returns one row for each reason, by split and feature; what is wrong with a split comes
+    before its features.
+    """
     return [
         Row(
             split,

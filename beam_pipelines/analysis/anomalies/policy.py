@@ -1,4 +1,6 @@
-"""What data has to pass beside its schema: an environment, an earlier dataset, and the anomalies that are accepted."""
+"""What data has to pass beside its schema: an environment, an earlier dataset, and the anomalies
+that are accepted.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class ValidationPolicy:
     """What a run was asked to check, and to let pass.
 
     Attributes:
-      environment: of the schema's environments, the one whose features are expected; ``None`` expects all.
+      environment: of the schema's environments, the one whose features are expected; ``None``
+        expects all.
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
       allowed: anomalies that are recorded as WARNING, and stop nothing.
       baseline_path: where the baseline lies, or an empty text.
@@ -62,16 +65,23 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
         if type_name.upper() not in TYPE_NAMES:
             hint = nearest(type_name.upper(), TYPE_NAMES)
             problems.append(
-                f"--allow_anomalies {name}: found '{type_name}', expected the type of an anomaly, such as "
+                f"--allow_anomalies {name}: found '{type_name}', expected the type of an anomaly, "
+                "such as "
                 f"SCHEMA_NEW_COLUMN, or FEATURE:TYPE.{hint}"
             )
         elif colon and feature not in known:
             hint = nearest(feature, known)
             problems.append(
-                f"--allow_anomalies {name}: found '{feature}', expected a feature of the schema or a column.{hint}"
+                f"--allow_anomalies {name}: found '{feature}', expected a feature of the schema or "
+                f"a column.{hint}"
             )
         else:
-            allowed.append(Allowed(anomalies_pb2.AnomalyInfo.Type.Value(type_name.upper()), feature if colon else None))
+            allowed.append(
+                Allowed(
+                    anomalies_pb2.AnomalyInfo.Type.Value(type_name.upper()),
+                    feature if colon else None,
+                )
+            )
     if problems:
         raise RecipeError("\n".join(problems))
     return tuple(allowed)
@@ -80,21 +90,29 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
 def environments_of(schema: schema_pb2.Schema) -> list[str]:
     """Returns all environments that a schema names, in order."""
     features = (
-        name for feature in features_of(schema) for name in (*feature.in_environment, *feature.not_in_environment)
+        name
+        for feature in features_of(schema)
+        for name in (*feature.in_environment, *feature.not_in_environment)
     )
     return list(dict.fromkeys([*schema.default_environment, *features]))
 
 
 def check_environment(environment: str, schema: schema_pb2.Schema, where: str) -> None:
-    """Checks that a schema knows an environment; in one that it does not, it would expect no feature at all.
+    """Checks that a schema knows an environment; in one that it does not, it would expect no
+    feature at all.
 
     Raises:
       RecipeError: it does not.
     """
     known = environments_of(schema)
     if environment not in known:
-        named = f"one of {', '.join(known)}" if known else "none, because the schema names no environment"
+        named = (
+            f"one of {', '.join(known)}"
+            if known
+            else "none, because the schema names no environment"
+        )
         raise RecipeError(
-            f"--environment {environment}: found an environment that {where} does not name, expected {named}."
+            f"--environment {environment}: found an environment that {where} does not name, "
+            f"expected {named}."
             f"{nearest(environment, known)}"
         )

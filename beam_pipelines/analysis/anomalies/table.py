@@ -1,4 +1,6 @@
-"""Anomalies as text: a table that says of each what was expected, what was found, and where to look."""
+"""Anomalies as text: a table that says of each what was expected, what was found, and where to
+look.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50
 _WIDEST = 60
 CURES = (
-    "Mend the data or the recipe; or change the schema if the data are right ('beam-pipelines schema update'); or accept "
+    "Mend the data or the recipe; or change the schema if the data are right ('beam-pipelines "
+    "schema update'); or accept "
     "anomalies with --allow_anomalies TYPE or FEATURE:TYPE"
 )
 
@@ -25,11 +28,16 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
       where: what to say in the last column.
     """
     shown = rows[:_MAX_ROWS]
-    cells = [(row.split, row.feature, _what(row), row.expected, row.found, where(row)) for row in shown]
+    cells = [
+        (row.split, row.feature, _what(row), row.expected, row.found, where(row)) for row in shown
+    ]
     lines = [_HEADS, *(tuple(_clipped(cell) for cell in line[:-1]) + line[-1:] for line in cells)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADS) - 1)]
     text = [
-        "  " + "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        "  "
+        + "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
+        ).rstrip()
         for line in lines
     ]
     if len(rows) > len(shown):
@@ -54,8 +62,14 @@ def place_in_schema(path: str | None) -> Callable[[Row], str]:
 
 
 def kinds_of(rows: Sequence[Row]) -> str:
-    """Returns the anomalies as ``--allow_anomalies`` takes them, each once, the first few of them."""
-    names = list(dict.fromkeys(row.type if row.feature == DATASET else f"{row.feature}:{row.type}" for row in rows))
+    """Returns the anomalies as ``--allow_anomalies`` takes them, each once, the first few of
+    them.
+    """
+    names = list(
+        dict.fromkeys(
+            row.type if row.feature == DATASET else f"{row.feature}:{row.type}" for row in rows
+        )
+    )
     return ",".join(names[:3]) + (",…" if len(names) > 3 else "")
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from beam_pipelines.analysis.report.images import choose_images, has_images
 from beam_pipelines.analysis.report.page import render_report
-from beam_pipelines.analysis.report.values import ImageSample, JoinSummary, Report, SourceSummary, SplitSummary
+from beam_pipelines.analysis.report.values import (
+    ImageSample,
+    JoinSummary,
+    Report,
+    SourceSummary,
+    SplitSummary,
+)
 
 __all__ = [
     "ImageSample",

@@ -1,4 +1,6 @@
-"""Draws a feature's values, all splits over each other: outlines of distributions as SVG, frequent values as bars."""
+"""Draws a feature's values, all splits over each other: outlines of distributions as SVG, frequent
+values as bars.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _WIDE = 1e300
 
 
 class Chart(NamedTuple):
-    """How finely a distribution is drawn: its largest number of bars, and the number of different heights."""
+    """How finely a distribution is drawn: its largest number of bars, and the number of different
+    heights.
+    """
 
     bars: int
     height: int
@@ -58,9 +62,11 @@ class Axis(NamedTuple):
 
 
 def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> list[Frequent]:
-    """Returns a column's most frequent values over all splits; numbers with more than ``number`` values have none.
+    """Returns a column's most frequent values over all splits; numbers with more than ``number``
+    values have none.
 
-    Texts come by their summed shares, numbers by value. A text's count is 0 where it is not among a split's first thousand.
+    Texts come by their summed shares, numbers by value. A text's count is 0 where it is not among a
+    split's first thousand.
     """
     kind = value_type(next(iter(columns.values())).type)
     values = [column.values for column in columns.values()]
@@ -72,7 +78,10 @@ def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> lis
     if len(few) > number or not all(item.distinct == len(item.values) for item in numbers):
         return []
     return [
-        Frequent(show_value(value, kind), tuple(int(item.counts[item.values == value].sum()) for item in numbers))
+        Frequent(
+            show_value(value, kind),
+            tuple(int(item.counts[item.values == value].sum()) for item in numbers),
+        )
         for value in few
     ]
 
@@ -94,13 +103,17 @@ def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Freque
 
 
 def bars(values: Iterable[Frequent], totals: Sequence[int]) -> str:
-    """Returns a line for each value: its name, a bar for the first split with a mark for each other one, the first's share.
+    """Returns a line for each value: its name, a bar for the first split with a mark for each other
+    one, the first's share.
 
     Args:
       values: to be shown.
       totals: number of values in each split; the lengths of the bars are shares of these.
     """
-    shares = [[count / max(1, total) for count, total in zip(item.counts, totals, strict=True)] for item in values]
+    shares = [
+        [count / max(1, total) for count, total in zip(item.counts, totals, strict=True)]
+        for item in values
+    ]
     longest = max((max(line) for line in shares), default=0.0)
     lines = [
         f"{shown(item.value, 40)}{_bar(line, longest)}{share(item.counts[0], totals[0])}"
@@ -112,17 +125,22 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> str:
 def _bar(shares: Sequence[float], longest: float) -> str:
     widths = [100 * part / longest for part in shares] if longest else [0.0] * len(shares)
     marks = "".join(
-        f"<i class=s{number % SPLIT_COLORS} style=left:{width:.3g}%></i>" for number, width in enumerate(widths[1:], 1)
+        f"<i class=s{number % SPLIT_COLORS} style=left:{width:.3g}%></i>"
+        for number, width in enumerate(widths[1:], 1)
     )
     return f"<p><b style=width:{widths[0]:.3g}%></b>{marks}</p>"
 
 
 def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
-    """Returns the distributions of a numeric column over each other, each scaled to its own number of values.
+    """Returns the distributions of a numeric column over each other, each scaled to its own number
+    of values.
 
-    The outermost bars also hold what lies beyond the 1st and the 99th percentile. Nothing for other columns, or without values.
+    The outermost bars also hold what lies beyond the 1st and the 99th percentile. Nothing for other
+    columns, or without values.
     """
-    numbers = [column.values for column in columns.values() if isinstance(column.values, NumberStatistics)]
+    numbers = [
+        column.values for column in columns.values() if isinstance(column.values, NumberStatistics)
+    ]
     if not any(number.moments.count for number in numbers):
         return ""
     kind = value_type(next(iter(columns.values())).type)
@@ -140,22 +158,31 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
     )
     scale = ", logarithmic" if axis.logarithmic else ""
     note = "log" if axis.logarithmic else ""
-    name = "aria-hidden=true" if size is LARGE else f'role=img aria-label="Distribution from {low} to {high}{scale}"'
+    name = (
+        "aria-hidden=true"
+        if size is LARGE
+        else f'role=img aria-label="Distribution from {low} to {high}{scale}"'
+    )
     return (
-        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none {name}>{paths}</svg>'
+        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none '
+        f"{name}>{paths}</svg>"
         f"<p class=ends aria-hidden=true>{low}<b>{note}</b>{high}</p>"
     )
 
 
 def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: int) -> Axis:
-    """Returns an axis from the 1st to the 99th percentile of all splits; logarithmic if most values crowd at its start.
+    """Returns an axis from the 1st to the 99th percentile of all splits; logarithmic if most values
+    crowd at its start.
 
     Args:
       numbers: at least one has finite values.
       kind: of the values; all but floats are whole numbers.
-      bars: largest number of bars; whole numbers of a small range have a bar each, few distinct values have fewer.
+      bars: largest number of bars; whole numbers of a small range have a bar each, few distinct
+        values have fewer.
     """
-    finite = [dataclasses.replace(number, minus_infinities=0, plus_infinities=0) for number in numbers]
+    finite = [
+        dataclasses.replace(number, minus_infinities=0, plus_infinities=0) for number in numbers
+    ]
     cuts = [number.quantiles(100) for number in finite if number.count]
     low, high = min(cut[1] for cut in cuts), max(cut[99] for cut in cuts)
     if low == high:
@@ -168,18 +195,28 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
         edges[[0, -1]] = low, high
         return Axis(np.unique(np.round(edges)) if whole else edges, low, high, logarithmic=True)
     if whole and max(abs(low), abs(high)) < _EXACT_INTEGERS:
-        width = math.ceil((high - low + 1) / bars)  # whole, so that every bar stands for as many numbers
+        width = math.ceil(
+            (high - low + 1) / bars
+        )  # whole, so that every bar stands for as many numbers
         return Axis(low + width * np.arange(math.ceil((high - low + 1) / width) + 1.0), low, high)
     # Values that were rounded somewhere lie in steps: bars of a few steps do not show them.
-    bars = min(bars, max(_FEWEST_BARS, max(len(number.values) for number in numbers) // _VALUES_PER_BAR))
-    scale = 4.0 if high - low > _WIDE else 1.0  # beyond it, the difference may leave the range of float64
+    bars = min(
+        bars, max(_FEWEST_BARS, max(len(number.values) for number in numbers) // _VALUES_PER_BAR)
+    )
+    scale = (
+        4.0 if high - low > _WIDE else 1.0
+    )  # beyond it, the difference may leave the range of float64
     return Axis(np.linspace(low / scale, high / scale, bars + 1) * scale, low, high)
 
 
 def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns each bar's share of the finite values; what lies outside counts in the outermost bars."""
+    """Returns each bar's share of the finite values; what lies outside counts in the outermost
+    bars.
+    """
     bars = len(edges) - 1
-    places = np.searchsorted(edges, number.values.astype(np.float64), side="right").clip(1, bars) - 1
+    places = (
+        np.searchsorted(edges, number.values.astype(np.float64), side="right").clip(1, bars) - 1
+    )
     weights = np.bincount(places, weights=number.counts, minlength=bars)
     return np.asarray(weights / max(1, number.moments.count))
 

@@ -15,7 +15,9 @@ _TITLE_CHARACTERS, _NOTE_CHARACTERS = 19, 25
 
 
 class Box(NamedTuple):
-    """A step: its place, two lines of text, how it is drawn (a class of page.css), and on how many sheets."""
+    """A step: its place, two lines of text, how it is drawn (a class of page.css), and on how many
+    sheets.
+    """
 
     x: float
     y: float
@@ -36,7 +38,9 @@ class Box(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A way that rows go: an SVG path, where its label stands (on it or beside it), the number of rows, how it is drawn."""
+    """A way that rows go: an SVG path, where its label stands (on it or beside it), the number of
+    rows, how it is drawn.
+    """
 
     path: str
     label: tuple[float, float]
@@ -49,12 +53,18 @@ def across(start: Box, end: Box, rows: int, style: str = "") -> Edge:
     """Returns the edge from a box's right side to another's left side."""
     (x, y), (to_x, to_y) = start.right, end.left
     bend = (x + to_x) / 2
-    path = f"M{x:g} {y:g}H{to_x:g}" if y == to_y else f"M{x:g} {y:g}C{bend:g} {y:g} {bend:g} {to_y:g} {to_x:g} {to_y:g}"
+    path = (
+        f"M{x:g} {y:g}H{to_x:g}"
+        if y == to_y
+        else f"M{x:g} {y:g}C{bend:g} {y:g} {bend:g} {to_y:g} {to_x:g} {to_y:g}"
+    )
     return Edge(path, (bend, (y + to_y) / 2), rows, style)
 
 
 def down(start: Box, end: Box, rows: int) -> Edge:
-    """Returns the edge to a join's upper side: from the base source on its left, or from the join above it."""
+    """Returns the edge to a join's upper side: from the base source on its left, or from the join
+    above it.
+    """
     x = end.x + WIDTH / 2
     if start.x == end.x:
         y = start.y + HEIGHT
@@ -74,7 +84,8 @@ def draw(boxes: Sequence[Box], edges: Sequence[Edge], caption: str) -> str:
     parts += [_draw_label(edge, _thickness(edge, most)) for edge in edges]
     return (
         f'<svg class="picture" viewBox="{-_MARGIN} {-_MARGIN} {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(caption)}">{"".join(parts)}</svg>'
+        f'width="{width:g}" height="{height:g}" role="img" '
+        f'aria-label="{escape(caption)}">{"".join(parts)}</svg>'
     )
 
 
@@ -88,18 +99,24 @@ def _draw_edge(edge: Edge, thickness: float) -> str:
 
 def _draw_label(edge: Edge, thickness: float) -> str:
     style = "rows beside" if edge.is_beside else "rows thin" if thickness < _THICK else "rows"
-    return f'<text class="{style}" x="{edge.label[0]:g}" y="{edge.label[1] + 4:g}">{edge.rows:,}</text>'
+    return (
+        f'<text class="{style}" x="{edge.label[0]:g}" '
+        f'y="{edge.label[1] + 4:g}">{edge.rows:,}</text>'
+    )
 
 
 def _draw_box(box: Box) -> str:
     x, y = box.x, box.y
     sheets = "".join(
-        f'<rect x="{x + 3 * sheet:g}" y="{y - 3 * sheet:g}" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
+        f'<rect x="{x + 3 * sheet:g}" y="{y - 3 * sheet:g}" width="{WIDTH}" height="{HEIGHT}" '
+        'rx="6"/>'
         for sheet in reversed(range(box.sheets))
     )
     whole = f"<title>{escape(clipped(f'{box.title}: {box.note}', 300))}</title>"
     return (
         f'<g class="{box.style}">{whole}{sheets}'
-        f'<text class="title" x="{x + 12:g}" y="{y + 20:g}">{escape(clipped(box.title, _TITLE_CHARACTERS))}</text>'
-        f'<text class="note" x="{x + 12:g}" y="{y + 36:g}">{escape(clipped(box.note, _NOTE_CHARACTERS))}</text></g>'
+        f'<text class="title" x="{x + 12:g}" '
+        f'y="{y + 20:g}">{escape(clipped(box.title, _TITLE_CHARACTERS))}</text>'
+        f'<text class="note" x="{x + 12:g}" '
+        f'y="{y + 36:g}">{escape(clipped(box.note, _NOTE_CHARACTERS))}</text></g>'
     )

@@ -19,7 +19,9 @@ BASELINE = "baseline"
 
 
 class Drift(NamedTuple):
-    """How far a feature's values in ``split`` are from those in ``reference``: another split, or the baseline."""
+    """How far a feature's values in ``split`` are from those in ``reference``: another split, or
+    the baseline.
+    """
 
     split: str
     reference: str
@@ -47,11 +49,13 @@ def measure_drift(
 
 
 def divergence(first: ColumnStatistics, second: ColumnStatistics) -> float | None:
-    """Returns the Jensen-Shannon divergence of two columns' values in bits: 0 of equal distributions, 1 of disjoint ones.
+    """Returns the Jensen-Shannon divergence of two columns' values in bits: 0 of equal
+    distributions, 1 of disjoint ones.
 
-    Texts are compared value by value; those that are not kept count as one. Numbers are compared by the bars of their chart, where
-    TFDV compares 10 buckets of each side's own range: one large value in one split is then no difference. Nulls, NaN and
-    infinities do not count. ``None`` of columns without values, of bytes, and of texts against numbers.
+    Texts are compared value by value; those that are not kept count as one. Numbers are compared by
+    the bars of their chart, where TFDV compares 10 buckets of each side's own range: one large
+    value in one split is then no difference. Nulls, NaN and infinities do not count. ``None`` of
+    columns without values, of bytes, and of texts against numbers.
     """
     kinds = value_type(first.type), value_type(second.type)
     if pa.types.is_binary(kinds[0]) or pa.types.is_binary(kinds[1]):
@@ -79,7 +83,9 @@ def _text_shares(first: TextStatistics, second: TextStatistics) -> list[npt.NDAr
 def _number_shares(
     first: NumberStatistics, second: NumberStatistics, kind: pa.DataType
 ) -> list[npt.NDArray[np.float64]]:
-    """Returns how many of either side's numbers lie in each of the same bars; where there are few, each has its own."""
+    """Returns how many of either side's numbers lie in each of the same bars; where there are few,
+    each has its own.
+    """
     numbers = [first, second]
     if not all(number.moments.count for number in numbers):
         return [np.zeros(1)]

@@ -1,4 +1,6 @@
-"""Shows the features: a line for each in the table, and below it, when opened, everything that is known about it."""
+"""Shows the features: a line for each in the table, and below it, when opened, everything that is
+known about it.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,33 @@ from beam_pipelines.core.formatting import MINUS, show_number, show_spread, show
 _MANY_MISSING = 0.5
 _LARGE_DRIFT = 0.1
 _TOP_VALUES = 12
-_PERCENTILES = {0: "Min", 1: "1%", 5: "5%", 25: "25%", 50: "Median", 75: "75%", 95: "95%", 99: "99%", 100: "Max"}
+_PERCENTILES = {
+    0: "Min",
+    1: "1%",
+    5: "5%",
+    25: "25%",
+    50: "Median",
+    75: "75%",
+    95: "95%",
+    99: "99%",
+    100: "Max",
+}
 
 _Columns = Mapping[str, ColumnStatistics]
 _Lines = Iterator[tuple[str, list[str]]]
 
 
 def feature_id(number: int) -> str:
-    """Returns the address of a feature's place in the page: by number, because a name may hold anything."""
+    """Returns the address of a feature's place in the page: by number, because a name may hold
+    anything.
+    """
     return f"f{number}"
 
 
 def show_features(report: Report) -> list[str]:
-    """Returns the body of the features' table: a ``tbody`` for each feature, in the table's order."""
+    """Returns the body of the features' table: a ``tbody`` for each feature, in the table's
+    order.
+    """
     tables = list(report.statistics.values())
     names = list(tables[0].columns) if tables else []
     drifts = measure_drift(report.statistics, report.baseline)
@@ -60,14 +76,26 @@ def show_features(report: Report) -> list[str]:
     ]
 
 
-def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label: bool, drifts: Sequence[Drift]) -> str:
+def _feature(
+    number: int,
+    name: str,
+    columns: _Columns,
+    anomalies: int,
+    is_label: bool,
+    drifts: Sequence[Drift],
+) -> str:
     first = next(iter(columns.values()))
     missing = max(column.missing_fraction for column in columns.values())
-    distinct = max(MAX_DISTINCT + 1 if c.values.distinct is None else c.values.distinct for c in columns.values())
+    distinct = max(
+        MAX_DISTINCT + 1 if c.values.distinct is None else c.values.distinct
+        for c in columns.values()
+    )
     drift = f" data-drift={max(drift.value for drift in drifts):.6g}" if drifts else ""
     badges = "<span class=badge>label</span>" if is_label else ""
     if anomalies:
-        badges += f'<span class="badge bad">{anomalies:,} anomal{"y" if anomalies == 1 else "ies"}</span>'
+        badges += (
+            f'<span class="badge bad">{anomalies:,} anomal{"y" if anomalies == 1 else "ies"}</span>'
+        )
     values = frequent_values(columns, _TOP_VALUES)
     cells = "".join(
         f"<td>{cell}"
@@ -79,15 +107,19 @@ def _feature(number: int, name: str, columns: _Columns, anomalies: int, is_label
         )
     )
     return (
-        f"<tbody id={feature_id(number)} data-missing={missing:.6g} data-distinct={distinct}{drift}><tr class=feature>"
+        f"<tbody id={feature_id(number)} data-missing={missing:.6g} "
+        f"data-distinct={distinct}{drift}><tr class=feature>"
         f"<th scope=row><button><bdi>{escape(name)}</bdi></button>"
-        f"<span class=type>{escape(type_name(first.type))}</span>{badges}<td>{_chart(columns, values)}{cells}\n"
+        f"<span class=type>{escape(type_name(first.type))}</span>{badges}"
+        f"<td>{_chart(columns, values)}{cells}\n"
         f"<tr class=more hidden><td colspan=6>{_details(columns, values, drifts)}"
     )
 
 
 def _chart(columns: _Columns, values: Sequence[Frequent]) -> str:
-    """Draws the values if they are texts, or few enough to be drawn one by one, and else their distribution."""
+    """Draws the values if they are texts, or few enough to be drawn one by one, and else their
+    distribution.
+    """
     is_text = isinstance(next(iter(columns.values())).values, TextStatistics)
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     return bars(drawn, _totals(columns)) or distribution(columns, SMALL)
@@ -102,7 +134,10 @@ def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], str]) -> st
     cells = [show(column) for column in columns.values()]
     if len(set(cells)) == 1:
         return cells[0]
-    return "".join(f'<div class="dot s{number % SPLIT_COLORS}">{cell}</div>' for number, cell in enumerate(cells))
+    return "".join(
+        f'<div class="dot s{number % SPLIT_COLORS}">{cell}</div>'
+        for number, cell in enumerate(cells)
+    )
 
 
 def _missing(column: ColumnStatistics) -> str:
@@ -128,7 +163,11 @@ def _range(column: ColumnStatistics) -> str:
         low, high, unit = f"{values.min_bytes:,}", f"{values.max_bytes:,}", " <small>bytes</small>"
     else:
         kind = value_type(column.type)
-        low, high, unit = escape(show_value(values.minimum, kind)), escape(show_value(values.maximum, kind)), ""
+        low, high, unit = (
+            escape(show_value(values.minimum, kind)),
+            escape(show_value(values.maximum, kind)),
+            "",
+        )
     return f"{low}{unit}" if low == high else f"<span>{low}</span> – <span>{high}</span>{unit}"
 
 
@@ -167,10 +206,13 @@ def _details(columns: _Columns, values: Sequence[Frequent], drifts: Sequence[Dri
     few = isinstance(first.values, NumberStatistics) or all(
         (column.values.distinct or 0) <= len(values) for column in columns.values()
     )
-    parts.append(_table("Values" if few else "Most frequent values", heads, lines, "shares", cells=2))
+    parts.append(
+        _table("Values" if few else "Most frequent values", heads, lines, "shares", cells=2)
+    )
     if len(drifts) > 1:
         compared = (
-            (f"{escape(drift.split)} against {escape(drift.reference)}", [_show_drift(drift)]) for drift in drifts
+            (f"{escape(drift.split)} against {escape(drift.reference)}", [_show_drift(drift)])
+            for drift in drifts
         )
         parts.append(_table("Drift", ["Divergence"], compared, "drift"))
     return f"<div class=details>{''.join(parts)}</div>"
@@ -181,12 +223,18 @@ def _count(count: int, total: int) -> str:
 
 
 def _table(
-    title: str, heads: Sequence[str], lines: Iterable[tuple[str, list[str]]], style: str = "", cells: int = 1
+    title: str,
+    heads: Sequence[str],
+    lines: Iterable[tuple[str, list[str]]],
+    style: str = "",
+    cells: int = 1,
 ) -> str:
     """Returns a small table; nothing without lines."""
     filled = [[name, *values] for name, values in lines]
     kind = f'"part {style}"' if style else "part"
-    return f"<div class={kind}>{table([title, *heads], filled, cells=cells)}</div>" if filled else ""
+    return (
+        f"<div class={kind}>{table([title, *heads], filled, cells=cells)}</div>" if filled else ""
+    )
 
 
 def _summary(columns: _Columns) -> _Lines:
@@ -198,18 +246,34 @@ def _summary(columns: _Columns) -> _Lines:
     yield "Missing", [_count(column.missing, column.present + column.missing) for column in own]
     if pa.types.is_list(own[0].type):
         yield "Values", [f"{column.num_values:,}" for column in own]
-        yield "Values in a row", [f"{column.min_values:,} – {column.max_values:,}" for column in own]
+        yield (
+            "Values in a row",
+            [f"{column.min_values:,} – {column.max_values:,}" for column in own],
+        )
         yield "Mean values in a row", [show_number(column.average_values) for column in own]
     yield "Distinct", [_distinct(column) for column in own]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
     if numbers:
-        yield "Mean", [show_value(item.mean if item.count else None, _unless_bool(kind)) for item in numbers]
+        yield (
+            "Mean",
+            [show_value(item.mean if item.count else None, _unless_bool(kind)) for item in numbers],
+        )
         yield "Std. deviation", [show_spread(item.standard_deviation, kind) for item in numbers]
         yield "Zeros", [_count(item.zeros, item.count) for item in numbers]
-        for name, field in (("NaN", "nans"), (f"{MINUS}∞", "minus_infinities"), ("∞", "plus_infinities")):
+        for name, field in (
+            ("NaN", "nans"),
+            (f"{MINUS}∞", "minus_infinities"),
+            ("∞", "plus_infinities"),
+        ):
             counts = [getattr(item, field) for item in numbers]
             if any(counts):
-                yield name, [_count(count, item.count + item.nans) for count, item in zip(counts, numbers, strict=True)]
+                yield (
+                    name,
+                    [
+                        _count(count, item.count + item.nans)
+                        for count, item in zip(counts, numbers, strict=True)
+                    ],
+                )
     texts = [item for item in values if isinstance(item, TextStatistics)]
     if texts:
         yield "Shortest, bytes", [f"{item.min_bytes:,}" for item in texts]
@@ -230,12 +294,19 @@ def _unless_bool(kind: pa.DataType) -> pa.DataType:
 def _quantiles(columns: _Columns) -> _Lines:
     """Yields percentiles, from the minimum to the maximum."""
     kind = value_type(next(iter(columns.values())).type)
-    cuts = [column.values.quantiles(100) for column in columns.values() if isinstance(column.values, NumberStatistics)]
+    cuts = [
+        column.values.quantiles(100)
+        for column in columns.values()
+        if isinstance(column.values, NumberStatistics)
+    ]
     if any(cuts):
         whole = not pa.types.is_floating(kind)
         for place, name in _PERCENTILES.items():
             values = [cut[place] if cut else None for cut in cuts]
-            yield name, [escape(show_value(_whole(value) if whole else value, kind)) for value in values]
+            yield (
+                name,
+                [escape(show_value(_whole(value) if whole else value, kind)) for value in values],
+            )
 
 
 def _whole(value: float | None) -> float | None:

@@ -1,7 +1,8 @@
 """Builds HTML from texts that may hold anything, and tables from cells that are HTML already.
 
-Much of a page of many features is markup. So what HTML lets one leave out is left out of what stands there for every feature, which halves the page:
-the ends of cells and rows, quotes around attributes of one word, and classes that follow from a place.
+Much of a page of many features is markup. So what HTML lets one leave out is left out of what
+stands there for every feature, which halves the page: the ends of cells and rows, quotes around
+attributes of one word, and classes that follow from a place.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ def clipped(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
 
 
 def shown(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
-    """Returns a value of the data as HTML: clipped, kept apart from the text around it; a blank one says so."""
+    """Returns a value of the data as HTML: clipped, kept apart from the text around it; a blank one
+    says so.
+    """
     return f"<bdi>{escape(clipped(text, characters))}</bdi>" if text.strip() else _BLANK
 
 
 def shown_alone(text: str) -> str:
-    """Returns a value of the data that has a cell to itself as HTML: clipped; a blank one says so."""
+    """Returns a value of the data that has a cell to itself as HTML: clipped; a blank one says
+    so.
+    """
     return escape(clipped(text)) if text.strip() else _BLANK
 
 
@@ -46,7 +51,13 @@ def key(number: int, split: str) -> str:
     return f'<span class="key s{number % SPLIT_COLORS}">{escape(split)}</span>'
 
 
-def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1, label: str = "", cells: int = 1) -> str:
+def table(
+    heads: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    texts: int = 1,
+    label: str = "",
+    cells: int = 1,
+) -> str:
     """Returns a table; the first cell of a line is its header.
 
     Args:
@@ -59,7 +70,9 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1, 
     wide = "<th>" if cells == 1 else f"<th colspan={cells}>"
     head = f"<th>{heads[0]}" + "".join(f"{wide}{text}" for text in heads[1:])
     # Headers need no scope: beside cells of a line they are the line's, else their column's.
-    body = "".join(f"<tr><th>{line[0]}" + "".join(f"<td>{cell}" for cell in line[1:]) + "\n" for line in lines)
+    body = "".join(
+        f"<tr><th>{line[0]}" + "".join(f"<td>{cell}" for cell in line[1:]) + "\n" for line in lines
+    )
     kind = "" if texts == 1 else " class=texts" if texts == len(heads) else f" class=texts{texts}"
     name = f' aria-label="{escape(label)}"' if label else ""
     return f"<table{kind}{name}><thead><tr>{head}<tbody>\n{body}</table>"

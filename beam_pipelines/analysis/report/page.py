@@ -24,9 +24,11 @@ _MOST_REJECTED = 10
 
 
 def render_report(report: Report) -> str:
-    """Returns the page as HTML: self-contained, the same bytes for the same report, every value escaped.
+    """Returns the page as HTML: self-contained, the same bytes for the same report, every value
+    escaped.
 
-    A content security policy forbids the browser to load anything, and to run any script but the page's own.
+    A content security policy forbids the browser to load anything, and to run any script but the
+    page's own.
     """
     script = _file("page.js")
     # The browser compares with the text between the tags: with the line break after the first one.
@@ -41,19 +43,26 @@ def render_report(report: Report) -> str:
         figures=_figures(report),
         anomalies=_anomalies(report),
         pipeline=_pipeline(report),
-        tables="\n".join(filter(None, (_splits(report), _sources(report.sources), _joins(report.joins)))),
+        tables="\n".join(
+            filter(None, (_splits(report), _sources(report.sources), _joins(report.joins)))
+        ),
         rejected=_rejected(report.rejected, sum(source.rejected for source in report.sources)),
         images=section("Some images", show_images(report.images, report.statistics)),
         legend=" ".join(key(number, split) for number, split in enumerate(report.statistics)),
         shown=f"{len(features):,}",
         drift_style="" if report.baseline or len(report.statistics) > 1 else " only-one",
         features="\n".join(features),
-        footer=f"Written by beam-pipelines {escape(__version__)}. This page is one file and loads nothing.",
+        footer=f"Written by beam-pipelines {escape(__version__)}. This page is one file and loads "
+        "nothing.",
     )
 
 
 def _file(name: str) -> str:
-    return importlib.resources.files("beam_pipelines.analysis.report").joinpath(name).read_text("utf-8")
+    return (
+        importlib.resources.files("beam_pipelines.analysis.report")
+        .joinpath(name)
+        .read_text("utf-8")
+    )
 
 
 def _rows(report: Report) -> int:
@@ -96,16 +105,25 @@ def _anomalies(report: Report) -> str:
     lines = [
         [
             _link(row.feature, places),
-            shown(row.what) + ("" if row.severity == ERROR else '<span class="badge">accepted</span>'),
+            shown(row.what)
+            + ("" if row.severity == ERROR else '<span class="badge">accepted</span>'),
             *(shown(cell) for cell in (", ".join(names), row.expected, row.found)),
         ]
-        for row, names in sorted(splits.items(), key=lambda line: order[line[0].feature])[:_MOST_ROWS]
+        for row, names in sorted(splits.items(), key=lambda line: order[line[0].feature])[
+            :_MOST_ROWS
+        ]
     ]
     heads = ("Feature", "What", "Split", "Expected", "Found")
-    more = f'<p class="soft">And {len(splits) - _MOST_ROWS:,} more.</p>' if len(splits) > _MOST_ROWS else ""
+    more = (
+        f'<p class="soft">And {len(splits) - _MOST_ROWS:,} more.</p>'
+        if len(splits) > _MOST_ROWS
+        else ""
+    )
     title = f'Anomalies <span class="count">{len(report.anomalies):,}</span>'
     style = "alert" if errors(report.anomalies) else ""
-    return section(title, _box(table(heads, lines, texts=len(heads), label="Anomalies")) + more, style)
+    return section(
+        title, _box(table(heads, lines, texts=len(heads), label="Anomalies")) + more, style
+    )
 
 
 def _link(feature: str, places: Mapping[str, str]) -> str:
@@ -119,7 +137,9 @@ def _pipeline(report: Report) -> str:
     if not drawn:
         return ""
     # It may be wider than the screen: with the focus on it, the arrow keys scroll.
-    scrolling = f'<div class="scroll" tabindex="0" role="region" aria-labelledby="pipeline">{drawn}</div>'
+    scrolling = (
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="pipeline">{drawn}</div>'
+    )
     return section('<span id="pipeline">Pipeline</span>', scrolling)
 
 
@@ -167,13 +187,18 @@ def _sources(sources: Sequence[SourceSummary]) -> str:
 
 
 def _joins(joins: Sequence[JoinSummary]) -> str:
-    counted = [field for field in ("dropped", "added") if any(getattr(join, field) for join in joins)]
+    counted = [
+        field for field in ("dropped", "added") if any(getattr(join, field) for join in joins)
+    ]
     lines = [
         [
             shown(join.source),
             escape(f"{join.how}, {join.strategy}"),
             f"{join.matched:,}",
-            f'{join.unmatched:,} <span class="soft">{share(join.unmatched, join.matched + join.unmatched)}</span>',
+            (
+                f"{join.unmatched:,} <span "
+                f'class="soft">{share(join.unmatched, join.matched + join.unmatched)}</span>'
+            ),
             *(f"{getattr(join, field):,}" for field in counted),
         ]
         for join in joins
@@ -195,8 +220,13 @@ def _rejected(rows: Sequence[Rejected], number: int) -> str:
         for row in rows[:_MOST_REJECTED]
     ]
     heads = ("Source", "Where", "Column", "Why")
-    title = f'Rejected rows <span class="count">{len(lines):,} of {number:,}; all are in rejected/</span>'
-    return section(title, _box(table(heads, lines, texts=len(heads), label="Rejected rows")), "alert")
+    title = (
+        f'Rejected rows <span class="count">{len(lines):,} of {number:,}; all are in '
+        "rejected/</span>"
+    )
+    return section(
+        title, _box(table(heads, lines, texts=len(heads), label="Rejected rows")), "alert"
+    )
 
 
 def _box(content: str) -> str:

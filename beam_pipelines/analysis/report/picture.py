@@ -1,4 +1,6 @@
-"""Lays out the pipeline: sources, joins, filter, splits and shards, with the rows that went from one to the next."""
+"""Lays out the pipeline: sources, joins, filter, splits and shards, with the rows that went from
+one to the next.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _CAPTION_CHARACTERS = 2000
 
 
 class _Flow(NamedTuple):
-    """How far the picture has come: what is drawn, the last box of the main flow, the rows that leave it, the next column."""
+    """How far the picture has come: what is drawn, the last box of the main flow, the rows that
+    leave it, the next column.
+    """
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
@@ -27,8 +31,9 @@ class _Flow(NamedTuple):
 def picture(report: Report) -> str:
     """Returns the pipeline as an SVG; nothing if it is not known what was read.
 
-    Sources stand on the left. The base source's rows run down through the joins, each beside its own source, and from the last
-    one to the right: through the filter to the splits, and on to their shards.
+    Sources stand on the left. The base source's rows run down through the joins, each beside its
+    own source, and from the last one to the right: through the filter to the splits, and on to
+    their shards.
     """
     base = next((source for source in report.sources if source.name == report.base), None)
     if base is None:
@@ -42,7 +47,9 @@ def picture(report: Report) -> str:
     if report.filter or report.filtered:
         flow = _filtered(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
-    return draw(flow.boxes, flow.edges, clipped(" ".join(_sentences(report, base)), _CAPTION_CHARACTERS))
+    return draw(
+        flow.boxes, flow.edges, clipped(" ".join(_sentences(report, base)), _CAPTION_CHARACTERS)
+    )
 
 
 def _joined(flow: _Flow, report: Report) -> _Flow:
@@ -52,9 +59,14 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
     for number, join in enumerate(report.joins, 1):
         y = number * _LINE
         if join.source not in boxes:  # a source that is joined again keeps its place
-            boxes[join.source] = Box(0, y, join.source, _source_note(sources[join.source]), "source")
+            boxes[join.source] = Box(
+                0, y, join.source, _source_note(sources[join.source]), "source"
+            )
         step = Box(flow.column * _COLUMN, y, f"{join.how} join", _join_note(join), "step")
-        edges += [across(boxes[join.source], step, sources[join.source].rows), down(last, step, rows)]
+        edges += [
+            across(boxes[join.source], step, sources[join.source].rows),
+            down(last, step, rows),
+        ]
         rows += join.added - join.dropped
         joins.append(step)
         last = step
@@ -100,7 +112,10 @@ def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
     """Yields the picture in words."""
     yield f"{base.rows:,} rows of source {base.name}."
     for join in report.joins:
-        yield f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, {join.unmatched:,} not."
+        yield (
+            f"{join.how.capitalize()} join with {join.source}: {join.matched:,} matched, "
+            f"{join.unmatched:,} not."
+        )
     if report.filtered:
         yield f"The filter left out {report.filtered:,}."
     for name, split in report.splits.items():

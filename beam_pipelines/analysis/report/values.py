@@ -44,7 +44,8 @@ class SourceSummary(NamedTuple):
 class JoinSummary(NamedTuple):
     """What became of the rows in a join; ``how``, ``strategy`` and ``on`` as in the recipe.
 
-    ``matched`` and ``unmatched`` left rows came in; of the latter ``dropped`` were left out; second matches ``added`` rows.
+    ``matched`` and ``unmatched`` left rows came in; of the latter ``dropped`` were left out; second
+    matches ``added`` rows.
     """
 
     source: str
@@ -58,7 +59,9 @@ class JoinSummary(NamedTuple):
 
 
 class ImageSample(NamedTuple):
-    """One encoded image out of a split: its label as text (``""`` without one), ``image/png`` or ``image/jpeg``, its bytes."""
+    """One encoded image out of a split: its label as text (``""`` without one), ``image/png`` or
+    ``image/jpeg``, its bytes.
+    """
 
     split: str
     label: str

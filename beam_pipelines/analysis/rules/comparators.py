@@ -1,4 +1,6 @@
-"""Rules about how a feature's values are distributed: drift against an earlier dataset, skew between splits."""
+"""Rules about how a feature's values are distributed: drift against an earlier dataset, skew
+between splits.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,16 @@ SKEW = Comparison("training", "serving")
 
 
 def compare(
-    comparator: schema_pb2.FeatureComparator, comparison: Comparison, treatment: Feature, control: Feature | None
+    comparator: schema_pb2.FeatureComparator,
+    comparison: Comparison,
+    treatment: Feature,
+    control: Feature | None,
 ) -> tuple[list[Measurement], list[Reason]]:
     """Measures how far a feature is from the same feature of another dataset.
 
     Args:
-      comparator: which distances are measured, and how large they may be. One without a threshold is not measured.
+      comparator: which distances are measured, and how large they may be. One without a threshold
+        is not measured.
       comparison: the words.
       treatment: statistics of the feature.
       control: of the other dataset; ``None`` if it lacks the feature.
@@ -52,7 +58,9 @@ def compare(
     measurements, reasons = [], []
     for kind, (type_, anomaly, name, short) in _KINDS.items():
         limit = getattr(comparator, kind)
-        measured = _measure(kind, limit, treatment, control) if limit.HasField("threshold") else None
+        measured = (
+            _measure(kind, limit, treatment, control) if limit.HasField("threshold") else None
+        )
         if measured is None:
             continue
         value, which = measured
@@ -63,7 +71,12 @@ def compare(
 
 
 _KINDS = {
-    "infinity_norm": (Measurement.L_INFTY, Info.COMPARATOR_L_INFTY_HIGH, "Linfty distance", "Linfty distance"),
+    "infinity_norm": (
+        Measurement.L_INFTY,
+        Info.COMPARATOR_L_INFTY_HIGH,
+        "Linfty distance",
+        "Linfty distance",
+    ),
     "jensen_shannon_divergence": (
         Measurement.JENSEN_SHANNON_DIVERGENCE,
         Info.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH,
@@ -79,8 +92,12 @@ _KINDS = {
 }
 
 
-def _measure(kind: str, limit: object, treatment: Feature, control: Feature) -> tuple[float, str] | None:
-    """Returns the distance, and the text that differs most if there is one; ``None`` where it cannot be measured."""
+def _measure(
+    kind: str, limit: object, treatment: Feature, control: Feature
+) -> tuple[float, str] | None:
+    """Returns the distance, and the text that differs most if there is one; ``None`` where it
+    cannot be measured.
+    """
     left, right = rank_counts(treatment), rank_counts(control)
     if kind == "infinity_norm":
         return l_infinity(left, right)
@@ -98,11 +115,16 @@ def _measure(kind: str, limit: object, treatment: Feature, control: Feature) -> 
 
 def _wants_quantiles(limit: object) -> bool:
     selection = schema_pb2.HistogramSelection
-    return isinstance(limit, schema_pb2.JensenShannonDivergence) and limit.source.type == selection.QUANTILES
+    return (
+        isinstance(limit, schema_pb2.JensenShannonDivergence)
+        and limit.source.type == selection.QUANTILES
+    )
 
 
 def _histogram(feature: Feature, kind: int) -> statistics_pb2.Histogram | None:
-    return next((histogram for histogram in feature.num_stats.histograms if histogram.type == kind), None)
+    return next(
+        (histogram for histogram in feature.num_stats.histograms if histogram.type == kind), None
+    )
 
 
 def _missing(comparison: Comparison) -> Reason:
@@ -117,14 +139,21 @@ def _missing(comparison: Comparison) -> Reason:
 
 
 def _reason(
-    anomaly: int, name: str, what: str, comparison: Comparison, value: float, threshold: float, which: str
+    anomaly: int,
+    name: str,
+    what: str,
+    comparison: Comparison,
+    value: float,
+    threshold: float,
+    which: str,
 ) -> Reason:
     between = f"between {comparison.treatment} and {comparison.control}"
     largest = f" The feature value with maximum difference is: {which}" if which else ""
     return Reason(
         anomaly,
         f"High {name} {between}",
-        f"The {name} {between} is {number_text(float(value))} (up to six significant digits), above the threshold "
+        f"The {name} {between} is {number_text(float(value))} (up to six significant digits), "
+        "above the threshold "
         f"{number_text(float(threshold))}.{largest}",
         f"{what} up to {number_text(float(threshold))}",
         number_text(float(value)) + (f", most at '{which}'" if which else ""),

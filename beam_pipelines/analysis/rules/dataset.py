@@ -16,7 +16,8 @@ def dataset_reasons(
 ) -> Iterator[Reason]:
     """Yields what is wrong with the size of a split.
 
-    ``num_examples_version_comparator`` is not looked at: of an earlier version there are no statistics to compare with.
+    ``num_examples_version_comparator`` is not looked at: of an earlier version there are no
+    statistics to compare with.
 
     Args:
       constraints: of the schema.
@@ -37,23 +38,31 @@ def dataset_reasons(
         yield Reason(Info.DATASET_HIGH_NUM_EXAMPLES, short, description, expected, f"{rows:,} rows")
 
 
-def _ratio_reasons(comparator: schema_pb2.NumericValueComparator, rows: int, previous: int) -> Iterator[Reason]:
+def _ratio_reasons(
+    comparator: schema_pb2.NumericValueComparator, rows: int, previous: int
+) -> Iterator[Reason]:
     low, high = comparator.min_fraction_threshold, comparator.max_fraction_threshold
     versus = f"in current dataset versus the {_PREVIOUS}"
     ratio = rows / previous if previous else 0.0
     found = f"{rows:,} rows against {previous:,}"
     text = (
-        f"The ratio of num examples in the current dataset versus the {_PREVIOUS} is {number_text(float(ratio))} "
+        f"The ratio of num examples in the current dataset versus the {_PREVIOUS} is "
+        f"{number_text(float(ratio))} "
         "(up to six significant digits), which is {} the threshold {}."
     )
     if comparator.HasField("max_fraction_threshold"):
         expected = f"at most {number_text(high)} times as many rows"
         if not previous and rows:
-            description = f"The {_PREVIOUS} has 0 examples, so there is a high number of examples {versus}."
+            description = (
+                f"The {_PREVIOUS} has 0 examples, so there is a high number of examples {versus}."
+            )
             short = f"High num examples {versus}, which has 0."
             yield Reason(Info.COMPARATOR_HIGH_NUM_EXAMPLES, short, description, expected, found)
         elif ratio > high:
-            description, short = text.format("above", number_text(high)), f"High num examples {versus}."
+            description, short = (
+                text.format("above", number_text(high)),
+                f"High num examples {versus}.",
+            )
             yield Reason(Info.COMPARATOR_HIGH_NUM_EXAMPLES, short, description, expected, found)
     if comparator.HasField("min_fraction_threshold") and previous and ratio < low:
         description, short = text.format("below", number_text(low)), f"Low num examples {versus}."

@@ -1,6 +1,8 @@
-"""How far apart two distributions are: L-infinity, normalised absolute difference, Jensen–Shannon divergence.
+"""How far apart two distributions are: L-infinity, normalised absolute difference, Jensen–Shannon
+divergence.
 
-The definitions are TFDV's (anomalies/metrics.cc): texts by their rank histograms, numbers by a histogram.
+The definitions are TFDV's (anomalies/metrics.cc): texts by their rank histograms, numbers by a
+histogram.
 """
 
 from __future__ import annotations
@@ -16,8 +18,12 @@ Weights = npt.NDArray[np.float64]
 
 
 def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
-    """Returns the texts of a feature and how often each occurs; nothing of a feature of numbers or bytes."""
-    return {bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets}
+    """Returns the texts of a feature and how often each occurs; nothing of a feature of numbers or
+    bytes.
+    """
+    return {
+        bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets
+    }
 
 
 def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
@@ -26,14 +32,20 @@ def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
 
 
 def normalized_absolute_difference(left: Counts, right: Counts) -> tuple[float, str]:
-    """Returns the largest difference of any text's counts over the count of all texts on both sides, and that text."""
+    """Returns the largest difference of any text's counts over the count of all texts on both
+    sides, and that text.
+    """
     total = sum(left.values()) + sum(right.values())
     return _largest_difference(left, right, total, total)
 
 
-def _largest_difference(left: Counts, right: Counts, left_total: float, right_total: float) -> tuple[float, str]:
+def _largest_difference(
+    left: Counts, right: Counts, left_total: float, right_total: float
+) -> tuple[float, str]:
     largest, which = 0.0, ""
-    for text in sorted({*left, *right}, key=str.encode):  # of equal differences the last one is named, as in TFDV
+    for text in sorted(
+        {*left, *right}, key=str.encode
+    ):  # of equal differences the last one is named, as in TFDV
         share = left.get(text, 0.0) / left_total if left_total else 0.0
         other = right.get(text, 0.0) / right_total if right_total else 0.0
         if abs(share - other) >= largest:
@@ -42,23 +54,34 @@ def _largest_difference(left: Counts, right: Counts, left_total: float, right_to
 
 
 def jensen_shannon_of_texts(left: Counts, right: Counts) -> float:
-    """Returns the divergence of two distributions of texts, in bits, from 0 to 1; both must have texts."""
+    """Returns the divergence of two distributions of texts, in bits, from 0 to 1; both must have
+    texts.
+    """
     texts = sorted({*left, *right})
     sides = (np.array([side.get(text, 0.0) for text in texts]) for side in (left, right))
     return jensen_shannon(*sides)
 
 
-def jensen_shannon_of_histograms(left: statistics_pb2.Histogram, right: statistics_pb2.Histogram) -> float | None:
-    """Returns the divergence of two histograms, in bits, from 0 to 1; ``None`` if one holds nothing.
+def jensen_shannon_of_histograms(
+    left: statistics_pb2.Histogram, right: statistics_pb2.Histogram
+) -> float | None:
+    """Returns the divergence of two histograms, in bits, from 0 to 1; ``None`` if one holds
+    nothing.
 
-    Values are taken to be spread evenly over a bucket, and both histograms are cut at the bounds of either. A bucket of a single
-    value is matched with the other side's bucket of the same value only; infinite buckets and NaN match nothing.
+    Values are taken to be spread evenly over a bucket, and both histograms are cut at the bounds of
+    either. A bucket of a single value is matched with the other side's bucket of the same value
+    only; infinite buckets and NaN match nothing.
     """
-    bounds = np.unique([bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]])
-    points = sorted({low for side in (left, right) for low, high, _ in _buckets(side) if low == high})
+    bounds = np.unique(
+        [bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]]
+    )
+    points = sorted(
+        {low for side in (left, right) for low, high, _ in _buckets(side) if low == high}
+    )
     weights = [_aligned(side, bounds, points) for side in (left, right)]
     infinite = [
-        sum(w for low, high, w in _buckets(side) if not np.isfinite([low, high]).all()) for side in (left, right)
+        sum(w for low, high, w in _buckets(side) if not np.isfinite([low, high]).all())
+        for side in (left, right)
     ]
     nans = [float(side.num_nan) for side in (left, right)]
     zeros = np.zeros(2)
@@ -70,7 +93,9 @@ def jensen_shannon_of_histograms(left: statistics_pb2.Histogram, right: statisti
 
 
 def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
-    return [(bucket.low_value, bucket.high_value, bucket.sample_count) for bucket in histogram.buckets]
+    return [
+        (bucket.low_value, bucket.high_value, bucket.sample_count) for bucket in histogram.buckets
+    ]
 
 
 def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
@@ -88,7 +113,9 @@ def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[
     for low, high, weight in _finite(histogram):
         first, last = np.searchsorted(bounds, [low, high])
         # Halved, so that no width is beyond float64.
-        between[first:last] += weight * (np.diff(bounds[first : last + 1] / 2) / (high / 2 - low / 2))
+        between[first:last] += weight * (
+            np.diff(bounds[first : last + 1] / 2) / (high / 2 - low / 2)
+        )
     at = np.zeros(len(points))
     for low, high, weight in _buckets(histogram):
         if low == high and np.isfinite(low):
@@ -97,7 +124,9 @@ def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[
 
 
 def jensen_shannon(left: Weights, right: Weights) -> float:
-    """Returns the divergence of two distributions over the same places, in bits, from 0 to 1; both must have weight."""
+    """Returns the divergence of two distributions over the same places, in bits, from 0 to 1; both
+    must have weight.
+    """
     p, q = left / left.sum(), right / right.sum()
     mean = (p + q) / 2
     return min(1.0, max(0.0, (_divergence(p, mean) + _divergence(q, mean)) / 2))

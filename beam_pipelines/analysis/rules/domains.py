@@ -24,13 +24,23 @@ _INVALID = "Invalid values"
 _NOT_BOOLEAN = "Non-boolean values"
 
 
-def domain_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
-    """Yields what is wrong with the values of a feature that has the schema's type and is present somewhere."""
+def domain_findings(
+    feature: schema_pb2.Feature, view: FeatureView, domains: Domains
+) -> Iterator[Finding]:
+    """Yields what is wrong with the values of a feature that has the schema's type and is present
+    somewhere.
+    """
     kind = feature.WhichOneof("domain_info")
     if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
         text = str(feature).replace("\n", " ").strip()
         description = f"Data is marked as BYTES with incompatible domain_info: {text}"
-        reason = Reason(Info.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", description, f"text, for {kind}", "bytes")
+        reason = Reason(
+            Info.DOMAIN_INVALID_FOR_TYPE,
+            "Invalid domain type",
+            description,
+            f"text, for {kind}",
+            "bytes",
+        )
         yield Finding(reason, clear_domain)
     elif view.num_values and kind in _FINDINGS_FOR_DOMAIN:
         yield from _FINDINGS_FOR_DOMAIN[kind](feature, view, domains)
@@ -45,7 +55,9 @@ def domain_values(feature: schema_pb2.Feature, domains: Domains) -> list[str]:
 
 def truth_values(domain: schema_pb2.BoolDomain) -> list[str]:
     """Returns the texts that a bool domain allows."""
-    return sorted(getattr(domain, field) for field in ("true_value", "false_value") if domain.HasField(field))
+    return sorted(
+        getattr(domain, field) for field in ("true_value", "false_value") if domain.HasField(field)
+    )
 
 
 def in_domain(values: pa.Array, allowed: list[str]) -> Mask:
@@ -60,7 +72,9 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
         bad = _first_text(view.strings, ~are_integers(view.strings.values))
         if bad is not None:
             description = f'String values that were not ints were found, such as "{bad}".'
-            reason = Reason(Info.INT_TYPE_NOT_INT_STRING, _INVALID, description, "integers as text", f"'{bad}'")
+            reason = Reason(
+                Info.INT_TYPE_NOT_INT_STRING, _INVALID, description, "integers as text", f"'{bad}'"
+            )
             yield Finding(reason, clear_domain)
             return
         numbers = integers(view.strings.values)
@@ -73,25 +87,40 @@ def _int_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) ->
         yield Finding(reason, partial(_set_bound, domain="int_domain", bound="min", value=least))
     if most is not None and domain.HasField("max") and most > domain.max:
         description = f"Unexpectedly large value: {most}."
-        reason = Reason(Info.INT_TYPE_BIG_INT, _OUT_OF_RANGE, description, f"at most {domain.max}", str(most))
+        reason = Reason(
+            Info.INT_TYPE_BIG_INT, _OUT_OF_RANGE, description, f"at most {domain.max}", str(most)
+        )
         yield Finding(reason, partial(_set_bound, domain="int_domain", bound="max", value=most))
 
 
-def _set_bound(feature: schema_pb2.Feature, _: Domains, *, domain: str, bound: str, value: Any) -> None:
+def _set_bound(
+    feature: schema_pb2.Feature, _: Domains, *, domain: str, bound: str, value: Any
+) -> None:
     setattr(getattr(feature, domain), bound, value)
 
 
-def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -> Iterator[Finding]:
+def _float_findings(
+    feature: schema_pb2.Feature, view: FeatureView, _: Domains
+) -> Iterator[Finding]:
     domain = feature.float_domain
     # Bounds are 32 bits wide: compared in 64, a bound of 0.1 would be above the value 0.1.
     with np.errstate(over="ignore"):
-        least, most = (None if bound is None else float(np.float32(bound)) for bound in (view.minimum, view.maximum))
+        least, most = (
+            None if bound is None else float(np.float32(bound))
+            for bound in (view.minimum, view.maximum)
+        )
     nans = view.nans
     if view.strings is not None:
         bad = _first_text(view.strings, ~are_floats(view.strings.values))
         if bad is not None:
             description = f'String values that were not floats were found, such as "{bad}".'
-            reason = Reason(Info.FLOAT_TYPE_STRING_NOT_FLOAT, _INVALID, description, "numbers as text", f"'{bad}'")
+            reason = Reason(
+                Info.FLOAT_TYPE_STRING_NOT_FLOAT,
+                _INVALID,
+                description,
+                "numbers as text",
+                f"'{bad}'",
+            )
             yield Finding(reason, clear_domain)
             return
         numbers = floats(view.strings.values)
@@ -99,27 +128,47 @@ def _float_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) 
         numbers = numbers[~np.isnan(numbers)]
         least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
     if domain.disallow_nan and nans:
-        reason = Reason(Info.FLOAT_TYPE_HAS_NAN, _INVALID, "Float feature has NaN values.", "no NaN", f"{nans:,} NaN")
-        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="disallow_nan", value=False))
+        reason = Reason(
+            Info.FLOAT_TYPE_HAS_NAN,
+            _INVALID,
+            "Float feature has NaN values.",
+            "no NaN",
+            f"{nans:,} NaN",
+        )
+        yield Finding(
+            reason, partial(_set_bound, domain="float_domain", bound="disallow_nan", value=False)
+        )
     yield from _float_range_findings(domain, least, most)
-    if domain.disallow_inf and any(bound is not None and np.isinf(bound) for bound in (least, most)):
-        found = ", ".join(number_text(bound) for bound in (least, most) if bound is not None and np.isinf(bound))
+    if domain.disallow_inf and any(
+        bound is not None and np.isinf(bound) for bound in (least, most)
+    ):
+        found = ", ".join(
+            number_text(bound) for bound in (least, most) if bound is not None and np.isinf(bound)
+        )
         description = "Float feature has Inf values."
         reason = Reason(Info.FLOAT_TYPE_HAS_INF, _INVALID, description, "no infinities", found)
-        yield Finding(reason, partial(_set_bound, domain="float_domain", bound="disallow_inf", value=False))
+        yield Finding(
+            reason, partial(_set_bound, domain="float_domain", bound="disallow_inf", value=False)
+        )
 
 
-def _float_range_findings(domain: schema_pb2.FloatDomain, least: float | None, most: float | None) -> Iterator[Finding]:
+def _float_range_findings(
+    domain: schema_pb2.FloatDomain, least: float | None, most: float | None
+) -> Iterator[Finding]:
     six = "(upto six significant digits)"
     if least is not None and domain.HasField("min") and least < domain.min:
         low, bound = number_text(least), number_text(domain.min)
         description = f"Unexpectedly low values: {low}<{bound}{six}"
-        reason = Reason(Info.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, description, f"at least {bound}", low)
+        reason = Reason(
+            Info.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, description, f"at least {bound}", low
+        )
         yield Finding(reason, partial(_set_bound, domain="float_domain", bound="min", value=least))
     if most is not None and domain.HasField("max") and most > domain.max:
         high, bound = number_text(most), number_text(domain.max)
         description = f"Unexpectedly high value: {high}>{bound}{six}"
-        reason = Reason(Info.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, description, f"at most {bound}", high)
+        reason = Reason(
+            Info.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, description, f"at most {bound}", high
+        )
         yield Finding(reason, partial(_set_bound, domain="float_domain", bound="max", value=most))
 
 
@@ -130,7 +179,9 @@ def _bool_findings(feature: schema_pb2.Feature, view: FeatureView, _: Domains) -
         if bad is not None:
             names = '{"' + '", "'.join(allowed) + '"}' if allowed else "{}"
             description = f'Saw unexpected value "{bad}" instead of {names}.'
-            reason = Reason(Info.BOOL_TYPE_UNEXPECTED_STRING, _NOT_BOOLEAN, description, names, f"'{bad}'")
+            reason = Reason(
+                Info.BOOL_TYPE_UNEXPECTED_STRING, _NOT_BOOLEAN, description, names, f"'{bad}'"
+            )
             yield Finding(reason, clear_domain)
     elif feature.type == schema_pb2.INT:
         yield from _bool_int_findings(view)
@@ -144,16 +195,23 @@ def _bool_int_findings(view: FeatureView) -> Iterator[Finding]:
         (Info.BOOL_TYPE_BIG_INT, view.maximum, (view.maximum or 0) > 1),
     ):
         if strange is not None and is_strange:
-            description = f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
+            description = (
+                f"Integers (such as {strange:.6g}) not in {{0, 1}}: converting to an integer."
+            )
             reason = Reason(kind, _NOT_BOOLEAN, description, "0 or 1", str(strange))
             yield Finding(reason, partial(_to_range, domain="int_domain", view=view))
             return
 
 
 def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
-    strange = next((bound for bound in (view.minimum, view.maximum) if bound not in (None, 0, 1)), None)
+    strange = next(
+        (bound for bound in (view.minimum, view.maximum) if bound not in (None, 0, 1)), None
+    )
     if strange is not None:
-        found, description = number_text(strange), f"Floats (such as {number_text(strange)}) not in {{0, 1}}"
+        found, description = (
+            number_text(strange),
+            f"Floats (such as {number_text(strange)}) not in {{0, 1}}",
+        )
     elif view.nans:
         found, description = f"{view.nans:,} NaN", "Floats (such as NaN) not in {0, 1}"
     elif view.has_values_between_0_and_1:
@@ -173,26 +231,36 @@ def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: Fea
         bounds.min, bounds.max = view.minimum, view.maximum
 
 
-def _string_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Domains) -> Iterator[Finding]:
+def _string_findings(
+    feature: schema_pb2.Feature, view: FeatureView, domains: Domains
+) -> Iterator[Finding]:
     texts = view.strings
     if texts is None:
         return
     if not texts.are_utf8:
         description = "Found strings that were not valid UTF8 strings."
-        reason = Reason(Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes")
+        reason = Reason(
+            Info.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", description, "UTF-8", "other bytes"
+        )
         yield Finding(reason, clear_domain)
         return
     allowed = domain_values(feature, domains)
     strange = texts.where(~in_domain(texts.values, allowed))
     number = int(strange.counts.sum())
     constraints = feature.distribution_constraints
-    tolerated = 1.0 - constraints.min_domain_mass if feature.HasField("distribution_constraints") else 0.0
+    tolerated = (
+        1.0 - constraints.min_domain_mass if feature.HasField("distribution_constraints") else 0.0
+    )
     if not number or (tolerated and number / view.num_values <= tolerated):
         return
     ordered = strange.ordered()
-    named = ", ".join(f"{text} ({_share(count, view.num_values)})" for text, count in ordered[:_NAMED_VALUES])
+    named = ", ".join(
+        f"{text} ({_share(count, view.num_values)})" for text, count in ordered[:_NAMED_VALUES]
+    )
     more = f" and {len(ordered) - _NAMED_VALUES:,} more" if len(ordered) > _NAMED_VALUES else ""
-    least = f", at least {100 * constraints.min_domain_mass:.6g}% of the values" if tolerated else ""
+    least = (
+        f", at least {100 * constraints.min_domain_mass:.6g}% of the values" if tolerated else ""
+    )
     reason = Reason(
         Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES,
         "Unexpected string values",
@@ -205,7 +273,13 @@ def _string_findings(feature: schema_pb2.Feature, view: FeatureView, domains: Do
 
 def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[str]) -> None:
     shared = domains.get(feature.domain, ())
-    domain = feature.string_domain if feature.HasField("string_domain") else shared[0] if shared else None
+    domain = (
+        feature.string_domain
+        if feature.HasField("string_domain")
+        else shared[0]
+        if shared
+        else None
+    )
     if domain is not None:
         known = set(domain.value)  # features may share a domain
         domain.value.extend(value for value in values if value not in known)

@@ -32,17 +32,25 @@ def is_retired(feature: schema_pb2.Feature) -> bool:
     return bool(feature.deprecated) or feature.lifecycle_stage in _RETIRED_STAGES
 
 
-def is_in_environment(feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None) -> bool:
+def is_in_environment(
+    feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None
+) -> bool:
     """Whether a feature belongs to an environment. Without one, every feature does."""
     if environment is None or environment in feature.in_environment:
         return True
-    return environment not in feature.not_in_environment and environment in schema.default_environment
+    return (
+        environment not in feature.not_in_environment and environment in schema.default_environment
+    )
 
 
-def is_required(feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None) -> bool:
+def is_required(
+    feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None
+) -> bool:
     """Whether a feature has to be there."""
     presence = feature.presence
-    return (presence.min_count > 0 or presence.min_fraction > 0) and is_in_environment(feature, schema, environment)
+    return (presence.min_count > 0 or presence.min_fraction > 0) and is_in_environment(
+        feature, schema, environment
+    )
 
 
 def feature_findings(

@@ -1,4 +1,6 @@
-"""Which values of a column are to blame for an anomaly: the rules once more, row by row, for data that has one."""
+"""Which values of a column are to blame for an anomaly: the rules once more, row by row, for data
+that has one.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,17 @@ _MISSING = (Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, Info.FEATURE_TYPE_LOW_NUMBER
 
 
 def can_blame_rows(type_: int) -> bool:
-    """Whether an anomaly of that type is the fault of some rows, rather than of the data as a whole."""
+    """Whether an anomaly of that type is the fault of some rows, rather than of the data as a
+    whole.
+    """
     return type_ in _MISSING or type_ in _BAD_LENGTHS or type_ in _BAD_VALUES
 
 
-def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains) -> Mask:
-    """Returns bool[n]: which rows of a column are to blame for an anomaly of a type that can blame rows.
+def offending_rows(
+    array: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains
+) -> Mask:
+    """Returns bool[n]: which rows of a column are to blame for an anomaly of a type that can blame
+    rows.
 
     Args:
       array: the column, of a column type.
@@ -42,7 +49,9 @@ def offending_rows(array: pa.Array, type_: int, feature: schema_pb2.Feature, dom
         if pa.types.is_list(array.type):
             lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         is_shape = type_ == Info.INVALID_FEATURE_SHAPE
-        bad_lengths: Mask = np.where(missing, is_shape, _BAD_LENGTHS[type_](lengths, feature)).astype(bool)
+        bad_lengths: Mask = np.where(
+            missing, is_shape, _BAD_LENGTHS[type_](lengths, feature)
+        ).astype(bool)
         return bad_lengths
     bad = np.zeros(len(array), bool)
     rows = np.flatnonzero(~missing)
@@ -74,7 +83,10 @@ def _outside(bound: str, is_beyond: Callable[[Any, Any], Any], domain: str) -> C
         if domain == "float_domain":
             return is_beyond(_as_float32(values), np.float32(limit))
         if isinstance(values, pa.Array):
-            return [is_beyond(int(text), limit) if good else False for text, good in _parsed(values, are_integers)]
+            return [
+                is_beyond(int(text), limit) if good else False
+                for text, good in _parsed(values, are_integers)
+            ]
         return is_beyond(values, limit)
 
     return find
@@ -111,7 +123,9 @@ def _size(feature: schema_pb2.Feature) -> int:
 
 _BAD_LENGTHS: dict[int, Callable[[Any, schema_pb2.Feature], Any]] = {
     Info.FEATURE_TYPE_LOW_NUMBER_VALUES: lambda lengths, feature: lengths < feature.value_count.min,
-    Info.FEATURE_TYPE_HIGH_NUMBER_VALUES: lambda lengths, feature: lengths > feature.value_count.max,
+    Info.FEATURE_TYPE_HIGH_NUMBER_VALUES: lambda lengths, feature: (
+        lengths > feature.value_count.max
+    ),
     Info.INVALID_FEATURE_SHAPE: lambda lengths, feature: lengths != _size(feature),
 }
 _BAD_VALUES: dict[int, Callable[..., Any]] = {

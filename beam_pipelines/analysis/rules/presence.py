@@ -1,4 +1,6 @@
-"""Rules about how many rows have a feature, how many values each has, and of which type and variety they are."""
+"""Rules about how many rows have a feature, how many values each has, and of which type and variety
+they are.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ _FEWER = "The feature was present in fewer examples than expected"
 
 def missing_column() -> Reason:
     """Returns the reason for a feature that has no column at all."""
-    return Reason(Info.SCHEMA_MISSING_COLUMN, "Column dropped", "Column is completely missing", "a column", "none")
+    return Reason(
+        Info.SCHEMA_MISSING_COLUMN,
+        "Column dropped",
+        "Column is completely missing",
+        "a column",
+        "none",
+    )
 
 
 def new_column() -> Reason:
@@ -32,15 +40,21 @@ def new_column() -> Reason:
 
 def not_in_environment(name: str, environment: str) -> Reason:
     """Returns the reason for a column that the schema has, but not in the environment."""
-    description = f"New column {name} found in data but not in the environment {environment} in the schema."
+    description = (
+        f"New column {name} found in data but not in the environment {environment} in the schema."
+    )
     short = "Column missing in environment"
-    return Reason(Info.SCHEMA_NEW_COLUMN, short, description, f"none in environment {environment}", "a column")
+    return Reason(
+        Info.SCHEMA_NEW_COLUMN, short, description, f"none in environment {environment}", "a column"
+    )
 
 
 def not_present() -> Finding:
     """Returns what is wrong with a feature that is required and has a column of nulls."""
     description = "The feature was not present in any examples."
-    reason = Reason(Info.FEATURE_TYPE_NOT_PRESENT, "Column dropped", description, "values", "only nulls")
+    reason = Reason(
+        Info.FEATURE_TYPE_NOT_PRESENT, "Column dropped", description, "values", "only nulls"
+    )
     return Finding(reason, deprecate)
 
 
@@ -50,7 +64,10 @@ def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Findi
         return
     expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
     description = f"Expected data of type: {expected} but got {found}"
-    yield Finding(Reason(Info.UNEXPECTED_DATA_TYPE, "Unexpected data type", description, expected, found), deprecate)
+    yield Finding(
+        Reason(Info.UNEXPECTED_DATA_TYPE, "Unexpected data type", description, expected, found),
+        deprecate,
+    )
 
 
 def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
@@ -86,11 +103,14 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
 
 
 def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the number of values: against ``value_count``, ``value_counts`` or ``shape``."""
+    """Yields what is wrong with the number of values: against ``value_count``, ``value_counts`` or
+    ``shape``.
+    """
     if feature.HasField("value_count"):
         if len(view.levels) > 1:
             yield _nested_mismatch(
-                "This feature has a value_count, but the nestedness level of the feature > 1. For features with nestedness "
+                "This feature has a value_count, but the nestedness level of the feature > 1. For "
+                "features with nestedness "
                 "levels greater than 1, value_counts, not value_count, should be specified.",
                 "1 level",
                 view,
@@ -101,7 +121,8 @@ def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator
         counts = feature.value_counts.value_count
         if len(counts) != len(view.levels):
             yield _nested_mismatch(
-                "The values have a different nest level than expected. Value counts will not be checked.",
+                "The values have a different nest level than expected. Value counts will not be "
+                "checked.",
                 f"{len(counts)} levels",
                 view,
             )
@@ -118,12 +139,18 @@ def _nested_mismatch(description: str, expected: str, view: FeatureView) -> Find
 
     levels = f"{len(view.levels)} levels" if len(view.levels) > 1 else "1 level"
     reason = Reason(
-        Info.VALUE_NESTEDNESS_MISMATCH, "Mismatched value nest level", description, f"{expected} of lists", levels
+        Info.VALUE_NESTEDNESS_MISMATCH,
+        "Mismatched value nest level",
+        description,
+        f"{expected} of lists",
+        levels,
     )
     return Finding(reason, clear)
 
 
-def _count_findings(count: schema_pb2.ValueCount, found: Level, level: int | None) -> Iterator[Finding]:
+def _count_findings(
+    count: schema_pb2.ValueCount, found: Level, level: int | None
+) -> Iterator[Finding]:
     where = "." if level is None else f" at nestedness level {level}."
     if count.HasField("min") and found.min_values < count.min:
         reason = Reason(
@@ -165,19 +192,27 @@ def _widen_count(
 def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
     size = math.prod(dimension.size for dimension in feature.shape.dim)
     found = math.prod(level.min_values for level in view.levels)
-    is_fixed = all(level.min_values == level.max_values > 0 and not level.missing for level in view.levels)
+    is_fixed = all(
+        level.min_values == level.max_values > 0 and not level.missing for level in view.levels
+    )
     if is_fixed and found == size:
         return
-    description = f"The feature has fixed value length {found} but it's not compatible with the specified shape."
+    description = (
+        f"The feature has fixed value length {found} but it's not compatible with the "
+        "specified shape."
+    )
     shown = f"{found} values"
     if not is_fixed:
         description = (
-            "The feature has a shape, but it's not always present (if the feature is nested, then it should always be "
+            "The feature has a shape, but it's not always present (if the feature is nested, then "
+            "it should always be "
             "present at each nested level) or its value lengths vary."
         )
         last = view.levels[-1]
         lengths = (
-            str(last.min_values) if last.min_values == last.max_values else f"{last.min_values} to {last.max_values}"
+            str(last.min_values)
+            if last.min_values == last.max_values
+            else f"{last.min_values} to {last.max_values}"
         )
         shown = f"{lengths} values, {view.missing:,} missing"
 
@@ -192,7 +227,9 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
 
 
 def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the number of distinct values; as in TFDV, only texts are counted."""
+    """Yields what is wrong with the number of distinct values; as in TFDV, only texts are
+    counted.
+    """
     if not feature.HasField("unique_constraints"):
         return
     limits = feature.unique_constraints
@@ -202,11 +239,16 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
             feature.ClearField("unique_constraints")
 
         description = (
-            "UniqueConstraints specified for the feature, but unique values were not counted (i.e., feature is not string or "
+            "UniqueConstraints specified for the feature, but unique values were not counted "
+            "(i.e., feature is not string or "
             "categorical)."
         )
         reason = Reason(
-            Info.FEATURE_TYPE_NO_UNIQUE, "No unique values", description, "a text feature", "numbers or bytes"
+            Info.FEATURE_TYPE_NO_UNIQUE,
+            "No unique values",
+            description,
+            "a text feature",
+            "numbers or bytes",
         )
         yield Finding(reason, clear)
         return
@@ -222,8 +264,13 @@ def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
     if limits.HasField("min") and unique < limits.min:
         description = f"Expected at least {limits.min} unique values but found only {unique}."
         short, expected = "Low number of unique values", f"at least {limits.min:,} distinct values"
-        yield Finding(Reason(Info.FEATURE_TYPE_LOW_UNIQUE, short, description, expected, f"{unique:,}"), widen)
+        yield Finding(
+            Reason(Info.FEATURE_TYPE_LOW_UNIQUE, short, description, expected, f"{unique:,}"), widen
+        )
     if limits.HasField("max") and unique > limits.max:
         description = f"Expected no more than {limits.max} unique values but found {unique}."
         short, expected = "High number of unique values", f"at most {limits.max:,} distinct values"
-        yield Finding(Reason(Info.FEATURE_TYPE_HIGH_UNIQUE, short, description, expected, f"{unique:,}"), widen)
+        yield Finding(
+            Reason(Info.FEATURE_TYPE_HIGH_UNIQUE, short, description, expected, f"{unique:,}"),
+            widen,
+        )

@@ -1,4 +1,6 @@
-"""What a rule finds: a reason for an anomaly, and how the schema would have to change for it to be none."""
+"""What a rule finds: a reason for an anomaly, and how the schema would have to change for it to be
+none.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Reason(NamedTuple):
       short: TFDV's short description.
       description: a sentence.
       expected, found: for a table.
-      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING when the user has accepted it.
+      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING when the user has accepted
+        it.
     """
 
     type: int
@@ -36,7 +39,8 @@ class Finding(NamedTuple):
 
     Attributes:
       reason: what is wrong.
-      widen: changes a feature (the string domains of its schema are given as well) so that it is no longer wrong.
+      widen: changes a feature (the string domains of its schema are given as well) so that it is no
+        longer wrong.
     """
 
     reason: Reason

@@ -1,4 +1,6 @@
-"""Rules about the schema itself: a feature whose parts contradict each other checks nothing (TFDV's ``UpdateFeatureSelf``)."""
+"""Rules about the schema itself: a feature whose parts contradict each other checks nothing (TFDV's
+``UpdateFeatureSelf``).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _TYPES_FOR_DOMAIN = {
 
 
 def specification_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
-    """Yields what is wrong with a feature of a schema with these string domains, whatever the data."""
+    """Yields what is wrong with a feature of a schema with these string domains, whatever the
+    data.
+    """
     if not feature.HasField("type"):
         short = "unspecified type: determine the type and set it, rather than deprecating."
         if feature.WhichOneof("domain_info") in ("domain", "string_domain"):
@@ -44,15 +48,24 @@ def _number_reasons(feature: schema_pb2.Feature) -> Iterator[Reason]:
         short = "min_fraction should not be negative: clear is equal to zero"
         yield _reason(invalid, short, "min_fraction from 0 to 1", f"{fraction:g}")
     if fraction > 1:
-        yield _reason(invalid, "min_fraction should not greater than 1", "min_fraction from 0 to 1", f"{fraction:g}")
+        yield _reason(
+            invalid,
+            "min_fraction should not greater than 1",
+            "min_fraction from 0 to 1",
+            f"{fraction:g}",
+        )
     if count.min < 0:
-        yield _reason(invalid, "ValueCount.min should not be negative", "min from 0", str(count.min))
+        yield _reason(
+            invalid, "ValueCount.min should not be negative", "min from 0", str(count.min)
+        )
     if count.HasField("max") and count.max < count.min:
         short = "ValueCount.max should not be less than min"
         yield _reason(invalid, short, f"max from {count.min}", str(count.max))
     sizes = [dimension.size for dimension in feature.shape.dim]
     if any(size <= 0 for size in sizes):
-        yield _reason(invalid, "Shape.dim.size must be a positive integer", "sizes above 0", str(sizes))
+        yield _reason(
+            invalid, "Shape.dim.size must be a positive integer", "sizes above 0", str(sizes)
+        )
 
 
 def _domain_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
@@ -70,7 +83,9 @@ def _domain_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[R
         short = f"missing domain: {feature.domain}"
         expected = f"a string_domain named '{feature.domain}'"
         yield _reason(Info.INVALID_DOMAIN_SPECIFICATION, short, expected, "none")
-    if kind == "string_domain" and len(set(feature.string_domain.value)) < len(feature.string_domain.value):
+    if kind == "string_domain" and len(set(feature.string_domain.value)) < len(
+        feature.string_domain.value
+    ):
         values = list(feature.string_domain.value)
         repeats = ", ".join(value for place, value in enumerate(values) if value in values[:place])
         yield Reason(
@@ -84,7 +99,9 @@ def _domain_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[R
         short = "distribution constraints require domain or string domain."
         if kind is not None:
             short = f"distribution constraints not supported for {_domain_word(kind)} domains."
-        yield _reason(Info.INVALID_SCHEMA_SPECIFICATION, short, "a domain of strings", kind or "no domain")
+        yield _reason(
+            Info.INVALID_SCHEMA_SPECIFICATION, short, "a domain of strings", kind or "no domain"
+        )
 
 
 def _domain_word(kind: str) -> str:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from beam_pipelines.analysis.schema.infer import infer_schema, read_schema, schema_to_text, with_shapes, write_schema
+from beam_pipelines.analysis.schema.infer import (
+    infer_schema,
+    read_schema,
+    schema_to_text,
+    with_shapes,
+    write_schema,
+)
 
 __all__ = ["infer_schema", "read_schema", "schema_to_text", "with_shapes", "write_schema"]

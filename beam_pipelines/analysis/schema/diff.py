@@ -1,4 +1,6 @@
-"""What changed between two schemas, for a reviewer: feature by feature, from what to what, and whether it lets more data pass."""
+"""What changed between two schemas, for a reviewer: feature by feature, from what to what, and
+whether it lets more data pass.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Difference(NamedTuple):
       where: ``feature 'x'``, ``string_domain 'd'``, or a field of the schema.
       what: path of the field within it, or empty if it is there on one side only.
       before, after: as text.
-      effect: whether more data pass than before (``widens``), fewer (``narrows``), or neither is sure (``changes``).
+      effect: whether more data pass than before (``widens``), fewer (``narrows``), or neither is
+        sure (``changes``).
     """
 
     where: str
@@ -32,7 +35,8 @@ class Difference(NamedTuple):
 
 
 def diff_schemas(before: schema_pb2.Schema, after: schema_pb2.Schema) -> list[Difference]:
-    """Returns all differences, in the order of the schema's fields and of its features; none if the schemas say the same.
+    """Returns all differences, in the order of the schema's fields and of its features; none if the
+    schemas say the same.
 
     The order of features, and of a domain's values, is no difference.
     """
@@ -43,7 +47,12 @@ def diff_schemas(before: schema_pb2.Schema, after: schema_pb2.Schema) -> list[Di
         elif field.name == "tensor_representation_group":
             old, new = before.tensor_representation_group, after.tensor_representation_group
             found += [
-                Difference(f"tensor_representation_group '{key}'", "", **_texts(old, new, key), effect=CHANGES)
+                Difference(
+                    f"tensor_representation_group '{key}'",
+                    "",
+                    **_texts(old, new, key),
+                    effect=CHANGES,
+                )
                 for key in sorted({*old, *new})
                 if key not in old or key not in new or old[key] != new[key]
             ]
@@ -66,12 +75,24 @@ def render_diff(differences: Sequence[Difference]) -> str:
         before, after = difference.before, difference.after
         change = after if not before else f"{before} → {after}"
         lines.append(f"  {what:<{width}}  {change}  ({difference.effect})")
-    counts = [(effect, sum(d.effect == effect for d in differences)) for effect in (WIDENS, NARROWS, CHANGES)]
+    counts = [
+        (effect, sum(d.effect == effect for d in differences))
+        for effect in (WIDENS, NARROWS, CHANGES)
+    ]
     named = ", ".join(f"{number} {effect}" for effect, number in counts if number)
-    return "\n".join([*lines, f"{len(differences)} difference{'s' * (len(differences) != 1)}: {named}"])
+    return "\n".join(
+        [*lines, f"{len(differences)} difference{'s' * (len(differences) != 1)}: {named}"]
+    )
 
 
-_NAMED = ("feature", "sparse_feature", "weighted_feature", "string_domain", "float_domain", "int_domain")
+_NAMED = (
+    "feature",
+    "sparse_feature",
+    "weighted_feature",
+    "string_domain",
+    "float_domain",
+    "int_domain",
+)
 
 
 def _named(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Difference]:
@@ -79,12 +100,18 @@ def _named(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[D
     for name in dict.fromkeys([*old, *new]):
         where = f"{kind} '{name}'"
         if name not in new:
-            yield Difference(where, "", "there", "removed", NARROWS if kind == "feature" else CHANGES)
+            yield Difference(
+                where, "", "there", "removed", NARROWS if kind == "feature" else CHANGES
+            )
         elif name not in old:
-            yield Difference(where, "", "", f"added: {_summary(new[name])}", _effect_of_addition(kind, new[name]))
+            yield Difference(
+                where, "", "", f"added: {_summary(new[name])}", _effect_of_addition(kind, new[name])
+            )
         elif old[name] != new[name]:
             for field in new[name].DESCRIPTOR.fields:
-                yield from (_at(where, change) for change in _field(field, old[name], new[name], ()))
+                yield from (
+                    _at(where, change) for change in _field(field, old[name], new[name], ())
+                )
 
 
 def _effect_of_addition(kind: str, item: Any) -> str:
@@ -110,7 +137,9 @@ def _texts(old: Any, new: Any, key: str) -> dict[str, str]:
     }
 
 
-def _field(field: FieldDescriptor, before: Any, after: Any, path: tuple[str, ...]) -> Iterator[Difference]:
+def _field(
+    field: FieldDescriptor, before: Any, after: Any, path: tuple[str, ...]
+) -> Iterator[Difference]:
     """Yields the differences in one field of two messages."""
     path = (*path, field.name)
     old, new = getattr(before, field.name), getattr(after, field.name)
@@ -125,15 +154,26 @@ def _field(field: FieldDescriptor, before: Any, after: Any, path: tuple[str, ...
         for inner in field.message_type.fields:
             yield from _field(inner, old, new, path)
         return
-    texts = [_text(field, value) if is_set else _UNSET for value, is_set in zip((old, new), sides, strict=True)]
+    texts = [
+        _text(field, value) if is_set else _UNSET
+        for value, is_set in zip((old, new), sides, strict=True)
+    ]
     yield Difference(
-        "", ".".join(path), texts[0], texts[1], _effect(path, old if sides[0] else None, new if sides[1] else None)
+        "",
+        ".".join(path),
+        texts[0],
+        texts[1],
+        _effect(path, old if sides[0] else None, new if sides[1] else None),
     )
 
 
-def _repeated(field: FieldDescriptor, old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iterator[Difference]:
+def _repeated(
+    field: FieldDescriptor, old: list[Any], new: list[Any], path: tuple[str, ...]
+) -> Iterator[Difference]:
     if field.message_type is not None:
-        texts = ["[" + ", ".join(_text(field, item) for item in items) + "]" for items in (old, new)]
+        texts = [
+            "[" + ", ".join(_text(field, item) for item in items) + "]" for items in (old, new)
+        ]
         yield Difference("", ".".join(path), texts[0], texts[1], CHANGES)
         return
     name = ".".join(path)
@@ -143,7 +183,11 @@ def _repeated(field: FieldDescriptor, old: list[Any], new: list[Any], path: tupl
         only = [item for item in items if item not in known]
         if only:
             yield Difference(
-                "", name, "", f"{sign} {_listed(field, only)}", effect if is_domain else _environment(path, sign)
+                "",
+                name,
+                "",
+                f"{sign} {_listed(field, only)}",
+                effect if is_domain else _environment(path, sign),
             )
 
 
@@ -156,7 +200,9 @@ def _environment(path: tuple[str, ...], sign: str) -> str:
 
 def _listed(field: FieldDescriptor, items: list[Any]) -> str:
     shown = ", ".join(_text(field, item) for item in items[:_SHOWN_VALUES])
-    return shown + (f" and {len(items) - _SHOWN_VALUES:,} more" if len(items) > _SHOWN_VALUES else "")
+    return shown + (
+        f" and {len(items) - _SHOWN_VALUES:,} more" if len(items) > _SHOWN_VALUES else ""
+    )
 
 
 def _text(field: FieldDescriptor, value: Any) -> str:
@@ -166,11 +212,19 @@ def _text(field: FieldDescriptor, value: Any) -> str:
         return str(field.enum_type.values_by_number[value].name)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:.9g}" if isinstance(value, float) else f'"{value}"' if isinstance(value, str) else str(value)
+    return (
+        f"{value:.9g}"
+        if isinstance(value, float)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 def _effect(path: tuple[str, ...], old: Any, new: Any) -> str:
-    """Returns what the change of a field does to what passes; ``None`` is a side on which it is not set."""
+    """Returns what the change of a field does to what passes; ``None`` is a side on which it is not
+    set.
+    """
     if path in {("lifecycle_stage",), ("deprecated",)}:
         return _retirement(path[0], old, new)
     limit = next((limits for end, limits in _LIMITS.items() if path[-len(end) :] == end), None)

@@ -1,4 +1,6 @@
-"""The schema: inferred from statistics by TFDV's rules, adapted to what encodings write, read and written as text."""
+"""The schema: inferred from statistics by TFDV's rules, adapted to what encodings write, read and
+written as text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.rules.texts import are_integers, true_and_false
-from beam_pipelines.analysis.statistics.view import DatasetView, FeatureView, Level, Statistics, Texts, view_of
+from beam_pipelines.analysis.statistics.view import (
+    DatasetView,
+    FeatureView,
+    Level,
+    Statistics,
+    Texts,
+    view_of,
+)
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import shape_of
 from beam_pipelines.core.errors import DataError
@@ -27,47 +36,64 @@ from beam_pipelines.core.schema_features import (  # noqa: F401
 MAX_STRING_DOMAIN_SIZE = 100
 
 # A string domain of a schema as it is written, with its name and its values; and one of these.
-_DOMAIN = re.compile(r'^string_domain \{\n  name: "([^"\\\n]*)"\n((?:  value: "[^"\\\n]*"\n)*)\}\n', re.MULTILINE)
+_DOMAIN = re.compile(
+    r'^string_domain \{\n  name: "([^"\\\n]*)"\n((?:  value: "[^"\\\n]*"\n)*)\}\n', re.MULTILINE
+)
 _VALUE = re.compile(r'^  value: "([^"\\\n]*)"$', re.MULTILINE)
 
 
 def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
     """Infers the schema of all splits together, by TFDV's rules.
 
-    SchemaGen infers from the first split and widens by the others; here all are looked at at once, with the same result for
-    presence and valency, and without an order to depend on. The schema never flags the statistics it was inferred from.
+    SchemaGen infers from the first split and widens by the others; here all are looked at at once,
+    with the same result for presence and valency, and without an order to depend on. The schema
+    never flags the statistics it was inferred from.
 
     Args:
-      statistics: split name -> statistics. Splits without rows have no say; a column that one lacks is missing in all of its rows.
+      statistics: split name -> statistics. Splits without rows have no say; a column that one lacks
+        is missing in all of its rows.
 
     Returns:
-      Features in the splits' order. A feature that is present everywhere with always the same number of values has a
-      ``shape``, so that it is parsed as a dense tensor; others are parsed as sparse ones.
+      Features in the splits' order. A feature that is present everywhere with always the same
+      number of values has a ``shape``, so that it is parsed as a dense tensor; others are parsed as
+      sparse ones.
     """
     views = [view_of(split) for split in statistics.values()]
     views = [view for view in views if view.rows] or views
     schema = schema_pb2.Schema()
-    infer_features(list(dict.fromkeys(name for view in views for name in view.features)), views, schema)
+    infer_features(
+        list(dict.fromkeys(name for view in views for name in view.features)), views, schema
+    )
     return schema
 
 
 def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Schema:
-    """Gives features their columns' shapes, where statistics have seen nothing but the number of values that such a shape has.
+    """Gives features their columns' shapes, where statistics have seen nothing but the number of
+    values that such a shape has.
 
-    Changes and returns ``schema``. A feature that may be missing has no shape: it cannot be parsed as a dense tensor.
+    Changes and returns ``schema``. A feature that may be missing has no shape: it cannot be parsed
+    as a dense tensor.
     """
     known = {field.name: shape for field in columns if (shape := shape_of(field)) is not None}
     for feature in schema.feature:
         shape = known.get(feature.name)
-        if shape and feature.HasField("shape") and [dim.size for dim in feature.shape.dim] == [math.prod(shape)]:
+        if (
+            shape
+            and feature.HasField("shape")
+            and [dim.size for dim in feature.shape.dim] == [math.prod(shape)]
+        ):
             del feature.shape.dim[:]
             for size in shape:
                 feature.shape.dim.add(size=size)
     return schema
 
 
-def infer_features(names: Sequence[str], views: Sequence[DatasetView], schema: schema_pb2.Schema) -> None:
-    """Adds the features of columns, and the string domains that they get, to a schema; see ``infer_schema``."""
+def infer_features(
+    names: Sequence[str], views: Sequence[DatasetView], schema: schema_pb2.Schema
+) -> None:
+    """Adds the features of columns, and the string domains that they get, to a schema; see
+    ``infer_schema``.
+    """
     taken = set(domains_of(schema))
     for name in names:
         feature, values = _infer_feature(name, views, schema)
@@ -80,7 +106,9 @@ def infer_features(names: Sequence[str], views: Sequence[DatasetView], schema: s
 def _infer_feature(
     name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema
 ) -> tuple[schema_pb2.Feature, list[str]]:
-    """Adds the feature of a column to a schema. Returns it, and the values of the string domain that it is to have, if any."""
+    """Adds the feature of a column to a schema. Returns it, and the values of the string domain
+    that it is to have, if any.
+    """
     columns = [view.features.get(name) or _missing_column(view) for view in views]
     filled = [column for column in columns if column.present]
     known = filled or [view.features[name] for view in views if name in view.features]
@@ -114,19 +142,23 @@ def read_schema(path: str) -> schema_pb2.Schema:
     except text_format.ParseError as error:
         line = f", line {error.GetLine()}" if error.GetLine() else ""
         raise DataError(
-            f"{path}{line}: found text that is no schema ({_without_place(error)}), expected a tensorflow_metadata Schema in "
+            f"{path}{line}: found text that is no schema ({_without_place(error)}), expected a "
+            "tensorflow_metadata Schema in "
             "text format. Correct it, or leave out 'schema:' to have one inferred."
         ) from error
     for name, count in duplicates(schema):
-        raise DataError(f"{path}: found feature '{name}' {count} times, expected it once. Remove the others.")
+        raise DataError(
+            f"{path}: found feature '{name}' {count} times, expected it once. Remove the others."
+        )
     return schema
 
 
 def _as_written(text: str) -> schema_pb2.Schema | None:
     """Reads a schema that looks as ``schema_to_text`` writes it, and has string domains.
 
-    Protobuf's own parser takes 12 µs for each of their values, five times as long. What is read counts only if it would be written so again, to the last
-    character: else the text was written otherwise, or is none of a schema.
+    Protobuf's own parser takes 12 µs for each of their values, five times as long. What is read
+    counts only if it would be written so again, to the last character: else the text was written
+    otherwise, or is none of a schema.
     """
     domains = _DOMAIN.findall(text)
     if not domains:
@@ -143,7 +175,8 @@ def _as_written(text: str) -> schema_pb2.Schema | None:
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
     """Returns a schema in protobuf's text format, UTF-8; the same bytes for equal schemas.
 
-    The string domains, mostly nearly all of it, are written here: protobuf's own printer takes twice as long, which counts when thousands of them are read.
+    The string domains, mostly nearly all of it, are written here: protobuf's own printer takes
+    twice as long, which counts when thousands of them are read.
     """
     features, others = schema_pb2.Schema(feature=schema.feature), schema_pb2.Schema()
     others.CopyFrom(schema)
@@ -158,8 +191,12 @@ def _domain_to_text(domain: schema_pb2.StringDomain) -> str:
     named = schema_pb2.StringDomain()
     named.CopyFrom(domain)
     del named.value[:]
-    head = text_format.MessageToString(schema_pb2.Schema(string_domain=[named]), as_utf8=True).removesuffix("}\n")
-    values = [f'  value: "{text_encoding.CEscape(value, as_utf8=True)}"\n' for value in domain.value]
+    head = text_format.MessageToString(
+        schema_pb2.Schema(string_domain=[named]), as_utf8=True
+    ).removesuffix("}\n")
+    values = [
+        f'  value: "{text_encoding.CEscape(value, as_utf8=True)}"\n' for value in domain.value
+    ]
     return "".join([head, *values, "}\n"])
 
 
@@ -173,12 +210,16 @@ def _missing_column(view: DatasetView) -> FeatureView:
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
-    """Sets ``shape`` or ``value_count``; of lists of lists, ``value_counts``, one for each level."""
+    """Sets ``shape`` or ``value_count``; of lists of lists, ``value_counts``, one for each
+    level.
+    """
     depth = max(len(column.levels) for column in columns)
     bounds = []
     for level in range(depth):
         levels = [column.levels[level] for column in columns if level < len(column.levels)]
-        bounds.append((min(found.min_values for found in levels), max(found.max_values for found in levels)))
+        bounds.append(
+            (min(found.min_values for found in levels), max(found.max_values for found in levels))
+        )
     missing = any(level.missing for column in columns for level in column.levels)
     is_required = feature.presence.min_fraction == 1.0 and not missing
     if is_required and all(fewest == most > 0 for fewest, most in bounds):
@@ -199,7 +240,9 @@ def _set_value_count(count: schema_pb2.ValueCount, fewest: int, most: int) -> No
 
 
 def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> list[str]:
-    """Sets the first domain that fits; numbers get no bounds. If that is a string domain, returns its values instead."""
+    """Sets the first domain that fits; numbers get no bounds. If that is a string domain, returns
+    its values instead.
+    """
     texts = [column.strings for column in columns if column.strings is not None]
     if texts:
         return _infer_text_domain(feature, texts)
@@ -209,7 +252,10 @@ def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -
 
 
 def _is_boolean(columns: Sequence[FeatureView]) -> bool:
-    least, most = min(column.minimum or 0 for column in columns), max(column.maximum or 0 for column in columns)
+    least, most = (
+        min(column.minimum or 0 for column in columns),
+        max(column.maximum or 0 for column in columns),
+    )
     return least >= 0 and most == 1
 
 
@@ -236,7 +282,9 @@ def _all_integers(values: pa.Array) -> bool:
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:
-    """Returns a feature's name for its string domain, with a number from 2 where another one has it already."""
+    """Returns a feature's name for its string domain, with a number from 2 where another one has it
+    already.
+    """
     free, number = name, 2
     while free in taken:
         free, number = f"{name}{number}", number + 1
@@ -244,7 +292,9 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 
 
 def _few_values(texts: Sequence[Texts]) -> list[str]:
-    """Returns all distinct values, sorted; nothing if there are more than a string domain may have."""
+    """Returns all distinct values, sorted; nothing if there are more than a string domain may
+    have.
+    """
     if max(len(text.values) for text in texts) > MAX_STRING_DOMAIN_SIZE:
         return []
     values = {value for text in texts for value in text.values.to_pylist()}

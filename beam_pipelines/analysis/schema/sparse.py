@@ -1,4 +1,6 @@
-"""Sparse features of a schema: columns of indices and of values that are parsed as one tensor (``tf.io.SparseFeature``)."""
+"""Sparse features of a schema: columns of indices and of values that are parsed as one tensor
+(``tf.io.SparseFeature``).
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from beam_pipelines.core.sparse_columns import SparseColumns
 def add_sparse_features(
     schema: schema_pb2.Schema, sparse: Sequence[SparseColumns], statistics: Mapping[str, Statistics]
 ) -> None:
-    """Adds sparse features to an inferred schema, and to the columns of their indices the domain that makes their size.
+    """Adds sparse features to an inferred schema, and to the columns of their indices the domain
+    that makes their size.
 
     How many values a row has is not promised, even where it was always the same number.
 
     Args:
       schema: with the columns' features.
       sparse: the columns.
-      statistics: split -> statistics, of which sizes that are not declared are learned: the largest index of all splits and one.
+      statistics: split -> statistics, of which sizes that are not declared are learned: the largest
+        index of all splits and one.
     """
     views = [view_of(split) for split in statistics.values()]
     features = {feature.name: feature for feature in schema.feature}
@@ -29,7 +33,10 @@ def add_sparse_features(
         added.value_feature.name = columns.value
         for name, size in zip(columns.indices, columns.sizes, strict=True):
             added.index_feature.add(name=name)
-            most = max((view.features[name].maximum or 0 for view in views if name in view.features), default=0)
+            most = max(
+                (view.features[name].maximum or 0 for view in views if name in view.features),
+                default=0,
+            )
             domain = features[name].int_domain
             domain.min, domain.max = 0, int(most) if size is None else size - 1
         for name in columns.columns:
@@ -38,7 +45,9 @@ def add_sparse_features(
 
 
 def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:
-    """Returns the sparse features of a schema, with the sizes that the domains of their indices give."""
+    """Returns the sparse features of a schema, with the sizes that the domains of their indices
+    give.
+    """
     domains = {feature.name: feature.int_domain for feature in schema.feature}
     found = []
     for sparse in schema.sparse_feature:

@@ -1,7 +1,9 @@
-"""Edits a schema's text so that everything nobody asked to change stays as it was written: comments, order, spacing.
+"""Edits a schema's text so that everything nobody asked to change stays as it was written:
+comments, order, spacing.
 
-Protobuf's own printer drops comments. Here the text is cut into the fields of a message, and only the fields in which two messages
-differ are written anew; a message that differs is edited in the same way, inside its braces.
+Protobuf's own printer drops comments. Here the text is cut into the fields of a message, and only
+the fields in which two messages differ are written anew; a message that differs is edited in the
+same way, inside its braces.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Entry(NamedTuple):
     Attributes:
       name: of the field.
       start, end: where it begins, at its name, and ends, with any separator after it.
-      value_start, value_end: of its value: the inside of the braces, of the brackets, or the scalar.
+      value_start, value_end: of its value: the inside of the braces, of the brackets, or the
+        scalar.
       kind: ``{`` for a message, ``[`` for a list, and nothing for a scalar.
     """
 
@@ -56,7 +59,8 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
     edited = _edit(text, before, after, "")
     if text_format.Parse(edited, schema_pb2.Schema()) != after:
         raise DataError(
-            "the schema's text cannot be edited in place. Write it anew: 'schema update --output' another file."
+            "the schema's text cannot be edited in place. Write it anew: 'schema update --output' "
+            "another file."
         )
     return edited
 
@@ -68,7 +72,10 @@ def feature_lines(text: str) -> dict[str, int]:
     for entry in _entries(text):
         line, counted = line + text.count("\n", counted, entry.start), entry.start
         if entry.name == "feature" and entry.kind == "{":
-            name = next((_unquoted(text, inner) for inner in _entries(text, entry) if inner.name == "name"), "")
+            name = next(
+                (_unquoted(text, inner) for inner in _entries(text, entry) if inner.name == "name"),
+                "",
+            )
             lines.setdefault(name, line)
     return lines
 
@@ -81,7 +88,11 @@ def _unquoted(text: str, entry: Entry) -> str:
 def _entries(text: str, within: Entry | None = None) -> list[Entry]:
     """Cuts a message's text, or the inside of one of its entries, into fields."""
     position, end = (0, len(text)) if within is None else (within.value_start, within.value_end)
-    tokens = [match for match in _TOKEN.finditer(text, position, end) if match.lastgroup not in ("space", "comment")]
+    tokens = [
+        match
+        for match in _TOKEN.finditer(text, position, end)
+        if match.lastgroup not in ("space", "comment")
+    ]
     entries, number = [], 0
     while number < len(tokens):
         name = tokens[number]
@@ -95,7 +106,11 @@ def _entries(text: str, within: Entry | None = None) -> list[Entry]:
             last = tokens[number]
             value = (first.end(), last.start())
         else:
-            while number + 1 < len(tokens) and first.lastgroup == "text" and tokens[number + 1].lastgroup == "text":
+            while (
+                number + 1 < len(tokens)
+                and first.lastgroup == "text"
+                and tokens[number + 1].lastgroup == "text"
+            ):
                 number += 1  # texts that follow each other are one
             last = tokens[number]
             value = (first.start(), last.end())
@@ -127,7 +142,9 @@ class _Change(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message as it is written: the whole text from ``start`` to ``end``, without its braces, and its entries."""
+    """A message as it is written: the whole text from ``start`` to ``end``, without its braces, and
+    its entries.
+    """
 
     text: str
     start: int
@@ -176,15 +193,23 @@ def _is_repeated(field: FieldDescriptor) -> bool:
     return bool(field.label == field.LABEL_REPEATED)
 
 
-def _field_changes(message: _Message, field: FieldDescriptor, old: list[Any], new: list[Any]) -> list[_Change]:
+def _field_changes(
+    message: _Message, field: FieldDescriptor, old: list[Any], new: list[Any]
+) -> list[_Change]:
     """Returns how the entries of one field have to change."""
     text, own = message.text, [entry for entry in message.entries if entry.name == field.name]
-    if len(own) == 1 and own[0].kind == "[" and field.message_type is None and new[: len(old)] == old:
+    if (
+        len(own) == 1
+        and own[0].kind == "["
+        and field.message_type is None
+        and new[: len(old)] == old
+    ):
         return [_extension(text, field, own[0], new[len(old) :])]
     matches = _matches(old, new) if _is_repeated(field) else {0: 0} if old and new else {}
     is_appended_to = list(matches.values()) == list(range(len(matches)))
     if not is_appended_to or len(own) != len(old) or any(entry.kind == "[" for entry in own):
-        # Values in another order, a list in brackets, or a field given twice: the entries give way to new ones.
+        # Values in another order, a list in brackets, or a field given twice: the entries give way
+        # to new ones.
         changes = [_removal(text, entry) for entry in own]
         return [*changes, _addition(message, field, new, None)] if new else changes
     changes = []
@@ -196,16 +221,22 @@ def _field_changes(message: _Message, field: FieldDescriptor, old: list[Any], ne
         if old[number] != wanted:
             nested = field.message_type is not None
             inner = (
-                _edit(text, old[number], wanted, message.indent + _INDENT, entry) if nested else _scalar(field, wanted)
+                _edit(text, old[number], wanted, message.indent + _INDENT, entry)
+                if nested
+                else _scalar(field, wanted)
             )
             changes.append(_Change(entry.value_start, entry.value_end, inner))
     matched = set(matches.values())
     added = [item for number, item in enumerate(new) if number not in matched]
-    return [*changes, _addition(message, field, added, own[-1] if own else None)] if added else changes
+    return (
+        [*changes, _addition(message, field, added, own[-1] if own else None)] if added else changes
+    )
 
 
 def _matches(old: list[Any], new: list[Any]) -> dict[int, int]:
-    """Returns which old value is which new one: the equal ones, and messages of the same name, in order."""
+    """Returns which old value is which new one: the equal ones, and messages of the same name, in
+    order.
+    """
     places: dict[Any, list[int]] = {}  # last place first
     for place, item in reversed(list(enumerate(new))):
         places.setdefault(_identity(item), []).append(place)
@@ -247,25 +278,35 @@ def _extension(text: str, field: FieldDescriptor, entry: Entry, items: list[Any]
     place = entry.value_start + len(inside)
     values = ", ".join(_scalar(field, item) for item in items)
     is_comment = "#" in inside.rpartition("\n")[2]
-    return _Change(place, place, ("\n" if is_comment else "") + (", " if inside.strip() else "") + values)
+    return _Change(
+        place, place, ("\n" if is_comment else "") + (", " if inside.strip() else "") + values
+    )
 
 
-def _addition(message: _Message, field: FieldDescriptor, items: list[Any], last: Entry | None) -> _Change:
+def _addition(
+    message: _Message, field: FieldDescriptor, items: list[Any], last: Entry | None
+) -> _Change:
     """Adds entries after the last one of the field, or at the end of the message."""
     text, start, end, indent = message.text, message.start, message.end, message.indent
     place = start + len(text[start:end].rstrip())
     if last is not None:
-        following = min((entry.start for entry in message.entries if entry.start >= last.end), default=end)
+        following = min(
+            (entry.start for entry in message.entries if entry.start >= last.end), default=end
+        )
         newline = text.find("\n", last.end, following)
         if newline >= 0:
             place = newline
         elif following < end:
-            return _Change(last.end, last.end, " " + " ".join(_inline(field, item) for item in items))
+            return _Change(
+                last.end, last.end, " " + " ".join(_inline(field, item) for item in items)
+            )
     if message.is_inline:
         return _Change(place, place, " " + " ".join(_inline(field, item) for item in items))
     lines = [f"{indent}{line}" for item in items for line in _printed(field, item)]
     is_last_line = place == len(text)
-    return _Change(place, place, ("\n" if place else "") + "\n".join(lines) + ("\n" if is_last_line else ""))
+    return _Change(
+        place, place, ("\n" if place else "") + "\n".join(lines) + ("\n" if is_last_line else "")
+    )
 
 
 def _inline(field: FieldDescriptor, item: Any) -> str:
@@ -287,7 +328,9 @@ def _scalar(field: FieldDescriptor, value: Any) -> str:
     if field.enum_type is not None:
         return str(field.enum_type.values_by_number[value].name)
     if isinstance(value, str):
-        holder = text_format.MessageToString(schema_pb2.StringDomain(name=value), as_utf8=True, as_one_line=True)
+        holder = text_format.MessageToString(
+            schema_pb2.StringDomain(name=value), as_utf8=True, as_one_line=True
+        )
         return str(holder.partition(": ")[2].strip())
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -1,4 +1,6 @@
-"""Widens a schema until statistics fit, as TFDV's ``update_schema`` does; what the data do not contradict stays as it is."""
+"""Widens a schema until statistics fit, as TFDV's ``update_schema`` does; what the data do not
+contradict stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ def update_schema(
 ) -> schema_pb2.Schema:
     """Returns a schema widened so that none of the statistics has an anomaly of a feature.
 
-    A required feature that one of the datasets lacks becomes DEPRECATED, as does one of another type. Environments, comparators
-    and everything about the dataset as a whole stay as they are. A new column gets the feature that ``infer_schema`` gives it, with a
-    shape if it fits; TFDV gives it none.
+    A required feature that one of the datasets lacks becomes DEPRECATED, as does one of another
+    type. Environments, comparators and everything about the dataset as a whole stay as they are. A
+    new column gets the feature that ``infer_schema`` gives it, with a shape if it fits; TFDV gives
+    it none.
 
     Args:
       schema: stays as it is.
       statistics: of splits or datasets; those without rows have no say.
-      applies: whether to widen for an anomaly of a type (``AnomalyInfo.Type``) of a feature; by default for any.
+      applies: whether to widen for an anomaly of a type (``AnomalyInfo.Type``) of a feature; by
+        default for any.
     """
     updated = schema_pb2.Schema()
     updated.CopyFrom(schema)
@@ -47,5 +51,7 @@ def update_schema(
                         finding.widen(feature, domains)
     known = {feature.name for feature in features_of(updated)}
     names = dict.fromkeys(name for view in views for name in view.features if name not in known)
-    infer_features([name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated)
+    infer_features(
+        [name for name in names if applies(Info.SCHEMA_NEW_COLUMN, name)], views, updated
+    )
     return updated

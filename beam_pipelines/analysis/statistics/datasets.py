@@ -43,14 +43,19 @@ def statistics_to_files(
       own: statistics of the generation's rows, if there are others.
     """
     for split, proto in to_proto(statistics).items():
-        yield f"statistics/Split-{split}/FeatureStats.pb", proto.SerializeToString(deterministic=True)
+        yield (
+            f"statistics/Split-{split}/FeatureStats.pb",
+            proto.SerializeToString(deterministic=True),
+        )
     folder = "/".join((ACCUMULATORS, *generation_folder(generation)))
     for split, table in (statistics if own is None else own).items():
         yield f"{folder}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
 
 
 def generation_folder(generation: int) -> tuple[str, ...]:
-    """Returns the folder, within another, of what a generation adds beside its shards; of the first it lies in the other itself."""
+    """Returns the folder, within another, of what a generation adds beside its shards; of the first
+    it lies in the other itself.
+    """
     return () if generation == 1 else (f"g{generation}",)
 
 
@@ -62,12 +67,15 @@ def has_accumulators(folder: str) -> bool:
 def read_accumulators(folder: str) -> StoredStatistics:
     """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
 
-    Those of a dataset's generations are merged; what an append has left that was broken off is none of the dataset.
+    Those of a dataset's generations are merged; what an append has left that was broken off is none
+    of the dataset.
 
     Raises:
       DataError: there are none, or one of them is damaged.
     """
-    generations = [_read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)]
+    generations = [
+        _read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)
+    ]
     merged = generations[0] if len(generations) == 1 else merged_statistics(generations)
     return merged._replace(folder=folder)
 
@@ -79,7 +87,9 @@ def _count_generations(folder: str) -> int:
     try:
         return len(json.loads(files.read_bytes(path)).get("generations", [1]))
     except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: is not a manifest ({error!r}). Convert again with --overwrite.") from error
+        raise DataError(
+            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
+        ) from error
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
@@ -87,7 +97,8 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
     listed = files.list_files(files.join(folder, f"Split-*{_SUFFIX}"))
     if not listed:
         raise DataError(
-            f"{dataset}: found no {files.relative(folder, dataset)}/Split-*{_SUFFIX}, expected a dataset with the accumulators of its statistics. "
+            f"{dataset}: found no {files.relative(folder, dataset)}/Split-*{_SUFFIX}, expected a "
+            "dataset with the accumulators of its statistics. "
             "Compute them with 'describe' or 'convert'."
         )
     splits, plans = {}, {}
@@ -98,14 +109,17 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
 
 
 def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
-    """Merges the statistics of datasets with the same columns, writes the result to a folder, and returns it by split.
+    """Merges the statistics of datasets with the same columns, writes the result to a folder, and
+    returns it by split.
 
     Raises:
       RecipeError: there are statistics in the output already.
       DataError: a dataset has no accumulators, or they do not go together.
     """
     for part in ("statistics", ACCUMULATORS):
-        if files.list_files(files.join(output, part, "*")) or files.list_files(files.join(output, part, "*", "*")):
+        if files.list_files(files.join(output, part, "*")) or files.list_files(
+            files.join(output, part, "*", "*")
+        ):
             raise RecipeError(f"{output}: there are statistics already. Choose another --output.")
     merged = merged_statistics([read_accumulators(folder) for folder in folders])
     for path, content in statistics_to_files(merged.splits, merged.plan):
@@ -114,7 +128,8 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
 
 
 def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
-    """Returns the statistics of all datasets' rows together. A split that only some of them have is theirs.
+    """Returns the statistics of all datasets' rows together. A split that only some of them have is
+    theirs.
 
     Raises:
       DataError: the datasets differ in columns, types, weight or slices; names the two that do.
@@ -126,7 +141,9 @@ def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
     return StoredStatistics(
         first.folder,
         {
-            split: TableStatistics.merged([dataset.splits[split] for dataset in datasets if split in dataset.splits])
+            split: TableStatistics.merged(
+                [dataset.splits[split] for dataset in datasets if split in dataset.splits]
+            )
             for split in splits
         },
         first.plan,
@@ -139,12 +156,14 @@ def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
     for name in dict.fromkeys([*mine, *theirs]):
         if mine.get(name) != theirs.get(name):
             raise DataError(
-                f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, expected "
+                f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, "
+                "expected "
                 f"{mine.get(name, 'none')} as in {first.folder}. {cure}"
             )
     if first.plan != other.plan:
         raise DataError(
-            f"{other.folder}: found {_shown(other.plan)}, expected {_shown(first.plan)} as in {first.folder}. {cure}"
+            f"{other.folder}: found {_shown(other.plan)}, expected {_shown(first.plan)} as in "
+            f"{first.folder}. {cure}"
         )
 
 
@@ -156,7 +175,11 @@ def _types(dataset: StoredStatistics) -> dict[str, str]:
 def _shown(plan: StatisticsPlan) -> str:
     parts = [f"weight {plan.weight}" if plan.weight else "no weight"]
     parts.append(f"slices by {', '.join(plan.slice_by)}" if plan.slice_by else "no slices")
-    parts.append(f"categorical {', '.join(plan.categorical)}" if plan.categorical else "no categorical integers")
+    parts.append(
+        f"categorical {', '.join(plan.categorical)}"
+        if plan.categorical
+        else "no categorical integers"
+    )
     if plan.lists:
         parts.append(f"feature lists {', '.join(plan.lists)}")
     return "; ".join(parts)

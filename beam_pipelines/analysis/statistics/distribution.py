@@ -20,13 +20,15 @@ Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 class Distribution:
     """How much weight lies on which numbers.
 
-    Beyond the limit, groups of neighbours of about equal weight give way to their middle value. What that does to ranks is
-    added up in ``error``, so that a bound is known whatever was merged in which order.
+    Beyond the limit, groups of neighbours of about equal weight give way to their middle value.
+    What that does to ranks is added up in ``error``, so that a bound is known whatever was merged
+    in which order.
 
     Attributes:
-      values: finite, ascending, int64 or float64: all distinct ones while ``exact``, else points, the smallest and the
-        largest value among them.
-      weights: of each, positive: int64 where it counts values, float64 where it adds up their weights.
+      values: finite, ascending, int64 or float64: all distinct ones while ``exact``, else points,
+        the smallest and the largest value among them.
+      weights: of each, positive: int64 where it counts values, float64 where it adds up their
+        weights.
       error: the weight below a point is off by at most so much; 0 while ``exact``.
     """
 
@@ -36,14 +38,18 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Numbers, weights: Numbers, limits: Limits) -> Distribution:
-        """Returns the distribution of distinct values in ascending order. A weight of 0 does not count."""
+        """Returns the distribution of distinct values in ascending order. A weight of 0 does not
+        count.
+        """
         if weights.dtype == np.float64 and not weights.all():
             values, weights = values[weights > 0], weights[weights > 0]
         return _bounded(cls(values, weights), limits)
 
     @classmethod
     def merged(cls, parts: Sequence[Distribution], limits: Limits) -> Distribution:
-        """Returns the distribution of all parts together; while exact, counts are the same whatever their order."""
+        """Returns the distribution of all parts together; while exact, counts are the same whatever
+        their order.
+        """
         values = np.concatenate([part.values for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         return _bounded(cls(*add_equal(values, weights), sum(part.error for part in parts)), limits)
@@ -69,18 +75,24 @@ class Distribution:
         return self.error / self.total if self.error else 0.0
 
 
-def quantiles(values: Numbers, weights: Numbers, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns ``number`` + 1 values that cut a distribution into equal parts, and the weight up to each of them, included.
+def quantiles(
+    values: Numbers, weights: Numbers, number: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Returns ``number`` + 1 values that cut a distribution into equal parts, and the weight up to
+    each of them, included.
 
-    The k-th is the smallest value that more than k / ``number`` of the weight lies at or below, the last one the maximum:
-    as tfx-bsl's ``GetQuantilesAndCumulativeWeights`` has it, which TFDV asks.
+    The k-th is the smallest value that more than k / ``number`` of the weight lies at or below, the
+    last one the maximum: as tfx-bsl's ``GetQuantilesAndCumulativeWeights`` has it, which TFDV asks.
 
     Args:
-      values, weights: ascending values, infinities included, and their positive weights; at least one.
+      values, weights: ascending values, infinities included, and their positive weights; at least
+        one.
       number: of parts.
     """
     cumulated = np.cumsum(weights)
-    places = np.searchsorted(cumulated, np.arange(number + 1) * float(cumulated[-1]) / number, side="right")
+    places = np.searchsorted(
+        cumulated, np.arange(number + 1) * float(cumulated[-1]) / number, side="right"
+    )
     places = places.clip(0, len(values) - 1)
     places[-1] = len(values) - 1
     return values[places].astype(np.float64), cumulated[places].astype(np.float64)
@@ -102,12 +114,15 @@ def _bounded(distribution: Distribution, limits: Limits) -> Distribution:
         return distribution
     values, weights = distribution.values[1:-1], distribution.weights[1:-1]
     ends = np.cumsum(weights)
-    # The group that a value's end falls into. A group has at most 1 / points of the weight, beside one heavy value.
+    # The group that a value's end falls into. A group has at most 1 / points of the weight, beside
+    # one heavy value.
     groups = np.ceil(ends * ((limits.points - 2) / ends[-1]))
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
     sums = np.add.reduceat(weights, starts)
     lows = ends[starts] - weights[starts]
-    middles = np.searchsorted(ends, lows + sums / 2).clip(starts, np.append(starts[1:], len(ends)) - 1)
+    middles = np.searchsorted(ends, lows + sums / 2).clip(
+        starts, np.append(starts[1:], len(ends)) - 1
+    )
     # Between two points, what is missing is at most what moved up to the one or down to the other.
     moved_up = ends[middles] - weights[middles] - lows
     moved_down = lows + sums - ends[middles]
@@ -115,7 +130,8 @@ def _bounded(distribution: Distribution, limits: Limits) -> Distribution:
     return Distribution(
         np.concatenate([distribution.values[:1], values[middles], distribution.values[-1:]]),
         np.concatenate([distribution.weights[:1], sums, distribution.weights[-1:]]),
-        # A difference of 0 may come from rounding, and then there is no error; but points are points.
+        # A difference of 0 may come from rounding, and then there is no error; but points are
+        # points.
         distribution.error + max(error, float(np.finfo(np.float64).tiny)),
     )
 

@@ -1,4 +1,6 @@
-"""Histograms as TFDV makes them of quantiles (tensorflow_data_validation/utils/quantiles_util.py)."""
+"""Histograms as TFDV makes them of quantiles
+(tensorflow_data_validation/utils/quantiles_util.py).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _Array = npt.NDArray[Any]
 
 
 class Bins(NamedTuple):
-    """Weights between neighbouring quantiles: ``weights`` in (``lows``, ``highs``], points where the two are equal."""
+    """Weights between neighbouring quantiles: ``weights`` in (``lows``, ``highs``], points where
+    the two are equal.
+    """
 
     lows: _Array
     highs: _Array
@@ -34,13 +38,16 @@ def bins(quantiles: _Array, cumulated: _Array) -> Bins:
     starts = np.flatnonzero(np.concatenate([[True], highs[1:] != highs[:-1]]))
     numbers = np.diff(np.append(starts, len(highs)))
     weights = np.repeat(np.add.reduceat(weights, starts) / numbers, numbers)
-    # The minimum's own weight lies in no difference: it goes to the first bin, or to all that are equal to it.
+    # The minimum's own weight lies in no difference: it goes to the first bin, or to all that are
+    # equal to it.
     first = int(np.argmin(np.append((lows == lows[0]) & (highs == highs[0]), False)))
     weights[:first] += cumulated[0] / first
     return Bins(lows, highs, weights)
 
 
-def quantiles_histogram(quantiles: _Array, cumulated: _Array, num_nan: int = 0) -> statistics_pb2.Histogram:
+def quantiles_histogram(
+    quantiles: _Array, cumulated: _Array, num_nan: int = 0
+) -> statistics_pb2.Histogram:
     """Returns a QUANTILES histogram with a bucket between every two quantiles."""
     histogram = statistics_pb2.Histogram(type=statistics_pb2.Histogram.QUANTILES, num_nan=num_nan)
     _add_buckets(histogram, *bins(quantiles, cumulated))
@@ -60,15 +67,17 @@ def standard_histogram(
     num_buckets: int,
     num_nan: int,
 ) -> statistics_pb2.Histogram:
-    """Returns a STANDARD histogram: buckets of equal width over the finite values, and one for each infinity that occurs.
+    """Returns a STANDARD histogram: buckets of equal width over the finite values, and one for each
+    infinity that occurs.
 
-    Within a bin weight is taken to lie evenly. A bucket holds what lies above its lower end and not above its upper one, and the
-    first one the minimum as well.
+    Within a bin weight is taken to lie evenly. A bucket holds what lies above its lower end and not
+    above its upper one, and the first one the minimum as well.
 
     Args:
       quantiles, cumulated: many more than buckets; infinities included.
       finite: smallest and largest finite value; ``None``: there are none.
-      plus_infinities: weight of the values that are infinite; that of minus infinity shows in ``cumulated``.
+      plus_infinities: weight of the values that are infinite; that of minus infinity shows in
+        ``cumulated``.
       num_buckets: of equal width.
       num_nan: number of NaN.
     """
@@ -80,7 +89,9 @@ def standard_histogram(
     low, high = finite
     negative = int(np.searchsorted(quantiles, -np.inf, side="right"))
     minus_infinities = cumulated[negative - 1] if negative else 0.0
-    end = int(np.searchsorted(quantiles, np.inf, side="left")) if plus_infinities else len(quantiles)
+    end = (
+        int(np.searchsorted(quantiles, np.inf, side="left")) if plus_infinities else len(quantiles)
+    )
     inner, weights = quantiles[negative:end], cumulated[negative:end] - minus_infinities
     if plus_infinities:
         inner = np.append(inner, high)
@@ -108,6 +119,8 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
     return counts
 
 
-def _add_buckets(histogram: statistics_pb2.Histogram, lows: _Array, highs: _Array, counts: _Array) -> None:
+def _add_buckets(
+    histogram: statistics_pb2.Histogram, lows: _Array, highs: _Array, counts: _Array
+) -> None:
     for low, high, count in zip(lows.tolist(), highs.tolist(), counts.tolist(), strict=True):
         histogram.buckets.add(low_value=low, high_value=high, sample_count=count)

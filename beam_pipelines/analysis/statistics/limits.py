@@ -17,15 +17,19 @@ BYTES_PER_TEXT = 12
 
 
 class Limits(NamedTuple):
-    """The bounds of one column. They follow from the number of columns, so that any two parts of a table agree on them.
+    """The bounds of one column. They follow from the number of columns, so that any two parts of a
+    table agree on them.
 
     Attributes:
       numbers: distinct numbers, all counted.
       points: of the distribution of more numbers than that.
       texts: distinct texts or bytes, all counted.
-      text_bytes: what they may take, ``BYTES_PER_TEXT`` each included; ``binary_bytes`` where they are of type bytes.
-      kept_texts, kept_bytes: of the most frequent texts beyond that. Of type bytes none is kept: they are never shown.
-      hashes: of the sketch that then estimates how many distinct ones there are; off by about 1 / sqrt(hashes).
+      text_bytes: what they may take, ``BYTES_PER_TEXT`` each included; ``binary_bytes`` where they
+        are of type bytes.
+      kept_texts, kept_bytes: of the most frequent texts beyond that. Of type bytes none is kept:
+        they are never shown.
+      hashes: of the sketch that then estimates how many distinct ones there are; off by about 1 /
+        sqrt(hashes).
     """
 
     numbers: int = MAX_NUMBERS
@@ -39,7 +43,9 @@ class Limits(NamedTuple):
 
     @classmethod
     def of_columns(cls, columns: int) -> Limits:
-        """Returns the bounds at which so many columns stay below ``TABLE_BYTES``, if not below 24 KiB each."""
+        """Returns the bounds at which so many columns stay below ``TABLE_BYTES``, if not below 24
+        KiB each.
+        """
         share = max(TABLE_BYTES // max(columns, 1), 24 << 10)
         numbers = min(MAX_NUMBERS, share // _BYTES_PER_NUMBER)
         return cls(

@@ -1,4 +1,6 @@
-"""Count, mean and standard deviation of numbers, merged without any rounding; and with weights, with as little."""
+"""Count, mean and standard deviation of numbers, merged without any rounding; and with weights,
+with as little.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Every float64 is a whole number of these units (2**-1074 is the smallest one), and so is every sum of them.
+# Every float64 is a whole number of these units (2**-1074 is the smallest one), and so is every sum
+# of them.
 _SCALE = 1074
 # Beyond 2**±400 squares leave the range of float64; the values are scaled first.
 _SAFE_EXPONENT = 400
@@ -20,9 +23,10 @@ _SAFE_EXPONENT = 400
 class Moments:
     """What count, mean and population standard deviation follow from.
 
-    The sums are whole numbers (fixed point), because adding those never rounds: merging in any order, with any number of
-    workers, gives the same mean and deviation to the last bit. Rounding happens only inside ``of``, in float64 around the
-    batch's own mean, which keeps about 15 digits of the deviation however far from zero the values lie.
+    The sums are whole numbers (fixed point), because adding those never rounds: merging in any
+    order, with any number of workers, gives the same mean and deviation to the last bit. Rounding
+    happens only inside ``of``, in float64 around the batch's own mean, which keeps about 15 digits
+    of the deviation however far from zero the values lie.
 
     Attributes:
       count: number of values.
@@ -54,13 +58,19 @@ class Moments:
         deviations: npt.NDArray[np.float64] = scaled - center
         deviation = float((deviations * counts).sum())
         total = count * _fixed(center, _SCALE) + _fixed(deviation, _SCALE)
-        squares = _squares(count, _fixed(center, _SCALE), _fixed(deviation, _SCALE), deviations, counts)
+        squares = _squares(
+            count, _fixed(center, _SCALE), _fixed(deviation, _SCALE), deviations, counts
+        )
         return cls(count, _shifted(total, shift), _shifted(squares, 2 * shift))
 
     @classmethod
-    def _of_integers(cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int) -> Moments:
+    def _of_integers(
+        cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int
+    ) -> Moments:
         # Two sums of 32-bit halves: neither can overflow.
-        total = (int(((values >> 32) * counts).sum()) << 32) + int(((values & 0xFFFFFFFF) * counts).sum())
+        total = (int(((values >> 32) * counts).sum()) << 32) + int(
+            ((values & 0xFFFFFFFF) * counts).sum()
+        )
         center = total // count
         if int(values.max()) - int(values.min()) < 1 << 62:
             deviations = (values - center).astype(np.float64)
@@ -74,7 +84,9 @@ class Moments:
     def merged(cls, parts: Iterable[Moments]) -> Moments:
         """Returns the moments of all parts' values together; the order does not matter."""
         parts = list(parts)
-        return cls(sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts))
+        return cls(
+            sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts)
+        )
 
     @property
     def mean(self) -> float:
@@ -86,12 +98,18 @@ class Moments:
         """Population standard deviation; 0 of no values, as in TFDV."""
         if not self.count:
             return 0.0
-        variance = max(0, self.squares * self.count - self.total * self.total)  # times count², in units of 2**-2148
+        variance = max(
+            0, self.squares * self.count - self.total * self.total
+        )  # times count², in units of 2**-2148
         return math.isqrt(variance << 128) / (self.count << _SCALE + 64)
 
 
 def _squares(
-    count: int, center: int, deviation: int, deviations: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
+    count: int,
+    center: int,
+    deviation: int,
+    deviations: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
 ) -> int:
     """Returns the sum of (center + deviation)² over all values, multiplied out."""
     square_deviations = float((deviations * deviations * counts).sum())
@@ -110,7 +128,8 @@ def _shifted(value: int, bits: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WeightedMoments:
-    """Sum of weights, and weighted mean and deviation. Float64 sums: merge in a fixed order to get the same bits again.
+    """Sum of weights, and weighted mean and deviation. Float64 sums: merge in a fixed order to get
+    the same bits again.
 
     Attributes:
       weight: sum of the weights.
@@ -131,9 +150,13 @@ class WeightedMoments:
         weight = float(weights.sum())
         with np.errstate(over="ignore", invalid="ignore"):  # beyond float64, an infinity says so
             numbers = values.astype(np.float64)
-            middle = float(numbers[len(numbers) // 2])  # from which little is lost where all values lie far from zero
+            middle = float(
+                numbers[len(numbers) // 2]
+            )  # from which little is lost where all values lie far from zero
             mean = middle + float(((numbers - middle) * weights).sum()) / weight
-            return cls(weight, _plain_nan(mean), _plain_nan(float(((numbers - mean) ** 2 * weights).sum())))
+            return cls(
+                weight, _plain_nan(mean), _plain_nan(float(((numbers - mean) ** 2 * weights).sum()))
+            )
 
     @classmethod
     def merged(cls, parts: Iterable[WeightedMoments]) -> WeightedMoments:
@@ -152,5 +175,7 @@ class WeightedMoments:
 
 
 def _plain_nan(value: float) -> float:
-    """Returns a float whose NaN has the usual bits, which it keeps as text: processors give it a sign."""
+    """Returns a float whose NaN has the usual bits, which it keeps as text: processors give it a
+    sign.
+    """
     return math.nan if math.isnan(value) else value

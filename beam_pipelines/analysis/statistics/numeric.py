@@ -1,4 +1,6 @@
-"""Statistics of numbers: moments, extremes, zeros, and the distribution that medians and histograms are read from."""
+"""Statistics of numbers: moments, extremes, zeros, and the distribution that medians and histograms
+are read from.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _LOOK_AHEAD = 1 << 12
 
 
 class Bucket(NamedTuple):
-    """One bar of a histogram: ``weight`` values in [low, high); the last bucket includes ``high``."""
+    """One bar of a histogram: ``weight`` values in [low, high); the last bucket includes
+    ``high``.
+    """
 
     low: float
     high: float
@@ -45,12 +49,21 @@ class WeightedNumbers:
     plus_infinities: float = 0.0
 
     @classmethod
-    def of(cls, values: Numbers, weights: npt.NDArray[np.float64], limits: Limits) -> WeightedNumbers:
-        """Returns the statistics of distinct values in ascending order, NaN and infinities among them."""
+    def of(
+        cls, values: Numbers, weights: npt.NDArray[np.float64], limits: Limits
+    ) -> WeightedNumbers:
+        """Returns the statistics of distinct values in ascending order, NaN and infinities among
+        them.
+        """
         minus, plus = (float(weights[values == infinity].sum()) for infinity in (-np.inf, np.inf))
         finite = np.isfinite(values)
         values, weights = values[finite], weights[finite]
-        return cls(WeightedMoments.of(values, weights), Distribution.of(values, weights, limits), minus, plus)
+        return cls(
+            WeightedMoments.of(values, weights),
+            Distribution.of(values, weights, limits),
+            minus,
+            plus,
+        )
 
     @classmethod
     def merged(cls, parts: Sequence[WeightedNumbers], limits: Limits) -> WeightedNumbers:
@@ -70,7 +83,11 @@ class WeightedNumbers:
     @property
     def standard_deviation(self) -> float:
         """Weighted population standard deviation; NaN where infinities are among the values."""
-        return math.nan if self.minus_infinities or self.plus_infinities else self.moments.standard_deviation
+        return (
+            math.nan
+            if self.minus_infinities or self.plus_infinities
+            else self.moments.standard_deviation
+        )
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Returns the quantiles of some weight, and the weight up to each of them."""
@@ -79,7 +96,8 @@ class WeightedNumbers:
 
 @dataclasses.dataclass(frozen=True)
 class NumberStatistics:
-    """Statistics of the numbers of a column. NaN counts as a value and is left out of everything but ``nans``.
+    """Statistics of the numbers of a column. NaN counts as a value and is left out of everything
+    but ``nans``.
 
     Attributes:
       moments: of the finite values.
@@ -99,7 +117,10 @@ class NumberStatistics:
 
     @classmethod
     def of(
-        cls, array: pa.Array, weights: npt.NDArray[np.float64] | None = None, limits: Limits | None = None
+        cls,
+        array: pa.Array,
+        weights: npt.NDArray[np.float64] | None = None,
+        limits: Limits | None = None,
     ) -> NumberStatistics:
         """Returns the statistics of an int64, float or double array; nulls are left out.
 
@@ -118,25 +139,32 @@ class NumberStatistics:
         sums: npt.NDArray[np.float64] | None,
         limits: Limits,
     ) -> NumberStatistics:
-        """Returns the statistics of distinct values, their counts and the sums of their weights, as ``count_distinct`` has them."""
+        """Returns the statistics of distinct values, their counts and the sums of their weights, as
+        ``count_distinct`` has them.
+        """
         weighted = None if sums is None else WeightedNumbers.of(values, sums, limits)
         nans, minus, plus = 0, 0, 0
         if values.dtype == np.float64 and not np.isfinite(values).all():
             nans, minus, plus = (
-                int(counts[chosen].sum()) for chosen in (np.isnan(values), values == -np.inf, values == np.inf)
+                int(counts[chosen].sum())
+                for chosen in (np.isnan(values), values == -np.inf, values == np.inf)
             )
             finite = np.isfinite(values)
             values, counts = values[finite], counts[finite]
         zeros = int(counts[values == 0].sum())
         moments = Moments.of(values, counts)
-        return cls(moments, Distribution.of(values, counts, limits), zeros, nans, minus, plus, weighted)
+        return cls(
+            moments, Distribution.of(values, counts, limits), zeros, nans, minus, plus, weighted
+        )
 
     @classmethod
-    def merged(cls, parts: Sequence[NumberStatistics], limits: Limits | None = None) -> NumberStatistics:
+    def merged(
+        cls, parts: Sequence[NumberStatistics], limits: Limits | None = None
+    ) -> NumberStatistics:
         """Returns the statistics of all parts' values together.
 
-        All that is not weighted, but for the distribution, is the same whatever the order of the parts; and the distribution
-        is while it is exact.
+        All that is not weighted, but for the distribution, is the same whatever the order of the
+        parts; and the distribution is while it is exact.
         """
         limits = limits or Limits()
         weighted = [part.weighted for part in parts if part.weighted is not None]
@@ -152,7 +180,9 @@ class NumberStatistics:
 
     @property
     def values(self) -> Numbers:
-        """Finite values, ascending: all distinct ones while ``exact``, else points of the distribution."""
+        """Finite values, ascending: all distinct ones while ``exact``, else points of the
+        distribution.
+        """
         return self.distribution.values
 
     @property
@@ -172,12 +202,16 @@ class NumberStatistics:
 
     @property
     def mean(self) -> float:
-        """Mean of the values that are not NaN, as in TFDV: infinite or NaN where infinities are among them."""
+        """Mean of the values that are not NaN, as in TFDV: infinite or NaN where infinities are
+        among them.
+        """
         return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
 
     @property
     def standard_deviation(self) -> float:
-        """Population standard deviation of the values that are not NaN; NaN where infinities are among them."""
+        """Population standard deviation of the values that are not NaN; NaN where infinities are
+        among them.
+        """
         if self.plus_infinities or self.minus_infinities:
             return math.nan
         return self.moments.standard_deviation
@@ -200,38 +234,51 @@ class NumberStatistics:
 
     @property
     def distinct(self) -> int | None:
-        """Number of distinct values (each infinity is one, NaN none); ``None`` when there were too many to count."""
+        """Number of distinct values (each infinity is one, NaN none); ``None`` when there were too
+        many to count.
+        """
         if not self.exact:
             return None
         return len(self.values) + bool(self.minus_infinities) + bool(self.plus_infinities)
 
     def quantiles(self, number: int) -> list[float]:
-        """Returns ``number`` + 1 values that cut the distribution into equal parts, from the minimum to the maximum.
+        """Returns ``number`` + 1 values that cut the distribution into equal parts, from the
+        minimum to the maximum.
 
-        Each is a value of the column, the first of which more than k / ``number`` of all values lie at or below: TFDV's rule.
-        An empty list of no values.
+        Each is a value of the column, the first of which more than k / ``number`` of all values lie
+        at or below: TFDV's rule. An empty list of no values.
         """
         return [float(value) for value in self.cumulated(number)[0]] if self.count else []
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles of at least one value, and the number of values up to each of them."""
+        """Returns the quantiles of at least one value, and the number of values up to each of
+        them.
+        """
         return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
     def histogram(self, number: int) -> list[Bucket]:
-        """Returns ``number`` buckets of equal width over the finite values; one if they are all equal, none of none."""
+        """Returns ``number`` buckets of equal width over the finite values; one if they are all
+        equal, none of none.
+        """
         if not len(self.values):
             return []
         low, high = float(self.values[0]), float(self.values[-1])
         edges = equal_edges(low, high, number)
         if not (np.diff(edges) > 0).all():
             return [Bucket(low, high, float(self.counts.sum()))]
-        places = np.searchsorted(edges, self.values.astype(np.float64), side="right").clip(1, number) - 1
+        places = (
+            np.searchsorted(edges, self.values.astype(np.float64), side="right").clip(1, number) - 1
+        )
         counts = np.bincount(places, weights=self.counts, minlength=number)
-        return [Bucket(float(edges[i]), float(edges[i + 1]), float(counts[i])) for i in range(number)]
+        return [
+            Bucket(float(edges[i]), float(edges[i + 1]), float(counts[i])) for i in range(number)
+        ]
 
 
 def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
-    """Returns the ``number`` + 1 edges of buckets of equal width, finite whatever the finite ends."""
+    """Returns the ``number`` + 1 edges of buckets of equal width, finite whatever the finite
+    ends.
+    """
     if math.isfinite(high - low):
         return np.linspace(low, high, number + 1)
     return np.linspace(low / 2, high / 2, number + 1) * 2
@@ -240,7 +287,8 @@ def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]
 def count_distinct(
     array: pa.Array, weights: npt.NDArray[np.float64] | None = None
 ) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
-    """Returns the distinct values, ascending, how often each occurs, and the sums of their weights if there are weights.
+    """Returns the distinct values, ascending, how often each occurs, and the sums of their weights
+    if there are weights.
 
     Args:
       array: int64, float or double; nulls are left out.
@@ -284,7 +332,9 @@ def _numbers(array: pa.Array) -> Any:  # int64 or float64, and numpy's functions
 
 
 def _is_varied(array: pa.Array) -> bool:
-    """Whether most values differ, so that sorting (40 ns a value) beats hashing (8 ns for few distinct values, else 150)."""
+    """Whether most values differ, so that sorting (40 ns a value) beats hashing (8 ns for few
+    distinct values, else 150).
+    """
     if pa.types.is_floating(array.type):  # and hashing tells 0.0 and -0.0 apart
         return True
     beginning = array.slice(0, _LOOK_AHEAD)
@@ -298,7 +348,9 @@ def _infinite_part(minus: float, plus: float) -> float:
 def _quantiles(
     distribution: Distribution, minus: float, plus: float, number: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns the quantiles of a distribution with infinities at its ends, and the weights up to them."""
+    """Returns the quantiles of a distribution with infinities at its ends, and the weights up to
+    them.
+    """
     values, weights = distribution.values, distribution.weights
     if minus or plus:
         values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])

@@ -1,4 +1,6 @@
-"""What a recipe asks of statistics: a weight, slices, and integers that the schema calls categorical."""
+"""What a recipe asks of statistics: a weight, slices, and integers that the schema calls
+categorical.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,29 @@ def plan_statistics(
     """
     wanted, problems = recipe.statistics, []
     if wanted.weight is not None:
-        problems += _check(schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column")
+        problems += _check(
+            schema, ("statistics", "weight"), wanted.weight, _is_number, "a number column"
+        )
     for index, column in enumerate(wanted.slice_by):
-        path = ("statistics", "slice_by", index) if len(wanted.slice_by) > 1 else ("statistics", "slice_by")
-        problems += _check(schema, path, column, _has_slices, "a column of texts, integers, dates or times")
+        path = (
+            ("statistics", "slice_by", index)
+            if len(wanted.slice_by) > 1
+            else ("statistics", "slice_by")
+        )
+        problems += _check(
+            schema, path, column, _has_slices, "a column of texts, integers, dates or times"
+        )
     if problems:
         raise RecipeProblems(problems)
     return StatisticsPlan(wanted.weight, wanted.slice_by, _categorical(schema, contract), lists)
 
 
 def _check(
-    schema: pa.Schema, path: tuple[str | int, ...], column: str, fits: Callable[[pa.DataType], bool], expected: str
+    schema: pa.Schema,
+    path: tuple[str | int, ...],
+    column: str,
+    fits: Callable[[pa.DataType], bool],
+    expected: str,
 ) -> list[Problem]:
     if column not in schema.names:
         known = nearest(column, schema.names) or f" There are {', '.join(schema.names)}."
@@ -66,7 +80,9 @@ def _check(
     kind = schema.field(column).type
     if fits(kind):
         return []
-    return [Problem(path, f"found column '{column}' of type {type_name(kind)}, expected {expected}.")]
+    return [
+        Problem(path, f"found column '{column}' of type {type_name(kind)}, expected {expected}.")
+    ]
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -79,14 +95,20 @@ def _has_slices(kind: pa.DataType) -> bool:
 
 
 def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
-    """Returns the integer columns whose domain in the schema is categorical, in the table's order."""
+    """Returns the integer columns whose domain in the schema is categorical, in the table's
+    order.
+    """
     if contract is None:
         return ()
-    features = {feature.name: feature for feature in features_of(schema_pb2.Schema.FromString(contract))}
+    features = {
+        feature.name: feature for feature in features_of(schema_pb2.Schema.FromString(contract))
+    }
     return tuple(
         field.name
         for field in schema
         if field.name in features
         and features[field.name].int_domain.is_categorical
-        and pa.types.is_integer(field.type.value_type if pa.types.is_list(field.type) else field.type)
+        and pa.types.is_integer(
+            field.type.value_type if pa.types.is_list(field.type) else field.type
+        )
     )

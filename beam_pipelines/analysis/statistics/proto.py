@@ -9,14 +9,19 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
-from beam_pipelines.analysis.statistics.histograms import quantiles_histogram, rebinned, standard_histogram
+from beam_pipelines.analysis.statistics.histograms import (
+    quantiles_histogram,
+    rebinned,
+    standard_histogram,
+)
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.table import ColumnStatistics, TableStatistics, value_type
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.schema_features import path_of
 
-# TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice (constants.py).
+# TFDV's defaults (stats_options.py) and its name for the dataset that is not a slice
+# (constants.py).
 _TOP_VALUES = 20
 _RANKS = 1000
 _BUCKETS = 10
@@ -33,15 +38,19 @@ _Feature = statistics_pb2.FeatureNameStatistics
 def to_proto(
     statistics: Mapping[str, TableStatistics],
 ) -> dict[str, statistics_pb2.DatasetFeatureStatisticsList]:
-    """Returns each split's statistics: a dataset of all rows, and one for each slice; features in the table's order.
+    """Returns each split's statistics: a dataset of all rows, and one for each slice; features in
+    the table's order.
 
-    Features of which something is sketched have a custom statistic that says what, and how far it may be off.
+    Features of which something is sketched have a custom statistic that says what, and how far it
+    may be off.
     """
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
 
 def feature_type(column_type: pa.DataType) -> int:
-    """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES for columns of the recipe type ``bytes``."""
+    """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES for columns of the
+    recipe type ``bytes``.
+    """
     kind = value_type(column_type)
     if pa.types.is_string(kind):
         return int(_Feature.STRING)
@@ -51,7 +60,10 @@ def feature_type(column_type: pa.DataType) -> int:
 
 
 def _dataset_list(table: TableStatistics) -> statistics_pb2.DatasetFeatureStatisticsList:
-    datasets = [_dataset(_DATASET, table), *(_dataset(key.name, part) for key, part in table.slices.items())]
+    datasets = [
+        _dataset(_DATASET, table),
+        *(_dataset(key.name, part) for key, part in table.slices.items()),
+    ]
     return statistics_pb2.DatasetFeatureStatisticsList(datasets=datasets)
 
 
@@ -65,7 +77,9 @@ def _dataset(name: str, table: TableStatistics) -> statistics_pb2.DatasetFeature
 
 
 def _feature(name: str, column: ColumnStatistics) -> statistics_pb2.FeatureNameStatistics:
-    feature = _Feature(path=path_of(name, column.null_steps is not None), type=feature_type(column.type))
+    feature = _Feature(
+        path=path_of(name, column.null_steps is not None), type=feature_type(column.type)
+    )
     common, texts = _common(column), column.categories or column.values
     if feature.type == _Feature.BYTES and isinstance(texts, TextStatistics):
         feature.bytes_stats.CopyFrom(_bytes(texts))
@@ -95,7 +109,9 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
         _add_levels(proto, column.null_steps)
     if column.present:
         lengths = column.lengths or Distribution(np.array([1]), np.array([column.present]))
-        proto.num_values_histogram.CopyFrom(quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS)))
+        proto.num_values_histogram.CopyFrom(
+            quantiles_histogram(*quantiles(lengths.values, lengths.weights, _BUCKETS))
+        )
     if column.weighted is not None:
         present, missing, num_values = column.weighted
         proto.weighted_common_stats.num_non_missing = present
@@ -107,7 +123,9 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
-    """Says of each level of a feature list, steps and their values, what TFDV says; for one level it leaves that out."""
+    """Says of each level of a feature list, steps and their values, what TFDV says; for one level
+    it leaves that out.
+    """
     proto.presence_and_valency_stats.add(
         num_non_missing=proto.num_non_missing,
         num_missing=proto.num_missing,
@@ -128,7 +146,11 @@ def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None
 def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
     proto = statistics_pb2.NumericStatistics()
     if values.count:
-        proto.mean, proto.std_dev, proto.num_zeros = values.mean, values.standard_deviation, values.zeros
+        proto.mean, proto.std_dev, proto.num_zeros = (
+            values.mean,
+            values.standard_deviation,
+            values.zeros,
+        )
         proto.min, proto.max = values.minimum or 0, values.maximum or 0
         proto.median = _add_distribution(proto, values, values)
     elif values.nans:
@@ -139,7 +161,9 @@ def _numeric(values: NumberStatistics) -> statistics_pb2.NumericStatistics:
         proto.weighted_numeric_stats.mean = weighted.mean
         proto.weighted_numeric_stats.std_dev = weighted.standard_deviation
         if weighted.moments.weight or weighted.minus_infinities or weighted.plus_infinities:
-            proto.weighted_numeric_stats.median = _add_distribution(proto.weighted_numeric_stats, weighted, values)
+            proto.weighted_numeric_stats.median = _add_distribution(
+                proto.weighted_numeric_stats, weighted, values
+            )
     return proto
 
 
@@ -152,8 +176,12 @@ def _add_distribution(
     cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
     finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
     plus = values.plus_infinities
-    proto.histograms.append(standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans))
-    proto.histograms.append(quantiles_histogram(*rebinned(cuts, cumulated, _QUANTILES_FOR_BUCKET), counted.nans))
+    proto.histograms.append(
+        standard_histogram(cuts, cumulated, finite, plus, _BUCKETS, counted.nans)
+    )
+    proto.histograms.append(
+        quantiles_histogram(*rebinned(cuts, cumulated, _QUANTILES_FOR_BUCKET), counted.nans)
+    )
     return float(cuts[len(cuts) // 2])
 
 
@@ -161,7 +189,11 @@ def _string(values: TextStatistics) -> statistics_pb2.StringStatistics:
     proto = statistics_pb2.StringStatistics(unique=values.distinct, avg_length=values.average_bytes)
     _add_ranks(proto, values.top(_RANKS))
     if values.weighted is not None:
-        ranks = [(value, weight) for value, weight in values.weighted.top(_RANKS) if weight >= _LOWEST_WEIGHT]
+        ranks = [
+            (value, weight)
+            for value, weight in values.weighted.top(_RANKS)
+            if weight >= _LOWEST_WEIGHT
+        ]
         proto.weighted_string_stats.SetInParent()
         _add_ranks(proto.weighted_string_stats, ranks)
     return proto
@@ -174,7 +206,9 @@ def _add_ranks(
     for value, count in ranks[:_TOP_VALUES]:
         proto.top_values.add(value=value, frequency=count)
     for rank, (value, count) in enumerate(ranks):
-        proto.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=value, sample_count=count)
+        proto.rank_histogram.buckets.add(
+            low_rank=rank, high_rank=rank, label=value, sample_count=count
+        )
 
 
 def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
@@ -187,18 +221,26 @@ def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
     )
 
 
-def _sketched(values: NumberStatistics | TextStatistics, lengths: Distribution | None) -> Iterator[str]:
+def _sketched(
+    values: NumberStatistics | TextStatistics, lengths: Distribution | None
+) -> Iterator[str]:
     """Says what of a feature is not exact, and how far it may be off."""
     if isinstance(values, TextStatistics):
         for kind, value_counts in (("", values.value_counts), ("weighted ", values.weighted)):
             if isinstance(value_counts, ValueCounts) and not value_counts.exact:
-                yield f"{kind}top_values and rank_histogram: up to {value_counts.undercount:.10g} too low"
+                yield (
+                    f"{kind}top_values and rank_histogram: up to "
+                    f"{value_counts.undercount:.10g} too low"
+                )
         if not values.exact:
             yield "unique: estimated"
     else:
         weighted = None if values.weighted is None else values.weighted.distribution
         for kind, distribution in (("", values.distribution), ("weighted ", weighted)):
             if distribution is not None and not distribution.exact:
-                yield f"{kind}median and histograms: ranks up to {100 * distribution.rank_error:.2g} % off"
+                yield (
+                    f"{kind}median and histograms: ranks up to "
+                    f"{100 * distribution.rank_error:.2g} % off"
+                )
     if lengths is not None and not lengths.exact:
         yield f"num_values_histogram: ranks up to {100 * lengths.rank_error:.2g} % off"

@@ -31,7 +31,9 @@ class Slice(NamedTuple):
         return f"{self.column}_{self.value}"
 
 
-def slice_rows(column: str, values: pa.Array, rows: npt.NDArray[np.int64]) -> dict[Slice, npt.NDArray[np.int64]]:
+def slice_rows(
+    column: str, values: pa.Array, rows: npt.NDArray[np.int64]
+) -> dict[Slice, npt.NDArray[np.int64]]:
     """Returns the rows of each slice, ascending. A null is in none.
 
     Args:
@@ -47,7 +49,9 @@ def slice_rows(column: str, values: pa.Array, rows: npt.NDArray[np.int64]) -> di
     encoded = values.drop_null().dictionary_encode()
     check_number(column, len(encoded.dictionary))
     names, places = encoded.dictionary.cast(pa.string()).to_pylist(), encoded.indices.to_numpy()
-    return {Slice(column, name): np.unique(rows[places == place]) for place, name in enumerate(names)}
+    return {
+        Slice(column, name): np.unique(rows[places == place]) for place, name in enumerate(names)
+    }
 
 
 def check_number(column: str, number: int) -> None:
@@ -58,6 +62,7 @@ def check_number(column: str, number: int) -> None:
     """
     if number > MAX_SLICES:
         raise DataError(
-            f"statistics.slice_by, column '{column}': found more than {MAX_SLICES} values, expected at most so many, because each "
+            f"statistics.slice_by, column '{column}': found more than {MAX_SLICES} values, "
+            "expected at most so many, because each "
             "has statistics of its own. Leave the column out, or derive one of fewer values."
         )

@@ -1,6 +1,8 @@
-"""Accumulators on disk: an Arrow file with a row for each column of a table and of each of its slices.
+"""Accumulators on disk: an Arrow file with a row for each column of a table and of each of its
+slices.
 
-A row holds small facts as JSON and arrays as Arrow IPC streams, with a checksum over both: reading runs no code from the file.
+A row holds small facts as JSON and arrays as Arrow IPC streams, with a checksum over both: reading
+runs no code from the file.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
     tables: list[tuple[Slice | None, TableStatistics]] = [(None, table), *table.slices.items()]
     about = [{"slice": key, "rows": part.rows, "weight": part.weight} for key, part in tables]
     rows = [
-        _row(number, name, column) for number, (_, part) in enumerate(tables) for name, column in part.columns.items()
+        _row(number, name, column)
+        for number, (_, part) in enumerate(tables)
+        for name, column in part.columns.items()
     ]
     metadata = {
         _VERSION: str(FORMAT_VERSION),
@@ -71,7 +75,9 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(data: bytes, path: str, names: Collection[str] | None = None) -> tuple[TableStatistics, StatisticsPlan]:
+def from_bytes(
+    data: bytes, path: str, names: Collection[str] | None = None
+) -> tuple[TableStatistics, StatisticsPlan]:
     """Returns the statistics of a split, and what was asked of them, from the content of a file.
 
     Args:
@@ -87,7 +93,11 @@ def from_bytes(data: bytes, path: str, names: Collection[str] | None = None) -> 
         metadata = reader.schema.metadata
         version = int(metadata[_VERSION])
         if version != FORMAT_VERSION:
-            _fail(path, f"format version {version}, expected {FORMAT_VERSION}. Compute the statistics again")
+            _fail(
+                path,
+                f"format version {version}, expected {FORMAT_VERSION}. Compute the "
+                "statistics again",
+            )
         rows = reader.read_all()
         rows.validate(full=True)
         if names is not None:
@@ -97,7 +107,8 @@ def from_bytes(data: bytes, path: str, names: Collection[str] | None = None) -> 
 
 
 def column_names(data: bytes, path: str) -> list[str]:
-    """Returns the names of the columns of a table whose statistics are the content of a file, in order.
+    """Returns the names of the columns of a table whose statistics are the content of a file, in
+    order.
 
     Raises:
       DataError: the file is damaged; names it by ``path``.
@@ -113,7 +124,9 @@ def _explained(path: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError, StopIteration) as error:
         _fail(
-            path, f"accumulators that cannot be read ({error}), expected those of a split. Compute the statistics again"
+            path,
+            f"accumulators that cannot be read ({error}), expected those of a split. Compute the "
+            "statistics again",
         )
 
 
@@ -124,7 +137,13 @@ def _fail(path: str, message: str) -> NoReturn:
 def _row(number: int, name: str, column: ColumnStatistics) -> dict[str, Any]:
     facts, arrays = _column_to_facts(column)
     text = json.dumps(facts, sort_keys=True)
-    return {"table": number, "column": name, "facts": text, "arrays": arrays, "crc32c": _checksum(name, text, arrays)}
+    return {
+        "table": number,
+        "column": name,
+        "facts": text,
+        "arrays": arrays,
+        "crc32c": _checksum(name, text, arrays),
+    }
 
 
 def _checksum(name: str, facts: str, arrays: Arrays) -> int:
@@ -140,10 +159,13 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
         if _checksum(row["column"], row["facts"], row["arrays"]) != row["crc32c"]:
             _fail(
                 path,
-                f"accumulators of column '{row['column']}' that do not match their checksum, expected them as they were "
+                f"accumulators of column '{row['column']}' that do not match their checksum, "
+                "expected them as they were "
                 "written. Compute the statistics again",
             )
-        columns[row["table"]][row["column"]] = _column_from_facts(json.loads(row["facts"]), iter(row["arrays"]))
+        columns[row["table"]][row["column"]] = _column_from_facts(
+            json.loads(row["facts"]), iter(row["arrays"])
+        )
     tables = {
         None if facts["slice"] is None else Slice(*facts["slice"]): TableStatistics(
             facts["rows"], found, facts["weight"]
@@ -160,8 +182,12 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
         "type": type_name(column.type),
         **{name: getattr(column, name) for name in _COLUMN_COUNTS},
         "values": _values_to_facts(column.values, arrays),
-        "lengths": None if column.lengths is None else _distribution_to_facts(column.lengths, arrays),
-        "categories": None if column.categories is None else _texts_to_facts(column.categories, arrays),
+        "lengths": None
+        if column.lengths is None
+        else _distribution_to_facts(column.lengths, arrays),
+        "categories": None
+        if column.categories is None
+        else _texts_to_facts(column.categories, arrays),
         "weighted": column.weighted,
         "null_steps": column.null_steps,
     }
@@ -171,10 +197,16 @@ def _column_to_facts(column: ColumnStatistics) -> tuple[Facts, Arrays]:
 def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistics:
     kind = parse_type(facts["type"])
     values: Values = (
-        _texts_from_facts(facts["values"], arrays) if is_text(kind) else _numbers_from_facts(facts["values"], arrays)
+        _texts_from_facts(facts["values"], arrays)
+        if is_text(kind)
+        else _numbers_from_facts(facts["values"], arrays)
     )
-    lengths = None if facts["lengths"] is None else _distribution_from_facts(facts["lengths"], arrays)
-    categories = None if facts["categories"] is None else _texts_from_facts(facts["categories"], arrays)
+    lengths = (
+        None if facts["lengths"] is None else _distribution_from_facts(facts["lengths"], arrays)
+    )
+    categories = (
+        None if facts["categories"] is None else _texts_from_facts(facts["categories"], arrays)
+    )
     weighted = None if facts["weighted"] is None else WeightedPresence(*facts["weighted"])
     return ColumnStatistics(
         type=kind,
@@ -188,11 +220,20 @@ def _column_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ColumnStatistic
 
 
 def _plan(facts: Facts) -> StatisticsPlan:
-    return StatisticsPlan(facts["weight"], tuple(facts["slice_by"]), tuple(facts["categorical"]), tuple(facts["lists"]))
+    return StatisticsPlan(
+        facts["weight"],
+        tuple(facts["slice_by"]),
+        tuple(facts["categorical"]),
+        tuple(facts["lists"]),
+    )
 
 
 def _values_to_facts(values: Values, arrays: Arrays) -> Facts:
-    return _texts_to_facts(values, arrays) if isinstance(values, TextStatistics) else _numbers_to_facts(values, arrays)
+    return (
+        _texts_to_facts(values, arrays)
+        if isinstance(values, TextStatistics)
+        else _numbers_to_facts(values, arrays)
+    )
 
 
 def _numbers_to_facts(values: NumberStatistics, arrays: Arrays) -> Facts:
@@ -211,7 +252,9 @@ def _numbers_from_facts(facts: Facts, arrays: Iterator[bytes]) -> NumberStatisti
         Moments(*(int(number, 16) for number in facts["moments"])),
         _distribution_from_facts(facts["distribution"], arrays),
         **{name: facts[name] for name in _NUMBER_COUNTS},
-        weighted=None if facts["weighted"] is None else _weighted_from_facts(facts["weighted"], arrays),
+        weighted=None
+        if facts["weighted"] is None
+        else _weighted_from_facts(facts["weighted"], arrays),
     )
 
 
@@ -245,7 +288,9 @@ def _texts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> TextStatistics:
     return TextStatistics(
         _counts_from_facts(facts["tally"], arrays),
         **{name: facts[name] for name in _TEXT_COUNTS},
-        weighted=None if facts["weighted"] is None else _counts_from_facts(facts["weighted"], arrays),
+        weighted=None
+        if facts["weighted"] is None
+        else _counts_from_facts(facts["weighted"], arrays),
     )
 
 
@@ -268,7 +313,9 @@ def _counts_to_facts(value_counts: ValueCounts, arrays: Arrays) -> Facts:
 
 def _counts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
     values, counts = _unpacked(next(arrays))
-    return ValueCounts(values, counts, facts["undercount"], next(arrays) if facts["is_sketched"] else None)
+    return ValueCounts(
+        values, counts, facts["undercount"], next(arrays) if facts["is_sketched"] else None
+    )
 
 
 def _unpacked(stream: bytes) -> tuple[pa.Array, Counts]:

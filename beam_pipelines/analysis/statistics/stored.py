@@ -1,4 +1,6 @@
-"""Statistics that lie on disk: of a dataset, of a description, of TFX's StatisticsGen, or in one file of TFDV's."""
+"""Statistics that lie on disk: of a dataset, of a description, of TFX's StatisticsGen, or in one
+file of TFDV's.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ def is_stored(path: str) -> bool:
 
 
 def read_statistics(path: str) -> dict[str, Statistics]:
-    """Returns split -> statistics of all of its rows: the accumulators where there are any, which know every value, else protos.
+    """Returns split -> statistics of all of its rows: the accumulators where there are any, which
+    know every value, else protos.
 
-    Splits are in the order of the dataset's manifest; without one ``train`` comes first, then the others by name. The split
-    of a single file is named after its folder, ``Split-train``, or else ``all``.
+    Splits are in the order of the dataset's manifest; without one ``train`` comes first, then the
+    others by name. The split of a single file is named after its folder, ``Split-train``, or else
+    ``all``.
 
     Raises:
       RecipeError: there are no statistics.
@@ -40,10 +44,14 @@ def read_statistics(path: str) -> dict[str, Statistics]:
     folder = _folder(path)
     if not folder:
         raise RecipeError(
-            f"{path}: found no statistics, expected a dataset, a description, a folder with Split-*/{_FILE}, or a file of "
+            f"{path}: found no statistics, expected a dataset, a description, a folder with "
+            f"Split-*/{_FILE}, or a file of "
             "statistics (.pb)."
         )
-    found = {_split_of(listed.path): listed.path for listed in files.list_files(files.join(folder, "*", _FILE))}
+    found = {
+        _split_of(listed.path): listed.path
+        for listed in files.list_files(files.join(folder, "*", _FILE))
+    }
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
     exact = read_accumulators(path).splits if has_accumulators(path) else {}
@@ -53,7 +61,9 @@ def read_statistics(path: str) -> dict[str, Statistics]:
 def _folder(path: str) -> str:
     """Returns the folder that the splits' folders lie in, or nothing."""
     candidates = (files.join(path, "statistics"), path)
-    return next((one for one in candidates if files.list_files(files.join(one, f"{_PREFIX}*", _FILE))), "")
+    return next(
+        (one for one in candidates if files.list_files(files.join(one, f"{_PREFIX}*", _FILE))), ""
+    )
 
 
 def _split_of(path: str) -> str:
@@ -76,10 +86,15 @@ def _read(path: str) -> statistics_pb2.DatasetFeatureStatistics:
         found = statistics_pb2.DatasetFeatureStatisticsList.FromString(files.read_bytes(path))
     except DecodeError as error:
         raise DataError(
-            f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics as TFDV writes them. "
+            f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics "
+            "as TFDV writes them. "
             "Make them again with 'describe'."
         ) from error
-    datasets = [dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)] or list(found.datasets)
+    datasets = [
+        dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)
+    ] or list(found.datasets)
     if not datasets:
-        raise DataError(f"{path}: found no statistics in the file, expected those of '{_ALL_EXAMPLES}'.")
+        raise DataError(
+            f"{path}: found no statistics in the file, expected those of '{_ALL_EXAMPLES}'."
+        )
     return datasets[0]

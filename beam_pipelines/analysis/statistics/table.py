@@ -26,7 +26,9 @@ Weights = npt.NDArray[np.float64]
 
 
 class WeightedPresence(NamedTuple):
-    """Weights of rows: of those that are not null, of those that are, and of the former times their numbers of values."""
+    """Weights of rows: of those that are not null, of those that are, and of the former times their
+    numbers of values.
+    """
 
     present: float
     missing: float
@@ -40,13 +42,16 @@ class ColumnStatistics:
     Attributes:
       type: the column's type (``core/columns.py``).
       present, missing: rows that are not null, and rows that are. An empty list is present.
-      min_values, max_values: fewest and most values in a present row; 1 unless the column holds lists; 0 of no rows.
+      min_values, max_values: fewest and most values in a present row; 1 unless the column holds
+        lists; 0 of no rows.
       num_values: values in all rows.
       values: statistics of the values themselves; of lists, of their items.
-      lengths: distribution of the numbers of values in present rows, of a column of lists; else ``None``.
+      lengths: distribution of the numbers of values in present rows, of a column of lists; else
+        ``None``.
       categories: of categorical integers, how often each occurs, as text; else ``None``.
       weighted: presence by weight, where the rows have weights.
-      null_steps: of a feature list, its values that are null; ``None``: the column is no feature list.
+      null_steps: of a feature list, its values that are null; ``None``: the column is no feature
+        list.
     """
 
     type: pa.DataType
@@ -70,7 +75,8 @@ class ColumnStatistics:
         limits: Limits | None = None,
         is_feature_list: bool = False,
     ) -> ColumnStatistics:
-        """Returns the statistics of one array. bool, date, time and timestamp count as the integers they are written as.
+        """Returns the statistics of one array. bool, date, time and timestamp count as the integers
+        they are written as.
 
         Args:
           array: the column.
@@ -91,10 +97,22 @@ class ColumnStatistics:
         values, categories = _values(items, item_weights, is_categorical, limits)
         weighted = None if weights is None else _weighted_presence(array, weights)
         null_steps = items.null_count if is_feature_list else None
-        return cls(array.type, present, array.null_count, *valency, values, lengths, categories, weighted, null_steps)
+        return cls(
+            array.type,
+            present,
+            array.null_count,
+            *valency,
+            values,
+            lengths,
+            categories,
+            weighted,
+            null_steps,
+        )
 
     @classmethod
-    def merged(cls, parts: Sequence[ColumnStatistics], limits: Limits | None = None) -> ColumnStatistics:
+    def merged(
+        cls, parts: Sequence[ColumnStatistics], limits: Limits | None = None
+    ) -> ColumnStatistics:
         """Returns the statistics of all parts' rows together."""
         limits = limits or Limits()
         filled = [part for part in parts if part.present]
@@ -168,16 +186,20 @@ class TableStatistics(PickledOnce):
         return cls.of(pa.RecordBatch.from_pylist([], schema), plan)
 
     @classmethod
-    def merged(cls, parts: Sequence[TableStatistics], num_columns: int | None = None) -> TableStatistics:
-        """Returns the statistics of all parts' rows together; at least one part, all with the same columns and plan.
+    def merged(
+        cls, parts: Sequence[TableStatistics], num_columns: int | None = None
+    ) -> TableStatistics:
+        """Returns the statistics of all parts' rows together; at least one part, all with the same
+        columns and plan.
 
         Args:
           parts: of the same columns, all of the table's or some.
           num_columns: of the table, if the parts have some of them only.
 
-        Without weights: counts, moments and extremes are the same to the last bit whatever the order of the parts. So are
-        distinct values, top values and distributions while they are exact; beyond their bounds, and of all that is weighted, fix
-        the order to get the same result again.
+        Without weights: counts, moments and extremes are the same to the last bit whatever the
+          order of the parts. So are
+        distinct values, top values and distributions while they are exact; beyond their bounds, and
+        of all that is weighted, fix the order to get the same result again.
 
         Raises:
           DataError: there are too many slices.
@@ -186,14 +208,22 @@ class TableStatistics(PickledOnce):
             return parts[0]
         number = len(parts[0].columns) if num_columns is None else num_columns
         limits, of_slices = Limits.of_columns(number), Limits.of_columns(number * MAX_SLICES)
-        return dataclasses.replace(_merged_tables(parts, limits), slices=_merged_slices(parts, of_slices))
+        return dataclasses.replace(
+            _merged_tables(parts, limits), slices=_merged_slices(parts, of_slices)
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
-        """Returns the statistics of a table whose columns are spread over the parts, which are of the same rows; ``names`` gives their order."""
+        """Returns the statistics of a table whose columns are spread over the parts, which are of
+        the same rows; ``names`` gives their order.
+        """
         columns = {name: column for part in parts for name, column in part.columns.items()}
-        slices = {key: cls.joined([part.slices[key] for part in parts], names) for key in parts[0].slices}
-        return dataclasses.replace(parts[0], columns={name: columns[name] for name in names}, slices=slices)
+        slices = {
+            key: cls.joined([part.slices[key] for part in parts], names) for key in parts[0].slices
+        }
+        return dataclasses.replace(
+            parts[0], columns={name: columns[name] for name in names}, slices=slices
+        )
 
     def merge(self, other: TableStatistics) -> TableStatistics:
         """Returns the statistics of both tables' rows together."""
@@ -226,36 +256,49 @@ def _weights(column: str, array: pa.Array) -> Weights:
     Raises:
       DataError: a row has no weight, or none that counts.
     """
-    weights: Weights = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    weights: Weights = (
+        array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    )
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         found = array[int(np.flatnonzero(wrong)[0])].as_py()
         raise DataError(
-            f"statistics.weight, column '{column}': found {'null' if found is None else found} as the weight of a row, expected a "
-            "number of at least 0 in every row. Filter such rows out, or derive a column that has none."
+            f"statistics.weight, column '{column}': found {'null' if found is None else found} as "
+            "the weight of a row, expected a "
+            "number of at least 0 in every row. Filter such rows out, or derive a column that has "
+            "none."
         )
     return weights
 
 
-def _table(batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits) -> TableStatistics:
+def _table(
+    batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits
+) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     columns = {
         name: ColumnStatistics.of(array, weights, name in categorical, limits, name in lists)
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
     }
-    return TableStatistics(batch.num_rows, columns, None if weights is None else float(weights.sum()))
+    return TableStatistics(
+        batch.num_rows, columns, None if weights is None else float(weights.sum())
+    )
 
 
 def _merged_tables(parts: Sequence[TableStatistics], limits: Limits) -> TableStatistics:
     weights = [part.weight for part in parts if part.weight is not None]
     return TableStatistics(
         sum(part.rows for part in parts),
-        {name: ColumnStatistics.merged([part.columns[name] for part in parts], limits) for name in parts[0].columns},
+        {
+            name: ColumnStatistics.merged([part.columns[name] for part in parts], limits)
+            for name in parts[0].columns
+        },
         sum(weights) if weights else None,
     )
 
 
-def _merged_slices(parts: Sequence[TableStatistics], limits: Limits) -> dict[Slice, TableStatistics]:
+def _merged_slices(
+    parts: Sequence[TableStatistics], limits: Limits
+) -> dict[Slice, TableStatistics]:
     of_slice: dict[Slice, list[TableStatistics]] = {}
     for part in parts:
         for key, table in part.slices.items():
@@ -266,15 +309,22 @@ def _merged_slices(parts: Sequence[TableStatistics], limits: Limits) -> dict[Sli
 
 
 def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, in order: of a null none, of a list those of each of its items."""
+    """Returns the rows of each slice, in order: of a null none, of a list those of each of its
+    items.
+    """
     rows, items = np.arange(len(array)), array
     if pa.types.is_list(array.type):
-        rows, items = np.repeat(rows, array.value_lengths().fill_null(0).to_numpy()), array.flatten()
+        rows, items = (
+            np.repeat(rows, array.value_lengths().fill_null(0).to_numpy()),
+            array.flatten(),
+        )
     return slice_rows(column, items if is_text(array.type) else as_numbers(items), rows)
 
 
 def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Distribution]:
-    """Returns the fewest, most and all values of a list column's rows, and how they are distributed."""
+    """Returns the fewest, most and all values of a list column's rows, and how they are
+    distributed.
+    """
     values, counts, _ = count_distinct(array.value_lengths().cast(pa.int64()))
     fewest, most = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
     return (fewest, most, int((values * counts).sum())), Distribution.of(values, counts, limits)
@@ -290,7 +340,9 @@ def _values(
     numbers = NumberStatistics.of_value_counts(values, counts, sums, limits)
     if not is_categorical:
         return numbers, None
-    return numbers, TextStatistics.of_value_counts(pa.array(values).cast(pa.string()), counts, sums, limits)
+    return numbers, TextStatistics.of_value_counts(
+        pa.array(values).cast(pa.string()), counts, sums, limits
+    )
 
 
 def _weighted_presence(array: pa.Array, weights: Weights) -> WeightedPresence:
@@ -304,5 +356,9 @@ def _weighted_presence(array: pa.Array, weights: Weights) -> WeightedPresence:
 
 def _merged_values(parts: Sequence[Values], limits: Limits) -> Values:
     if isinstance(parts[0], TextStatistics):
-        return TextStatistics.merged([part for part in parts if isinstance(part, TextStatistics)], limits)
-    return NumberStatistics.merged([part for part in parts if isinstance(part, NumberStatistics)], limits)
+        return TextStatistics.merged(
+            [part for part in parts if isinstance(part, TextStatistics)], limits
+        )
+    return NumberStatistics.merged(
+        [part for part in parts if isinstance(part, NumberStatistics)], limits
+    )

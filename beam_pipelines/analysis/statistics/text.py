@@ -1,4 +1,6 @@
-"""Statistics of texts and bytes: lengths, distinct values, and how often the most frequent ones occur."""
+"""Statistics of texts and bytes: lengths, distinct values, and how often the most frequent ones
+occur.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ class TextStatistics:
 
     @classmethod
     def of(
-        cls, array: pa.Array, weights: npt.NDArray[np.float64] | None = None, limits: Limits | None = None
+        cls,
+        array: pa.Array,
+        weights: npt.NDArray[np.float64] | None = None,
+        limits: Limits | None = None,
     ) -> TextStatistics:
         """Returns the statistics of a string or binary array; nulls are left out.
 
@@ -57,7 +62,9 @@ class TextStatistics:
         return cls.of_value_counts(values, counts.to_numpy(), None, limits)
 
     @classmethod
-    def of_value_counts(cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits) -> TextStatistics:
+    def of_value_counts(
+        cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits
+    ) -> TextStatistics:
         """Returns the statistics of distinct values, their counts and the sums of their weights."""
         weighted = None if sums is None else ValueCounts.of(values, sums, limits)
         if not len(values):
@@ -73,8 +80,12 @@ class TextStatistics:
         )
 
     @classmethod
-    def merged(cls, parts: Sequence[TextStatistics], limits: Limits | None = None) -> TextStatistics:
-        """Returns the statistics of all parts' values together; counts are, while exact, the same whatever their order."""
+    def merged(
+        cls, parts: Sequence[TextStatistics], limits: Limits | None = None
+    ) -> TextStatistics:
+        """Returns the statistics of all parts' values together; counts are, while exact, the same
+        whatever their order.
+        """
         limits = limits or Limits()
         filled = [part for part in parts if part.count]
         weighted = [part.weighted for part in parts if part.weighted is not None]
@@ -89,7 +100,9 @@ class TextStatistics:
 
     @property
     def values(self) -> pa.Array:
-        """Distinct values, in no particular order: all of them while ``exact``, else the most frequent ones."""
+        """Distinct values, in no particular order: all of them while ``exact``, else the most
+        frequent ones.
+        """
         return self.value_counts.values
 
     @property
@@ -118,5 +131,7 @@ class TextStatistics:
         return self.total_bytes / self.count if self.count else 0.0
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
-        """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
+        """Returns the most frequent values with their counts, ordered as in TFDV: count, then
+        value, both descending.
+        """
         return self.value_counts.top(number)

@@ -1,4 +1,6 @@
-"""How often texts occur: all of them while they are few, the most frequent ones and an estimate of their number beyond."""
+"""How often texts occur: all of them while they are few, the most frequent ones and an estimate of
+their number beyond.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ LARGE_VALUE = b"__LARGE_BYTES__"
 class ValueCounts:
     """Distinct texts or bytes, and how often each occurs or how much weight it has.
 
-    While ``Limits`` allow it, all are kept. Beyond, the most frequent texts are, with counts that are too low by at most
-    ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al., *Mergeable Summaries*, 2012), and the number of
-    distinct values is estimated by a KMV sketch. Whether the bounds are exceeded does not depend on the order of merging.
+    While ``Limits`` allow it, all are kept. Beyond, the most frequent texts are, with counts that
+    are too low by at most ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al.,
+    *Mergeable Summaries*, 2012), and the number of distinct values is estimated by a KMV sketch.
+    Whether the bounds are exceeded does not depend on the order of merging.
 
     Attributes:
       values: string or binary array of distinct values, no nulls, in no particular order.
@@ -48,11 +51,15 @@ class ValueCounts:
 
     @classmethod
     def merged(cls, parts: Sequence[ValueCounts], limits: Limits) -> ValueCounts:
-        """Returns the counts of all parts together; while exact, counts are the same whatever their order."""
+        """Returns the counts of all parts together; while exact, counts are the same whatever their
+        order.
+        """
         values = pa.concat_arrays([part.values for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         undercount = sum(part.undercount for part in parts)
-        return _bounded(cls(*_added(values, counts), undercount, _merged_sketch(parts, limits)), limits)
+        return _bounded(
+            cls(*_added(values, counts), undercount, _merged_sketch(parts, limits)), limits
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.values.nbytes < SMALL_BYTES and not self.values.offset:
@@ -67,15 +74,23 @@ class ValueCounts:
     @property
     def distinct(self) -> int:
         """Number of distinct values; an estimate unless ``exact``."""
-        return len(self.values) if self.sketch is None else int(KmvSketch.Deserialize(self.sketch).Estimate())
+        return (
+            len(self.values)
+            if self.sketch is None
+            else int(KmvSketch.Deserialize(self.sketch).Estimate())
+        )
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
-        """Returns the most frequent values with their counts, ordered as in TFDV: count, then value, both descending."""
+        """Returns the most frequent values with their counts, ordered as in TFDV: count, then
+        value, both descending.
+        """
         values, counts = self.frequent(number)
         # Arrow sorts texts by their bytes; the second sort keeps that order where counts are equal.
         order = pc.sort_indices(values, sort_keys=[("", "descending")]).to_numpy()
         order = order[np.argsort(-counts[order], kind="stable")]
-        return list(zip(values.take(pa.array(order)).to_pylist(), counts[order].tolist(), strict=True))
+        return list(
+            zip(values.take(pa.array(order)).to_pylist(), counts[order].tolist(), strict=True)
+        )
 
     def frequent(self, number: int) -> tuple[pa.Array, Numbers]:
         """Returns the values of ``top``, and their counts, in no particular order."""
@@ -87,28 +102,39 @@ class ValueCounts:
         threshold = np.partition(self.counts, -number)[-number]
         above = np.flatnonzero(self.counts > threshold)
         equal = np.flatnonzero(self.counts == threshold)
-        order = pc.sort_indices(self.values.take(pa.array(equal)), sort_keys=[("", "descending")]).to_numpy()
+        order = pc.sort_indices(
+            self.values.take(pa.array(equal)), sort_keys=[("", "descending")]
+        ).to_numpy()
         places = np.concatenate([above, equal[order[: number - len(above)]]])
         return self.values.take(pa.array(places)), self.counts[places]
 
 
 def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
-    """Goes over to sketches when a bound is exceeded, and keeps the frequent values of a column that has done so."""
+    """Goes over to sketches when a bound is exceeded, and keeps the frequent values of a column
+    that has done so.
+    """
     is_text = pa.types.is_string(value_counts.values.type)
     sketch = value_counts.sketch
     if sketch is None:
         max_bytes = limits.text_bytes if is_text else limits.binary_bytes
-        if len(value_counts.values) <= limits.texts and _size_bytes(value_counts.values) <= max_bytes:
+        if (
+            len(value_counts.values) <= limits.texts
+            and _size_bytes(value_counts.values) <= max_bytes
+        ):
             return value_counts
         fresh = KmvSketch(limits.hashes)
         fresh.AddValues(value_counts.values)
         sketch = bytes(fresh.Serialize())
     values, counts = _without_large(value_counts.values, value_counts.counts)
-    return _most_frequent(ValueCounts(values, counts, value_counts.undercount, sketch), limits if is_text else None)
+    return _most_frequent(
+        ValueCounts(values, counts, value_counts.undercount, sketch), limits if is_text else None
+    )
 
 
 def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCounts:
-    """Returns counts of no more values than may be kept, of none without limits; the counts of the others are lost."""
+    """Returns counts of no more values than may be kept, of none without limits; the counts of the
+    others are lost.
+    """
     values, counts = value_counts.values, value_counts.counts
     kept = 0
     if limits is not None:
@@ -116,13 +142,18 @@ def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCou
             return value_counts
         frequent = np.argsort(-counts, kind="stable")[: limits.kept_texts]
         lengths = pc.binary_length(values.take(pa.array(frequent))).to_numpy() + BYTES_PER_TEXT
-        kept = int(np.searchsorted(np.cumsum(lengths, dtype=np.int64), limits.kept_bytes, side="right"))
+        kept = int(
+            np.searchsorted(np.cumsum(lengths, dtype=np.int64), limits.kept_bytes, side="right")
+        )
     if kept >= len(values):
         return value_counts
     loss = np.partition(counts, -kept - 1)[-kept - 1].item()
     places = np.flatnonzero(counts > loss)
     return ValueCounts(
-        values.take(pa.array(places)), counts[places] - loss, value_counts.undercount + loss, value_counts.sketch
+        values.take(pa.array(places)),
+        counts[places] - loss,
+        value_counts.undercount + loss,
+        value_counts.sketch,
     )
 
 
@@ -138,7 +169,9 @@ def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
     """Adds the counts of equal values."""
     encoded = values.dictionary_encode()
     # Whole counts stay below 2**53, so that bincount's float64 holds them exactly.
-    sums: Numbers = np.bincount(encoded.indices.to_numpy(), weights=counts, minlength=len(encoded.dictionary))
+    sums: Numbers = np.bincount(
+        encoded.indices.to_numpy(), weights=counts, minlength=len(encoded.dictionary)
+    )
     return encoded.dictionary, sums.astype(np.int64) if counts.dtype == np.int64 else sums
 
 
@@ -165,8 +198,11 @@ def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> ValueCo
     return ValueCounts(values, counts, undercount, sketch)
 
 
-def sum_distinct(array: pa.Array, weights: npt.NDArray[np.float64]) -> tuple[pa.Array, Numbers, Numbers]:
-    """Returns the distinct values of a string or binary array, how often each occurs, and the sums of their weights.
+def sum_distinct(
+    array: pa.Array, weights: npt.NDArray[np.float64]
+) -> tuple[pa.Array, Numbers, Numbers]:
+    """Returns the distinct values of a string or binary array, how often each occurs, and the sums
+    of their weights.
 
     Args:
       array: the values; nulls are left out.

@@ -1,4 +1,6 @@
-"""One view of statistics, whether accumulators of this run or protos on disk: what inference and validation look at."""
+"""One view of statistics, whether accumulators of this run or protos on disk: what inference and
+validation look at.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _NOT_UTF8 = "__BYTES_VALUE__"
 
 
 class Level(NamedTuple):
-    """Presence and valency at one level of nesting: lists that are missing, fewest and most values of one that is not."""
+    """Presence and valency at one level of nesting: lists that are missing, fewest and most values
+    of one that is not.
+    """
 
     missing: int
     min_values: int
@@ -53,7 +57,9 @@ class Texts:
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Texts:
         """Returns the texts chosen by a mask over ``values``."""
-        return dataclasses.replace(self, values=self.values.filter(pa.array(chosen)), counts=self.counts[chosen])
+        return dataclasses.replace(
+            self, values=self.values.filter(pa.array(chosen)), counts=self.counts[chosen]
+        )
 
     def ordered(self) -> list[tuple[str, int]]:
         """Returns texts and counts in TFDV's order: count, then text, both descending."""
@@ -70,11 +76,14 @@ class FeatureView:
       present, missing: rows with and without it.
       levels: outermost first; one unless the feature holds lists of lists.
       num_values: values in all rows.
-      texts: of a STRING feature, or of integers that are counted as categories, their texts; else ``None``.
+      texts: of a STRING feature, or of integers that are counted as categories, their texts; else
+        ``None``.
       minimum, maximum: of a number, infinities included; ``None`` of no numbers but NaN.
       nans: number of NaN values.
-      has_values_between_0_and_1: whether a number lies strictly between them; some that do may go unseen.
-      is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its steps and their values.
+      has_values_between_0_and_1: whether a number lies strictly between them; some that do may go
+        unseen.
+      is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its
+        steps and their values.
     """
 
     type: int
@@ -102,7 +111,9 @@ class FeatureView:
     @property
     def has_infinities(self) -> bool:
         """Whether a number is infinite."""
-        return any(value is not None and math.isinf(value) for value in (self.minimum, self.maximum))
+        return any(
+            value is not None and math.isinf(value) for value in (self.minimum, self.maximum)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,11 +127,15 @@ class DatasetView:
 def view_of(statistics: Statistics) -> DatasetView:
     """Returns the view of one split's statistics.
 
-    Of a proto, weighted counts are not looked at; distinct texts are those of the rank histogram (the 1,000 most frequent ones by
-    default), and a feature without statistics is left out, as in TFDV.
+    Of a proto, weighted counts are not looked at; distinct texts are those of the rank histogram
+    (the 1,000 most frequent ones by default), and a feature without statistics is left out, as in
+    TFDV.
     """
     if isinstance(statistics, TableStatistics):
-        return DatasetView(statistics.rows, {name: _of_column(column) for name, column in statistics.columns.items()})
+        return DatasetView(
+            statistics.rows,
+            {name: _of_column(column) for name, column in statistics.columns.items()},
+        )
     features = {
         feature_name(feature): _of_proto(feature)
         for feature in statistics.features
@@ -137,7 +152,9 @@ def proto_of(statistics: Statistics) -> statistics_pb2.DatasetFeatureStatistics:
 
 
 def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
-    """Returns the name of a proto's feature, the steps of its path joined by dots; of a feature list, its own name."""
+    """Returns the name of a proto's feature, the steps of its path joined by dots; of a feature
+    list, its own name.
+    """
     if is_feature_list(feature):
         return str(feature.path.step[1])
     return ".".join(feature.path.step) if feature.HasField("path") else str(feature.name)
@@ -178,7 +195,9 @@ def _steps(column: ColumnStatistics) -> Iterator[Level]:
 
 
 def _level_of_steps(missing: int, most: int) -> Level:
-    """Returns the values of steps, which are missing or have one; to promise one in every step, none may be missing."""
+    """Returns the values of steps, which are missing or have one; to promise one in every step,
+    none may be missing.
+    """
     return Level(missing, 0 if missing else most, most)
 
 
@@ -220,13 +239,20 @@ def _with_numbers(view: FeatureView, stats: statistics_pb2.NumericStatistics) ->
     if nans and nans >= view.num_values:
         return dataclasses.replace(view, nans=nans)
     number = int if view.type == _Feature.INT else float
-    buckets = [bucket for histogram in stats.histograms for bucket in histogram.buckets if bucket.sample_count > 0]
+    buckets = [
+        bucket
+        for histogram in stats.histograms
+        for bucket in histogram.buckets
+        if bucket.sample_count > 0
+    ]
     return dataclasses.replace(
         view,
         minimum=number(stats.min),
         maximum=number(stats.max),
         nans=nans,
-        has_values_between_0_and_1=any(bucket.low_value > 0 and bucket.high_value < 1 for bucket in buckets),
+        has_values_between_0_and_1=any(
+            bucket.low_value > 0 and bucket.high_value < 1 for bucket in buckets
+        ),
     )
 
 

@@ -1,7 +1,10 @@
-"""Kernels in C++: rows of Arrow columns as framed tf.Examples, and what else is too slow as Arrow and numpy kernels.
+"""Kernels in C++: rows of Arrow columns as framed tf.Examples, and what else is too slow as Arrow
+and numpy kernels.
 
-They are an optional extension, ``_kernels``, built where there is a C++ compiler. Without it ``KERNELS_AVAILABLE`` is false, and the callers
-keep to ``tfrecord/example.py``, ``tfrecord/sequence_example.py``, ``tfrecord/framing.py`` and ``core/hashing.py``, which give the same bytes, more slowly.
+They are an optional extension, ``_kernels``, built where there is a C++ compiler. Without it
+``KERNELS_AVAILABLE`` is false, and the callers keep to ``tfrecord/example.py``,
+``tfrecord/sequence_example.py``, ``tfrecord/framing.py`` and ``core/hashing.py``, which give the
+same bytes, more slowly.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ except ModuleNotFoundError:
 except ImportError as error:
     _kernels = None
     _logger.warning(
-        "the C++ kernels are there and cannot be loaded: %s. Conversions take one and a half times as long without them: install again where they are to run.",
+        "the C++ kernels are there and cannot be loaded: %s. Conversions take one and a half times "
+        "as long without them: install again where they are to run.",
         error,
     )
 
@@ -40,22 +44,28 @@ def serialize(
 ) -> pa.LargeBinaryArray:
     """Serializes rows as tf.Examples, or with ``lists`` as tf.SequenceExamples.
 
-    The bytes are those of ``serialize.serialize_batch`` or ``serialize_sequence.serialize_sequences`` and ``tfrecord.frame``.
+    The bytes are those of ``serialize.serialize_batch`` or
+    ``serialize_sequence.serialize_sequences`` and ``tfrecord.frame``.
 
     Args:
-      batch: columns of type int64, float (32 bits), string, binary, lists of them (of any kind, of fixed size as well), and dictionaries of
-        them. A null is a feature that is absent, an empty list a feature without values.
-      rows: int64[n] or int32[n], the rows to take, in any order, as often as they come; ``None``: all.
-      lists: the list columns that become feature lists; the others are the context. A null in a list is a Feature without values.
-      framed: whether each record stands in a TFRecord frame, so that the array's data buffer is a TFRecord file.
+      batch: columns of type int64, float (32 bits), string, binary, lists of them (of any kind, of
+        fixed size as well), and dictionaries of them. A null is a feature that is absent, an empty
+        list a feature without values.
+      rows: int64[n] or int32[n], the rows to take, in any order, as often as they come; ``None``:
+        all.
+      lists: the list columns that become feature lists; the others are the context. A null in a
+        list is a Feature without values.
+      framed: whether each record stands in a TFRecord frame, so that the array's data buffer is a
+        TFRecord file.
 
     Returns:
       n records, back to back in one buffer, no nulls.
 
     Raises:
       TypeError: a column of another type, or a feature list that is no list.
-      ValueError: a null inside a list of a tf.Example or of the context, a row that the batch does not have, a record of over 2 GiB, buffers that
-        contradict themselves, two columns of one name.
+      ValueError: a null inside a list of a tf.Example or of the context, a row that the batch does
+        not have, a record of over 2 GiB, buffers that contradict themselves, two columns of one
+        name.
     """
     batch.validate()
     _check_lists(batch.schema, lists)
@@ -64,7 +74,12 @@ def serialize(
     capsules = None if rows is None else pa.array(rows).__arrow_c_array__()
     try:
         pair = _kernels.serialize(
-            batch.__arrow_c_array__(), [name.encode() for name in names], flags, capsules, bool(lists), framed
+            batch.__arrow_c_array__(),
+            [name.encode() for name in names],
+            flags,
+            capsules,
+            bool(lists),
+            framed,
         )
     except TypeError as error:
         raise _type_error(batch.schema, str(error)) from None
@@ -75,18 +90,22 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
     """Returns some rows of a batch, as its own ``take`` does.
 
     Args:
-      batch: columns of any types; of others than texts, bool, numbers, dates and times Arrow takes the rows.
+      batch: columns of any types; of others than texts, bool, numbers, dates and times Arrow takes
+        the rows.
       rows: int64[n] or int32[n], in any order, as often as they come.
 
     Returns:
       n rows, with the batch's schema.
 
     Raises:
-      ValueError: a row that the batch does not have, buffers that contradict themselves, or over 2 GiB of texts in a column.
+      ValueError: a row that the batch does not have, buffers that contradict themselves, or over 2
+        GiB of texts in a column.
     """
     batch.validate()
     order = pa.array(rows)
-    pairs = _kernels.take([column.__arrow_c_array__() for column in batch.columns], order.__arrow_c_array__())
+    pairs = _kernels.take(
+        [column.__arrow_c_array__() for column in batch.columns], order.__arrow_c_array__()
+    )
     columns = [
         column.take(order) if pair is None else _with_type(pair, column.type)
         for column, pair in zip(batch.columns, pairs, strict=True)
@@ -131,16 +150,20 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
     try:
         pair = _kernels.frame(records.__arrow_c_array__())
     except TypeError:
-        raise TypeError(f"records: found {records.type}, expected a binary or string array") from None
+        raise TypeError(
+            f"records: found {records.type}, expected a binary or string array"
+        ) from None
     return pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
-    """Finds the whole records at the beginning of some bytes of a TFRecord file, and checks their CRCs.
+    """Finds the whole records at the beginning of some bytes of a TFRecord file, and checks their
+    CRCs.
 
     Returns:
-      int64[n + 1]: where each record's frame begins, and where what follows the last whole one does. Record i is what lies between
-      ``starts[i] + 12`` and ``starts[i + 1] - 4``. What follows is nothing, or the beginning of a record of which the rest is to be read.
+      int64[n + 1]: where each record's frame begins, and where what follows the last whole one
+      does. Record i is what lies between ``starts[i] + 12`` and ``starts[i + 1] - 4``. What follows
+      is nothing, or the beginning of a record of which the rest is to be read.
 
     Raises:
       DamagedRecordError: a CRC does not match. Records before it are whole.
@@ -148,7 +171,9 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
     pair, damage = _kernels.unframe(_one_text(data).__arrow_c_array__())
     starts: npt.NDArray[np.int64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
     if damage:
-        raise DamagedRecordError(len(starts) - 1, int(starts[-1]), "length" if damage == 1 else "data")
+        raise DamagedRecordError(
+            len(starts) - 1, int(starts[-1]), "length" if damage == 1 else "data"
+        )
     return starts
 
 
@@ -166,16 +191,21 @@ _KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
 def parse_examples(
     records: pa.Array, features: Mapping[str, pa.DataType], framed: bool = False
 ) -> pa.RecordBatch | None:
-    """Parses serialized tf.Examples where it is certain what tfx-bsl's ``ExamplesToRecordBatchDecoder`` would make of them.
+    """Parses serialized tf.Examples where it is certain what tfx-bsl's
+    ``ExamplesToRecordBatchDecoder`` would make of them.
 
     Args:
       records: n values of a string or binary type, large or not; no nulls.
-      features: the features to read: their names, and the types of their values: int64, float32 or large_binary. Others are only checked.
-      framed: whether each record stands in its TFRecord frame, as ``unframe`` finds them, which checks the CRCs.
+      features: the features to read: their names, and the types of their values: int64, float32 or
+        large_binary. Others are only checked.
+      framed: whether each record stands in its TFRecord frame, as ``unframe`` finds them, which
+        checks the CRCs.
 
     Returns:
-      n rows, each feature a large_list: null where the feature is missing or has no kind, empty where it has no values. ``None`` if a record is damaged or not laid
-      out as most are, a record has a wanted feature twice, or a feature has values of another kind. Then tfx-bsl says what it means.
+      n rows, each feature a large_list: null where the feature is missing or has no kind, empty
+        where it has no values. ``None`` if a record is damaged or not laid
+      out as most are, a record has a wanted feature twice, or a feature has values of another kind.
+      Then tfx-bsl says what it means.
 
     Raises:
       TypeError: records of another type.
@@ -187,7 +217,9 @@ def parse_examples(
     try:
         pair = _kernels.parse_examples(records.__arrow_c_array__(), names, kinds, framed)
     except TypeError:
-        raise TypeError(f"records: found {records.type}, expected a binary or string array") from None
+        raise TypeError(
+            f"records: found {records.type}, expected a binary or string array"
+        ) from None
     return None if pair is None else pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
 
 
@@ -195,7 +227,8 @@ def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
     """Hashes the values of one array, as ``hashing.hash_column`` does.
 
     Args:
-      array: n values of a column type; lists of any kind and dictionaries hash as the lists and values that they stand for.
+      array: n values of a column type; lists of any kind and dictionaries hash as the lists and
+        values that they stand for.
       seed: another seed is another hash function; modulo 2**64.
 
     Returns:
@@ -212,7 +245,8 @@ def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> npt.NDArray[np.uint6
     """Hashes rows, given as the columns to look at, as ``hashing.hash_rows`` does.
 
     Args:
-      arrays: one or more arrays of n values each, of column types; the order of the columns matters.
+      arrays: one or more arrays of n values each, of column types; the order of the columns
+        matters.
       seed: another seed is another hash function; modulo 2**64.
 
     Returns:
@@ -229,7 +263,9 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
     for array in arrays:
         array.validate()
     try:
-        pair = _kernels.hash_rows([array.__arrow_c_array__() for array in arrays], seed % (1 << 64), is_column)
+        pair = _kernels.hash_rows(
+            [array.__arrow_c_array__() for array in arrays], seed % (1 << 64), is_column
+        )
     except TypeError as error:
         raise TypeError(f"type {arrays[int(str(error))].type} has no 64-bit value") from None
     hashes: npt.NDArray[np.uint64] = pa.Array._import_from_c_capsule(*pair).to_numpy()  # noqa: SLF001
@@ -237,9 +273,13 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
 
 
 def _type_error(schema: pa.Schema, name: str) -> TypeError:
-    """Returns the error for a column that the kernels have no reader for, in the words of ``tfrecord/example.py``."""
+    """Returns the error for a column that the kernels have no reader for, in the words of
+    ``tfrecord/example.py``.
+    """
     found = schema.field(name).type
-    return TypeError(f"feature '{name}': found {found}, expected int64, float, string, binary, or lists of them")
+    return TypeError(
+        f"feature '{name}': found {found}, expected int64, float, string, binary, or lists of them"
+    )
 
 
 def _check_lists(schema: pa.Schema, lists: Collection[str]) -> None:
@@ -250,7 +290,9 @@ def _check_lists(schema: pa.Schema, lists: Collection[str]) -> None:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
 
 
 def parse_csv(
@@ -268,14 +310,18 @@ def parse_csv(
       data: whole records, without a header; the last one may lack its line end.
       delimiter, quote: bytes; without a quote nothing is quoted.
       num_columns: cells of each record.
-      wanted: the columns to read: their places, and their types as Arrow's C data interface writes them (``CSV_TYPES``).
+      wanted: the columns to read: their places, and their types as Arrow's C data interface writes
+        them (``CSV_TYPES``).
       nulls: texts that mean null in a column of any type, quoted or not.
       line_bytes: of a record, its line end not counted; ``None``: any number.
 
     Returns:
-      The columns: integers of any width as int64, timestamps in UTC without a zone; or ``None`` if there are no records, one has other than ``num_columns``
-      cells or nearly ``line_bytes`` or more, a line before the last ones is blank, a quote stands where it may mean several things, a carriage return has no
-      newline behind it, or a value is not one of its column's type or is written in a way that is unusual. Then pyarrow.csv says what it means.
+      The columns: integers of any width as int64, timestamps in UTC without a zone; or ``None`` if
+        there are no records, one has other than ``num_columns``
+      cells or nearly ``line_bytes`` or more, a line before the last ones is blank, a quote stands
+      where it may mean several things, a carriage return has no newline behind it, or a value is
+      not one of its column's type or is written in a way that is unusual. Then pyarrow.csv says
+      what it means.
     """
     places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
     texts = [null.encode() for null in nulls]
@@ -294,8 +340,11 @@ def parse_csv(
     return [pa.Array._import_from_c_capsule(*pair) for pair in pairs]  # noqa: SLF001
 
 
-def quote_transition(data: bytes, previous: int, delimiter: int, quote: int) -> tuple[int, int, int]:
-    """Returns the state of the quote automaton after some text for each state before it, as ``csv_ranges.transition`` does.
+def quote_transition(
+    data: bytes, previous: int, delimiter: int, quote: int
+) -> tuple[int, int, int]:
+    """Returns the state of the quote automaton after some text for each state before it, as
+    ``csv_ranges.transition`` does.
 
     Args:
       data: the text.

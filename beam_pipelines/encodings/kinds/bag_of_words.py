@@ -55,7 +55,8 @@ class BagOfWords(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedBagOfWords(Fitted):
-    """The number of times that each of ``tokens`` stands in the row; others are not counted, and null is a row without any.
+    """The number of times that each of ``tokens`` stands in the row; others are not counted, and
+    null is a row without any.
 
     Attributes:
       tokens: binary, distinct, in the order of the vector.

@@ -24,12 +24,14 @@ _EXPECTED = "ascending numbers, as in {boundaries: [0, 10, 100]}"
 
 @dataclasses.dataclass(frozen=True)
 class Boundaries(Fixed):
-    """Counts the boundaries at or below a value, as ``tft.apply_buckets`` does: 0 below the first, 1 from the first up to the second, ….
+    """Counts the boundaries at or below a value, as ``tft.apply_buckets`` does: 0 below the first,
+    1 from the first up to the second, ….
 
     NaN comes after all of them, into the last bucket; null stays null.
 
     Attributes:
-      boundaries: ascending. For float32 features each is rounded to float32, so that 0.7 is the same number on both sides.
+      boundaries: ascending. For float32 features each is rounded to float32, so that 0.7 is the
+        same number on both sides.
     """
 
     boundaries: tuple[float, ...]
@@ -45,7 +47,9 @@ class Boundaries(Fixed):
             raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
         numbers = [float(need_number(item, _EXPECTED)) for item in value]
         if not all(low < high for low, high in itertools.pairwise(numbers)):
-            raise ValueError(f"found {value!r}, expected {_EXPECTED}; each more than the one before.")
+            raise ValueError(
+                f"found {value!r}, expected {_EXPECTED}; each more than the one before."
+            )
         return cls(tuple(numbers))
 
     def output(self, *features: Feature) -> Feature:
@@ -55,8 +59,12 @@ class Boundaries(Fixed):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Finds the buckets of numbers, or of the items of lists."""
         type_ = arrays[0].type
-        boundaries = self._for(pa.types.is_integer(type_.value_type if pa.types.is_list(type_) else type_))
-        return map_numbers(arrays[0], lambda x: np.searchsorted(boundaries, x, side="right"), np.int64)
+        boundaries = self._for(
+            pa.types.is_integer(type_.value_type if pa.types.is_list(type_) else type_)
+        )
+        return map_numbers(
+            arrays[0], lambda x: np.searchsorted(boundaries, x, side="right"), np.int64
+        )
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Finds the buckets of the flat values."""
@@ -64,7 +72,9 @@ class Boundaries(Fixed):
 
         (x,) = features
         boundaries = self._for(x.dtype.is_integer)
-        places = tf.searchsorted(boundaries, tensor_to_float64(x.flat_values), side="right", out_type=tf.int64)
+        places = tf.searchsorted(
+            boundaries, tensor_to_float64(x.flat_values), side="right", out_type=tf.int64
+        )
         return x.with_flat_values(places)
 
     def _for(self, is_integer: bool) -> npt.NDArray[np.float64]:

@@ -19,10 +19,12 @@ _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 
 @dataclasses.dataclass(frozen=True)
 class Bucketize(Encoding):
-    """Divides numbers into buckets of as nearly as possible the same weight, and gives the number of the bucket, from 0.
+    """Divides numbers into buckets of as nearly as possible the same weight, and gives the number
+    of the bucket, from 0.
 
-    Boundaries are values of the column, each once, and none is its smallest value: so there may be fewer buckets than asked for, and none
-    was empty. As in ``boundaries``, a value that equals a boundary is in the bucket above it; NaN is in the last one and null stays null.
+    Boundaries are values of the column, each once, and none is its smallest value: so there may be
+    fewer buckets than asked for, and none was empty. As in ``boundaries``, a value that equals a
+    boundary is in the bucket above it; NaN is in the last one and null stays null.
 
     Attributes:
       buckets: how many at most.

@@ -37,8 +37,9 @@ _NOT_FINITE = r"^(nan|NaN|-?inf)$"
 class Cast(Fixed):
     """Casts to another type; null stays null, lists stay lists.
 
-    To an integer type only whole numbers in its range go, and texts of digits; to float32 any number, as the nearest one, and texts of
-    decimal numbers, ``nan``, ``inf`` and ``-inf``; to bool any number, 0 is false; to text integers and bytes in UTF-8; to bytes text. Anything else is an
+    To an integer type only whole numbers in its range go, and texts of digits; to float32 any
+    number, as the nearest one, and texts of decimal numbers, ``nan``, ``inf`` and ``-inf``; to bool
+    any number, 0 is false; to text integers and bytes in UTF-8; to bytes text. Anything else is an
     error. Casts see features: what was float64 in a column was rounded to float32 before.
 
     Attributes:
@@ -55,7 +56,11 @@ class Cast(Fixed):
         check_parameters(parameters, {"value": _EXPECTED})
         name = need_text(parameters, "value", _EXPECTED)
         if name not in _TARGETS:
-            hint = " A feature of float64 is float32." if name == "float64" else nearest(name, _TARGETS)
+            hint = (
+                " A feature of float64 is float32."
+                if name == "float64"
+                else nearest(name, _TARGETS)
+            )
             raise ValueError(f"found '{name}', expected {_EXPECTED}.{hint}")
         return cls(name)
 
@@ -68,8 +73,14 @@ class Cast(Fixed):
             "bool": features[0].is_number,
         }.get(self.to, not pa.types.is_binary(source))
         if not is_possible:
-            hint = " Derive a column instead." if self.to in ("text", "bool") else " Cast to text first."
-            raise ValueError(f"found {type_name(features[0].type)}, which cannot be cast to {self.to}.{hint}")
+            hint = (
+                " Derive a column instead."
+                if self.to in ("text", "bool")
+                else " Cast to text first."
+            )
+            raise ValueError(
+                f"found {type_name(features[0].type)}, which cannot be cast to {self.to}.{hint}"
+            )
         return features[0].with_values(self._type(), 2 if self.to == "bool" else None)
 
     def _type(self) -> pa.DataType:
@@ -81,19 +92,31 @@ class Cast(Fixed):
 
     def _cast(self, array: pa.Array) -> pa.Array:
         if self.to == "bool":
-            return pc.not_equal(_without_subnormals(array), pa.scalar(0, array.type)).cast(pa.int64())
+            return pc.not_equal(_without_subnormals(array), pa.scalar(0, array.type)).cast(
+                pa.int64()
+            )
         if self.to == "float32":
-            return _parsed_floats(array) if pa.types.is_string(array.type) else pc.cast(array, pa.float32(), safe=False)
+            return (
+                _parsed_floats(array)
+                if pa.types.is_string(array.type)
+                else pc.cast(array, pa.float32(), safe=False)
+            )
         if self.to not in _RANGES:
             return pc.cast(array, self._type())
         if pa.types.is_string(array.type):
             _need(pc.match_substring_regex(array, _WHOLE), "not a whole number")
         elif pa.types.is_floating(array.type):
             array = _without_subnormals(array)
-            _need(pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), 2.0**64)), "not a whole number")
+            _need(
+                pc.and_(pc.equal(pc.trunc(array), array), pc.less(pc.abs(array), 2.0**64)),
+                "not a whole number",
+            )
         numbers = pc.cast(array, pa.int64())
         low, high = _RANGES[self.to]
-        _need(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)), f"beyond the range of {self.to}")
+        _need(
+            pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)),
+            f"beyond the range of {self.to}",
+        )
         return numbers
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -115,7 +138,9 @@ class Cast(Fixed):
         if self.to == "bytes":
             return x
         if x.dtype == tf.string:
-            x = tf.strings.to_number(checked(x, tf.strings.regex_full_match(x, _WHOLE), "not a whole number"), tf.int64)
+            x = tf.strings.to_number(
+                checked(x, tf.strings.regex_full_match(x, _WHOLE), "not a whole number"), tf.int64
+            )
         elif x.dtype == tf.float32:
             in_range = (x >= -(2.0**63)) & (x < 2.0**63)
             x = tf.cast(checked(x, in_range & (tf.floor(x) == x), "not a whole number"), tf.int64)
@@ -130,7 +155,9 @@ def _need(holds: pa.BooleanArray, message: str) -> None:
 
 
 def _without_subnormals(array: pa.Array) -> pa.Array:
-    """Returns numbers as TensorFlow's kernels see them: too small for a normal float32, they are 0."""
+    """Returns numbers as TensorFlow's kernels see them: too small for a normal float32, they are
+    0.
+    """
     if not pa.types.is_floating(array.type):
         return array
     return pc.if_else(pc.less(pc.abs(array), SMALLEST_NORMAL), pa.scalar(0, array.type), array)
@@ -148,7 +175,9 @@ def _parsed_floats_graph(texts: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     is_finite = tf.strings.regex_full_match(texts, _DECIMAL)
-    texts = checked(texts, is_finite | tf.strings.regex_full_match(texts, _NOT_FINITE), "not a number")
+    texts = checked(
+        texts, is_finite | tf.strings.regex_full_match(texts, _NOT_FINITE), "not a number"
+    )
     numbers = tf.cast(tf.strings.to_number(texts, tf.float64), tf.float32)
     return checked(numbers, ~(is_finite & tf.math.is_inf(numbers)), "beyond the range of float32")
 

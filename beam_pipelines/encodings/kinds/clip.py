@@ -21,7 +21,8 @@ _EXPECTED = "a lower and an upper bound, one of which may be null, as in {clip: 
 
 @dataclasses.dataclass(frozen=True)
 class Clip(Fixed):
-    """Replaces what is below the lower bound by it, and what is above the upper one by that. Integers stay integers.
+    """Replaces what is below the lower bound by it, and what is above the upper one by that.
+    Integers stay integers.
 
     Infinities are clipped; null stays null, NaN stays NaN.
 
@@ -51,8 +52,13 @@ class Clip(Fixed):
         feature = need_numbers(features[0])
         if pa.types.is_integer(feature.value_type):
             for bound in (self.low, self.high):
-                if bound is not None and not (float(bound).is_integer() and -(2**63) <= bound < 2**63):
-                    raise ValueError(f"found bound {bound} for int64, expected a whole number. Cast to float32 first.")
+                if bound is not None and not (
+                    float(bound).is_integer() and -(2**63) <= bound < 2**63
+                ):
+                    raise ValueError(
+                        f"found bound {bound} for int64, expected a whole number. Cast to float32 "
+                        "first."
+                    )
         return feature.with_values(feature.value_type)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
@@ -67,7 +73,9 @@ class Clip(Fixed):
         return x.with_flat_values(self._clipped(x.flat_values, tf.where))
 
     def _clipped(self, x: Any, where: Any) -> Any:
-        """Compares, because NaN and -0.0 come out of numpy's and TensorFlow's minimum differently."""
+        """Compares, because NaN and -0.0 come out of numpy's and TensorFlow's minimum
+        differently.
+        """
         kind = np.float32 if x.dtype in (np.float32, "float32") else np.int64
         if self.low is not None:
             low = kind(self.low)

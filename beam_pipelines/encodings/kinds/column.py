@@ -1,4 +1,6 @@
-"""``column``: begins a chain with another column than the one of the feature's name, so that a column can be encoded twice."""
+"""``column``: begins a chain with another column than the one of the feature's name, so that a
+column can be encoded twice.
+"""
 
 from __future__ import annotations
 

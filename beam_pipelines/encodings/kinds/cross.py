@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 SEPARATOR = "_X_"
 _COLUMNS = "two columns or more, as in {cross: {columns: [origin, dest], buckets: 1000}}"
-_BUCKETS = "a number of buckets, at least 1, as in {cross: {columns: [origin, dest], buckets: 1000}}"
+_BUCKETS = (
+    "a number of buckets, at least 1, as in {cross: {columns: [origin, dest], buckets: 1000}}"
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Cross(Fixed):
     """Joins the texts of several columns by ``_X_`` and hashes the result as ``hash_bucket`` does.
 
-    Integers join as their decimal text, and null as the empty text: a row always has an id. The columns are still written.
+    Integers join as their decimal text, and null as the empty text: a row always has an id. The
+    columns are still written.
 
     Attributes:
       buckets: ids are below it.
@@ -55,19 +58,25 @@ class Cross(Fixed):
         """An id, int64, in every row."""
         for name, feature in zip(self.inputs, features, strict=True):
             if need_tokens(feature).is_list:
-                raise ValueError(f"found {type_name(feature.type)} in '{name}', expected one value a row.")
+                raise ValueError(
+                    f"found {type_name(feature.type)} in '{name}', expected one value a row."
+                )
         return Feature(pa.int64(), required=True, size=self.buckets)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Hashes distinct joined texts only."""
         parts = [as_tokens(array) for array in arrays]
-        joined = pc.binary_join_element_wise(*parts, SEPARATOR.encode(), null_handling="replace", null_replacement=b"")
+        joined = pc.binary_join_element_wise(
+            *parts, SEPARATOR.encode(), null_handling="replace", null_replacement=b""
+        )
         return pa.array(buckets_of(joined, self.buckets))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Joins and hashes; a row without a value joins as empty text."""
         import tensorflow as tf
 
-        parts = [to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1) for x in features]
+        parts = [
+            to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1) for x in features
+        ]
         joined = tf.strings.join(parts, SEPARATOR)
         return from_matrix(tf.strings.to_hash_bucket_fast(joined, self.buckets))

@@ -16,7 +16,13 @@ from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import NUMPY, Library, tensor_to_float64, tensorflow_library
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
-from beam_pipelines.encodings.values import as_lists, check_parameters, need_number, need_numbers, to_float64
+from beam_pipelines.encodings.values import (
+    as_lists,
+    check_parameters,
+    need_number,
+    need_numbers,
+    to_float64,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -36,14 +42,19 @@ def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
     one, two, three = (quarter == number for number in (1.0, 2.0, 3.0))
     minus_sine, minus_cosine = 0.0 - sine, 0.0 - cosine  # 0 stays 0, not -0
     return (
-        library.where(one, cosine, library.where(two, minus_sine, library.where(three, minus_cosine, sine))),
-        library.where(one, minus_sine, library.where(two, minus_cosine, library.where(three, sine, cosine))),
+        library.where(
+            one, cosine, library.where(two, minus_sine, library.where(three, minus_cosine, sine))
+        ),
+        library.where(
+            one, minus_sine, library.where(two, minus_cosine, library.where(three, sine, cosine))
+        ),
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Cyclic(Fixed):
-    """``[sin, cos]`` of ``2π (x - offset) / period``. Null becomes ``[0, 0]``, the middle of the circle; of NaN and infinities both are NaN.
+    """``[sin, cos]`` of ``2π (x - offset) / period``. Null becomes ``[0, 0]``, the middle of the
+    circle; of NaN and infinities both are NaN.
 
     Attributes:
       period: after how much it begins again.
@@ -57,7 +68,9 @@ class Cyclic(Fixed):
     def of(cls, parameters: Mapping[str, Any]) -> Cyclic:
         """Takes the period, or period and offset: ``{cyclic: {period: 12, offset: 1}}``."""
         expected_offset = "where the period begins, as in {cyclic: {period: 12, offset: 1}}"
-        check_parameters(parameters, {"value": _EXPECTED, "period": _EXPECTED, "offset": expected_offset})
+        check_parameters(
+            parameters, {"value": _EXPECTED, "period": _EXPECTED, "offset": expected_offset}
+        )
         if "value" in parameters and "period" in parameters:
             raise ValueError(f"found both 'value' and 'period', expected {_EXPECTED}.")
         period = need_number(parameters.get("value", parameters.get("period")), _EXPECTED)
@@ -86,8 +99,12 @@ class Cyclic(Fixed):
 
         (x,) = features
         parts = self._point(tensor_to_float64(x.flat_values), tensorflow_library())
-        columns = [to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts]
+        columns = [
+            to_matrix(x.with_flat_values(tf.cast(part, tf.float32)), 0.0, 1) for part in parts
+        ]
         return from_matrix(tf.concat(columns, axis=1))
 
     def _point(self, x: Any, library: Library) -> tuple[Any, Any]:
-        return sine_and_cosine(library.remainder(x - self.offset, self.period) / self.period, library)
+        return sine_and_cosine(
+            library.remainder(x - self.offset, self.period) / self.period, library
+        )

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 _DAY = 86_400_000_000  # microseconds
 
-# Integers of any kind: int64 arrays of numpy, or tensors. Division rounds down in both, before 1970 too.
+# Integers of any kind: int64 arrays of numpy, or tensors. Division rounds down in both, before 1970
+# too.
 _Formula = Callable[[Any], Any]
 
 
 def _year_and_day(days: Any) -> tuple[Any, Any]:
-    """Returns the year that begins in March, and the day of it from 0 (Howard Hinnant, "chrono-compatible low-level date algorithms")."""
+    """Returns the year that begins in March, and the day of it from 0 (Howard Hinnant,
+    "chrono-compatible low-level date algorithms").
+    """
     days = days + 719_468  # since 0000-03-01
     era = days // 146_097  # of 400 years
     day = days - era * 146_097
@@ -59,7 +62,9 @@ def _weekday(days: Any) -> Any:
 
 
 def _week(days: Any) -> Any:
-    return (_day_of_year(days - _weekday(days) + 3) - 1) // 7 + 1  # the week belongs to the year of its Thursday
+    return (
+        _day_of_year(days - _weekday(days) + 3) - 1
+    ) // 7 + 1  # the week belongs to the year of its Thursday
 
 
 # Part -> how it is computed of days, and what it stays below (``None``: anything).
@@ -86,7 +91,8 @@ _EXPECTED = f"one or several of {', '.join(PARTS)}, as in {{date_parts: [month, 
 class DateParts(Fixed):
     """Takes dates and timestamps (UTC) apart, by the proleptic Gregorian calendar. Null stays null.
 
-    ``month``, ``day`` and ``day_of_year`` count from 1; ``weekday`` from 0, Monday; ``week`` is that of ISO 8601.
+    ``month``, ``day`` and ``day_of_year`` count from 1; ``weekday`` from 0, Monday; ``week`` is
+    that of ISO 8601.
 
     Attributes:
       names: of the parts. One keeps the feature's name, several become ``<feature>_<part>``.
@@ -104,11 +110,17 @@ class DateParts(Fixed):
         check_parameters(parameters, {"value": _EXPECTED})
         value = parameters.get("value")
         names = [value] if isinstance(value, str) else value
-        if not isinstance(names, list | tuple) or not names or len(set(map(str, names))) < len(names):
+        if (
+            not isinstance(names, list | tuple)
+            or not names
+            or len(set(map(str, names))) < len(names)
+        ):
             raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
         for name in names:
             if name not in PARTS:
-                raise ValueError(f"found {name!r}, expected {_EXPECTED}.{nearest(str(name), PARTS)}")
+                raise ValueError(
+                    f"found {name!r}, expected {_EXPECTED}.{nearest(str(name), PARTS)}"
+                )
         return cls(tuple(names))
 
     def parts(self) -> Mapping[str, Encoding]:
@@ -126,7 +138,8 @@ class DateParts(Fixed):
         feature = features[0]
         if not feature.unit:
             raise ValueError(
-                f"found {type_name(feature.type)}, expected a date or timestamp column. Make one with 'types' or 'derive'."
+                f"found {type_name(feature.type)}, expected a date or timestamp column. Make one "
+                "with 'types' or 'derive'."
             )
         (name,) = self.names[:1]
         if name in _OF_TIME and feature.unit == "days":

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Drop(Fixed):
-    """Leaves a feature out of the examples: the plan takes its name from the list, and nothing is applied."""
+    """Leaves a feature out of the examples: the plan takes its name from the list, and nothing is
+    applied.
+    """
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Drop:

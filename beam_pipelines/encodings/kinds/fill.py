@@ -28,7 +28,8 @@ _EXPECTED = "a number, a text, mean, median or most_frequent, as in {fill: 0}"
 def _need_scalars(feature: Feature) -> Feature:
     if feature.is_list:
         raise ValueError(
-            f"found {type_name(feature.type)}, expected a number or text a row: a list has no place to fill."
+            f"found {type_name(feature.type)}, expected a number or text a row: a list has no "
+            "place to fill."
         )
     return feature
 
@@ -63,7 +64,11 @@ class Missing(Fixed):
 
         (x,) = features
         is_float = x.dtype.is_floating
-        unknown = tf.math.is_nan(to_matrix(x, math.nan, 1)) if is_float else (x.row_lengths() == 0)[:, tf.newaxis]
+        unknown = (
+            tf.math.is_nan(to_matrix(x, math.nan, 1))
+            if is_float
+            else (x.row_lengths() == 0)[:, tf.newaxis]
+        )
         return from_matrix(tf.cast(unknown, tf.int64))
 
 
@@ -72,7 +77,8 @@ class FillValue(Fixed):
     """Replaces null and NaN by a given value.
 
     Attributes:
-      value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array that holds the one value.
+      value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array that holds the
+        one value.
       missing: whether there is a second feature that says where values were missing.
       to_float: whether integers become float32 first, for a mean.
     """
@@ -98,14 +104,20 @@ class FillValue(Fixed):
         if self.to_float and pa.types.is_integer(need_numbers(feature).type):
             feature = feature.with_values(pa.float32())
         if isinstance(self.value, str) and feature.is_number:
-            raise ValueError(f"found text {self.value!r} for {type_name(feature.type)}, expected a number.")
+            raise ValueError(
+                f"found text {self.value!r} for {type_name(feature.type)}, expected a number."
+            )
         if isinstance(self.value, int | float):
             if feature.is_text:
-                raise ValueError(f"found number {self.value} for {type_name(feature.type)}, expected a text.")
+                raise ValueError(
+                    f"found number {self.value} for {type_name(feature.type)}, expected a text."
+                )
             if pa.types.is_integer(feature.type) and not (
                 isinstance(self.value, int) and -(2**63) <= self.value < 2**63
             ):
-                raise ValueError(f"found {self.value} for int64, expected a whole number. Cast to float32 first.")
+                raise ValueError(
+                    f"found {self.value} for int64, expected a whole number. Cast to float32 first."
+                )
         size = None
         if feature.size is not None and isinstance(self.value, int) and self.value >= 0:
             size = max(feature.size, self.value + 1)
@@ -119,7 +131,9 @@ class FillValue(Fixed):
         if isinstance(self.value, pa.Array):
             value = self.value[0]
         else:  # Arrow takes no integer above 2**24 for a float32
-            value = pa.scalar(float(self.value) if pa.types.is_floating(array.type) else self.value, array.type)
+            value = pa.scalar(
+                float(self.value) if pa.types.is_floating(array.type) else self.value, array.type
+            )
         return pc.if_else(_is_unknown(array), value, array)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -129,7 +143,9 @@ class FillValue(Fixed):
         (x,) = features
         if self.to_float:
             x = tf.cast(x, tf.float32)
-        value = tf.constant(self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype)
+        value = tf.constant(
+            self.value[0].as_py() if isinstance(self.value, pa.Array) else self.value, x.dtype
+        )
         dense = to_matrix(x, value, 1)
         if x.dtype.is_floating:
             dense = tf.where(tf.math.is_nan(dense), value, dense)
@@ -141,10 +157,12 @@ class Fill(Encoding):
     """Replaces null and NaN by a value that is learned from the others.
 
     Attributes:
-      statistic: ``mean`` (makes float32 of integers), ``median`` (the lower one of two, so that integers stay integers) or ``most_frequent``
-        (of several the one that a vocabulary would have first).
+      statistic: ``mean`` (makes float32 of integers), ``median`` (the lower one of two, so that
+        integers stay integers) or ``most_frequent`` (of several the one that a vocabulary would
+        have first).
       learns: what the statistic is taken from.
-      missing: whether there is a second feature, ``<name>_missing``, that says where values were missing.
+      missing: whether there is a second feature, ``<name>_missing``, that says where values were
+        missing.
     """
 
     statistic: str
@@ -155,14 +173,18 @@ class Fill(Encoding):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
-        """Takes a value or the name of a statistic: ``{fill: 0}``, ``{fill: median}``, ``{fill: {value: mean, missing: true}}``."""
+        """Takes a value or the name of a statistic: ``{fill: 0}``, ``{fill: median}``,
+        ``{fill: {value: mean, missing: true}}``.
+        """
         check_parameters(parameters, {"value": _EXPECTED, "missing": "true or false"})
         value, missing = parameters.get("value"), need_flag(parameters, "missing")
         if isinstance(value, str) and value in _LEARNS:
             return cls(value, _LEARNS[value], missing)
         if isinstance(value, bool):
             value = int(value)
-        if not isinstance(value, str) and not (isinstance(value, int | float) and abs(value) <= LARGEST):
+        if not isinstance(value, str) and not (
+            isinstance(value, int | float) and abs(value) <= LARGEST
+        ):
             raise ValueError(f"found {value!r}, expected {_EXPECTED}.")
         return FillValue(value, missing)
 
@@ -195,7 +217,8 @@ class Fill(Encoding):
             first = commonest(learned).column("key")
             return FillValue(first if pa.types.is_binary(first.type) else first[0].as_py())
         raise ValueError(
-            f"found no values to take '{self.statistic}' of in the splits to fit on. Give a value, as in {{fill: 0}}."
+            f"found no values to take '{self.statistic}' of in the splits to fit on. Give a value, "
+            f"as in {{fill: 0}}."
         )
 
 
@@ -206,7 +229,11 @@ class Occurrences:
     folds = 0
 
     def count(
-        self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: npt.NDArray[np.int64] | None
+        self,
+        array: pa.Array,
+        target: pa.Array | None,
+        weights: Weights | None,
+        folds: npt.NDArray[np.int64] | None,
     ) -> pa.RecordBatch:
         """Returns the number of rows with each value, or the sum of their weights."""
         known = pc.invert(_is_unknown(array))
@@ -215,7 +242,9 @@ class Occurrences:
             keys = pc.add(keys, pa.scalar(0, keys.type))  # -0.0 becomes 0.0
         if weights is None:
             counts = keys.value_counts()
-            return pa.RecordBatch.from_arrays([counts.field("values"), counts.field("counts")], ["key", "count"])
+            return pa.RecordBatch.from_arrays(
+                [counts.field("values"), counts.field("counts")], ["key", "count"]
+            )
         table = pa.table([keys, pa.array(weights).filter(known)], ["key", "count"])
         table = table.group_by("key", use_threads=False).aggregate([("count", "sum")])
         return pa.RecordBatch.from_arrays(
@@ -228,13 +257,25 @@ class Occurrences:
 
 
 def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the key with the largest positive count, of several the largest key; no row of none."""
+    """Returns the key with the largest positive count, of several the largest key; no row of
+    none.
+    """
     most = pc.max(sums.column("count"))
-    sums = sums.filter(pc.equal(sums.column("count"), most)) if (most.as_py() or 0) > 0 else sums.slice(0, 0)
+    sums = (
+        sums.filter(pc.equal(sums.column("count"), most))
+        if (most.as_py() or 0) > 0
+        else sums.slice(0, 0)
+    )
     order = pc.sort_indices(
-        sums.column("key").cast(pa.binary()) if pa.types.is_string(sums.column("key").type) else sums.column("key")
+        sums.column("key").cast(pa.binary())
+        if pa.types.is_string(sums.column("key").type)
+        else sums.column("key")
     )
     return sums.take(order[-1:]) if len(order) else sums
 
 
-_LEARNS: dict[str, Learns] = {"mean": Moments, "median": Distribution, "most_frequent": Occurrences()}
+_LEARNS: dict[str, Learns] = {
+    "mean": Moments,
+    "median": Distribution,
+    "most_frequent": Occurrences(),
+}

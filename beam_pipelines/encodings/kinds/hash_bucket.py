@@ -22,9 +22,11 @@ _EXPECTED = "a number of buckets, at least 1, as in {hash_bucket: 1000}"
 
 @dataclasses.dataclass(frozen=True)
 class HashBucket(Fixed):
-    """FarmHash's 64-bit fingerprint modulo ``buckets``: what ``tf.strings.to_hash_bucket_fast`` gives.
+    """FarmHash's 64-bit fingerprint modulo ``buckets``: what ``tf.strings.to_hash_bucket_fast``
+    gives.
 
-    Integers are hashed as their decimal text. Null stays null; the empty text is hashed as any other.
+    Integers are hashed as their decimal text. Null stays null; the empty text is hashed as any
+    other.
 
     Attributes:
       buckets: ids are below it.
@@ -49,11 +51,15 @@ class HashBucket(Fixed):
         return map_values(arrays[0], self._hash)
 
     def _hash(self, values: pa.Array) -> pa.Array:
-        return pa.array(buckets_of(values, self.buckets), mask=~is_valid(values) if values.null_count else None)
+        return pa.array(
+            buckets_of(values, self.buckets), mask=~is_valid(values) if values.null_count else None
+        )
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Hashes the flat values."""
         import tensorflow as tf
 
         (x,) = features
-        return x.with_flat_values(tf.strings.to_hash_bucket_fast(tensor_tokens(x.flat_values), self.buckets))
+        return x.with_flat_values(
+            tf.strings.to_hash_bucket_fast(tensor_tokens(x.flat_values), self.buckets)
+        )

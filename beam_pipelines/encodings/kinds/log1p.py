@@ -13,7 +13,9 @@ from beam_pipelines.encodings.values import check_parameters
 
 @dataclasses.dataclass(frozen=True)
 class Log1p(Formula, Fixed):
-    """Natural logarithm of 1 + x. Of -1 it is minus infinity, of less NaN, as numpy and TensorFlow have it; null stays null."""
+    """Natural logarithm of 1 + x. Of -1 it is minus infinity, of less NaN, as numpy and TensorFlow
+    have it; null stays null.
+    """
 
     elementwise = True
 

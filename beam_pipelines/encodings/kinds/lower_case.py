@@ -1,8 +1,10 @@
 """Lower case, by one table for Arrow arrays and for graphs.
 
-Arrow's and TensorFlow's own lower-casing of UTF-8 differ: their tables are of different versions of Unicode, a sigma that ends a
-word has a form of its own in one of them, and that one asks the process's locale. Here each code point becomes the one that Unicode's
-simple mapping names (``UnicodeData.txt``, as Python has it), whatever stands beside it: Σ always becomes σ, and İ becomes i.
+Arrow's and TensorFlow's own lower-casing of UTF-8 differ: their tables are of different versions of
+Unicode, a sigma that ends a word has a form of its own in one of them, and that one asks the
+process's locale. Here each code point becomes the one that Unicode's simple mapping names
+(``UnicodeData.txt``, as Python has it), whatever stands beside it: Σ always becomes σ, and İ
+becomes i.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def lower(texts: pa.StringArray) -> pa.StringArray:
     lengths = 1 + (lowered >= 0x80) + (lowered >= 0x800) + (lowered >= 0x10000)
     new_offsets = pa.array(_running(lengths)[places], pa.int32())
     lowered_data = lowered.tobytes().decode("utf-32-le").encode()
-    return pa.StringArray.from_buffers(len(texts), new_offsets.buffers()[1], pa.py_buffer(lowered_data))
+    return pa.StringArray.from_buffers(
+        len(texts), new_offsets.buffers()[1], pa.py_buffer(lowered_data)
+    )
 
 
 def _running(counts: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -60,7 +64,11 @@ def tensor_lower(texts: tf.Tensor) -> tf.Tensor:
     table = _table()
     upper = np.flatnonzero(table != np.arange(_END))
     codes = tf.strings.unicode_decode(texts, "UTF-8")
-    places = tf.minimum(tf.searchsorted(tf.constant(upper, tf.int32), codes.flat_values), len(upper) - 1)
+    places = tf.minimum(
+        tf.searchsorted(tf.constant(upper, tf.int32), codes.flat_values), len(upper) - 1
+    )
     is_upper = tf.gather(tf.constant(upper, tf.int32), places) == codes.flat_values
-    lowered = tf.where(is_upper, tf.gather(tf.constant(table[upper], tf.int32), places), codes.flat_values)
+    lowered = tf.where(
+        is_upper, tf.gather(tf.constant(table[upper], tf.int32), places), codes.flat_values
+    )
     return tf.strings.unicode_encode(codes.with_flat_values(lowered), "UTF-8")

@@ -19,10 +19,12 @@ _EXPECTED = "two numbers, the first one less, as in {min_max: [0, 1]}"
 
 @dataclasses.dataclass(frozen=True)
 class MinMax(Encoding):
-    """Maps the smallest value to ``low`` and the largest one to ``high``, those between in proportion, as ``tft.scale_by_min_max`` does.
+    """Maps the smallest value to ``low`` and the largest one to ``high``, those between in
+    proportion, as ``tft.scale_by_min_max`` does.
 
-    What is beyond them in other data goes beyond ``low`` and ``high``; ``clip`` holds it back. Null stays null, NaN stays NaN, infinities
-    stay infinite; none of them is learned from. Where all values are equal, they become ``low``.
+    What is beyond them in other data goes beyond ``low`` and ``high``; ``clip`` holds it back. Null
+    stays null, NaN stays NaN, infinities stay infinite; none of them is learned from. Where all
+    values are equal, they become ``low``.
 
     Attributes:
       low, high: the range to scale to.
@@ -55,7 +57,9 @@ class MinMax(Encoding):
         if not learned.weight:
             return FittedMinMax(self.low, 1.0, self.low)
         width = learned.maximum - learned.minimum
-        return FittedMinMax(learned.minimum, (self.high - self.low) / width if width else 1.0, self.low)
+        return FittedMinMax(
+            learned.minimum, (self.high - self.low) / width if width else 1.0, self.low
+        )
 
 
 @dataclasses.dataclass(frozen=True)

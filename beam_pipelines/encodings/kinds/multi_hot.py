@@ -11,12 +11,15 @@ from beam_pipelines.encodings.kinds.one_hot import OneHot
 
 @dataclasses.dataclass(frozen=True)
 class MultiHot(OneHot):
-    """A vector of zeros with a one at the place of each id of a list. Null and empty lists, and ids outside the range, set none."""
+    """A vector of zeros with a one at the place of each id of a list. Null and empty lists, and ids
+    outside the range, set none.
+    """
 
     kind = "multi_hot"
 
     def _check_list(self, feature: Feature) -> None:
         if not feature.is_list:
             raise ValueError(
-                f"found {type_name(feature.type)}, expected a list of ids a row. Take 'one_hot' for one id."
+                f"found {type_name(feature.type)}, expected a list of ids a row. Take 'one_hot' "
+                "for one id."
             )

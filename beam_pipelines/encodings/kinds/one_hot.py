@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OneHot(Fixed):
-    """A vector of zeros with a one at the place of the id. Null, and ids outside the range, become zeros only.
+    """A vector of zeros with a one at the place of the id. Null, and ids outside the range, become
+    zeros only.
 
-    The vector is as long as there are ids: after ``vocabulary``, ``bucketize``, ``hash_bucket``, … that is known, else it is the parameter.
+    The vector is as long as there are ids: after ``vocabulary``, ``bucketize``, ``hash_bucket``, …
+    that is known, else it is the parameter.
 
     Attributes:
       size: length of the vector; ``None`` as long as it is not known.
@@ -40,7 +42,11 @@ class OneHot(Fixed):
         """Takes the number of ids, where the encoding before does not tell: ``{one_hot: 12}``."""
         expected = f"the number of ids, as in {{{cls.kind}: 12}}"
         check_parameters(parameters, {"value": expected})
-        return cls(need_whole(parameters["value"], 1, expected, MOST_PLACES) if "value" in parameters else None)
+        return cls(
+            need_whole(parameters["value"], 1, expected, MOST_PLACES)
+            if "value" in parameters
+            else None
+        )
 
     def given(self, *features: Feature) -> Fixed:
         """Takes the size of the feature unless the recipe gave one."""
@@ -49,23 +55,31 @@ class OneHot(Fixed):
     def output(self, *features: Feature) -> Feature:
         """Ids become a vector of float32."""
         if not pa.types.is_int64(features[0].value_type):
-            raise ValueError(f"found {type_name(features[0].type)}, expected ids, as 'vocabulary' or 'bucketize' give.")
+            raise ValueError(
+                f"found {type_name(features[0].type)}, expected ids, as 'vocabulary' or "
+                "'bucketize' give."
+            )
         self._check_list(features[0])
         if self.size is not None and self.size > MOST_PLACES:
             raise ValueError(
-                f"found {self.size:,} ids, expected at most {MOST_PLACES:,} for a vector. Take fewer, or leave them as ids."
+                f"found {self.size:,} ids, expected at most {MOST_PLACES:,} for a vector. Take "
+                "fewer, or leave them as ids."
             )
         return Feature(pa.list_(pa.float32()), required=True, length=self.size)
 
     def _check_list(self, feature: Feature) -> None:
         if feature.is_list:
-            raise ValueError(f"found {type_name(feature.type)}, expected one id a row. Take 'multi_hot' for lists.")
+            raise ValueError(
+                f"found {type_name(feature.type)}, expected one id a row. Take 'multi_hot' for "
+                "lists."
+            )
 
     def check_known(self) -> None:
         """Needs the number of ids."""
         if self.size is None:
             raise ValueError(
-                f"found ids of which nothing says how many there are, expected their number, as in {{{self.kind}: 12}}."
+                "found ids of which nothing says how many there are, expected their number, as in "
+                f"{{{self.kind}: 12}}."
             )
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
@@ -91,12 +105,16 @@ class OneHot(Fixed):
         size = self._known_size()
         ids = x.flat_values
         inside = (ids >= 0) & (ids < size)
-        places = tf.stack([tf.boolean_mask(x.value_rowids(), inside), tf.boolean_mask(ids, inside)], axis=1)
+        places = tf.stack(
+            [tf.boolean_mask(x.value_rowids(), inside), tf.boolean_mask(ids, inside)], axis=1
+        )
         shape = tf.stack([x.nrows(), tf.constant(size, tf.int64)])
         counts = tf.scatter_nd(places, tf.ones_like(places[:, 0], tf.float32), shape)
         return from_matrix(tf.minimum(counts, 1.0))
 
     def _known_size(self) -> int:
         if self.size is None:
-            raise pa.ArrowInvalid(f"the number of ids is not known; give it, as in {{{self.kind}: 12}}")
+            raise pa.ArrowInvalid(
+                f"the number of ids is not known; give it, as in {{{self.kind}: 12}}"
+            )
         return self.size

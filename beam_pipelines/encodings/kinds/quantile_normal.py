@@ -19,24 +19,59 @@ _EXPECTED = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
 # What sklearn's QuantileTransformer keeps away from 0 and 1: the result is within ±5.2.
 _MARGIN = 1e-7 - float(np.spacing(1.0))
 
-# Wichura (1988), Algorithm AS 241, PPND16, Applied Statistics 37(3): relative accuracy about 1e-16. Coefficients of the numerator and of
-# the denominator, the highest power first: near the median, and in the tails. The far tails, which have their own, are clipped.
+# Wichura (1988), Algorithm AS 241, PPND16, Applied Statistics 37(3): relative accuracy about 1e-16.
+# Coefficients of the numerator and of the denominator, the highest power first: near the median,
+# and in the tails. The far tails, which have their own, are clipped.
 _CENTRE = (
-    (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-     1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
-    (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
-     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0),
-)  # fmt: skip
+    (
+        2.5090809287301226727e3,
+        3.3430575583588128105e4,
+        6.7265770927008700853e4,
+        4.5921953931549871457e4,
+        1.3731693765509461125e4,
+        1.9715909503065514427e3,
+        1.3314166789178437745e2,
+        3.3871328727963666080e0,
+    ),
+    (
+        5.2264952788528545610e3,
+        2.8729085735721942674e4,
+        3.9307895800092710610e4,
+        2.1213794301586595867e4,
+        5.3941960214247511077e3,
+        6.8718700749205790830e2,
+        4.2313330701600911252e1,
+        1.0,
+    ),
+)
 _TAIL = (
-    (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
-     3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0),
-    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
-     6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0),
-)  # fmt: skip
+    (
+        7.74545014278341407640e-4,
+        2.27238449892691845833e-2,
+        2.41780725177450611770e-1,
+        1.27045825245236838258e0,
+        3.64784832476320460504e0,
+        5.76949722146069140550e0,
+        4.63033784615654529590e0,
+        1.42343711074968357734e0,
+    ),
+    (
+        1.05075007164441684324e-9,
+        5.47593808499534494600e-4,
+        1.51986665636164571966e-2,
+        1.48103976427480074590e-1,
+        6.89767334985100004550e-1,
+        1.67638483018380384940e0,
+        2.05319162663775882187e0,
+        1.0,
+    ),
+)
 
 
 def normal_quantile(p: Any, library: Library) -> Any:
-    """Returns where the standard normal distribution function is ``p``, for p from 1.4e-11 to 1 - 1.4e-11; float64."""
+    """Returns where the standard normal distribution function is ``p``, for p from 1.4e-11 to 1 -
+    1.4e-11; float64.
+    """
     q = p - 0.5
     r = 0.180625 - q * q
     centre = q * _polynomial(_CENTRE[0], r) / _polynomial(_CENTRE[1], r)
@@ -55,11 +90,13 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class QuantileNormal(Encoding):
-    """Maps a value to its share of smaller values, and that to the normal quantile, as sklearn's QuantileTransformer does.
+    """Maps a value to its share of smaller values, and that to the normal quantile, as sklearn's
+    QuantileTransformer does.
 
-    Between the quantiles of the values it was fitted on, shares are interpolated; a value of which there are many gets the middle
-    of its shares, also if it is the smallest or the largest one (there sklearn gives -5.2 and 5.2). What is beyond the extremes, infinities
-    too, becomes ±5.1993. Null stays null, NaN stays NaN.
+    Between the quantiles of the values it was fitted on, shares are interpolated; a value of which
+    there are many gets the middle of its shares, also if it is the smallest or the largest one
+    (there sklearn gives -5.2 and 5.2). What is beyond the extremes, infinities too, becomes
+    ±5.1993. Null stays null, NaN stays NaN.
 
     Attributes:
       quantiles: how many parts of equal weight, less one, the distribution is kept as.
@@ -86,7 +123,9 @@ class QuantileNormal(Encoding):
         values, starts = np.unique(points if len(points) else np.zeros(2), return_index=True)
         ends = np.append(starts[1:], max(len(points), 2)) - 1
         width = max(len(points), 2) - 1
-        return FittedQuantileNormal(pa.array(values), pa.array(starts / width), pa.array(ends / width))
+        return FittedQuantileNormal(
+            pa.array(values), pa.array(starts / width), pa.array(ends / width)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +143,9 @@ class FittedQuantileNormal(Formula):
 
     def formula(self, x: Any, library: Library) -> Any:
         """Interpolates the share and takes its quantile."""
-        values, lower, upper = (column.to_numpy() for column in (self.values, self.lower, self.upper))
+        values, lower, upper = (
+            column.to_numpy() for column in (self.values, self.lower, self.upper)
+        )
         # Interval k lies above value k - 1; the outermost two have no other end, and width 1.
         place = library.place(values, x)
         start = np.concatenate([[values[0] - 1], values])
@@ -113,9 +154,17 @@ class FittedQuantileNormal(Formula):
         rise = np.concatenate([[0.0], lower[1:] - upper[:-1], [0.0]])
         own = np.concatenate([[0.0], (lower + upper) / 2])
         left = library.take(start, place)
-        between = library.take(share, place) + (x - left) * (library.take(rise, place) / library.take(width, place))
+        between = library.take(share, place) + (x - left) * (
+            library.take(rise, place) / library.take(width, place)
+        )
         p = library.where(x == left, library.take(own, place), between)
         # Infinities times a rise of 0 are NaN.
-        p = library.where(x < values[0], np.float64(0.0), library.where(x > values[-1], np.float64(1.0), p))
-        p = library.where(p < _MARGIN, np.float64(_MARGIN), library.where(p > 1 - _MARGIN, np.float64(1 - _MARGIN), p))
+        p = library.where(
+            x < values[0], np.float64(0.0), library.where(x > values[-1], np.float64(1.0), p)
+        )
+        p = library.where(
+            p < _MARGIN,
+            np.float64(_MARGIN),
+            library.where(p > 1 - _MARGIN, np.float64(1 - _MARGIN), p),
+        )
         return normal_quantile(p, library)

@@ -27,7 +27,13 @@ from beam_pipelines.encodings.tokens import (
     sums_of,
     tensor_tokens,
 )
-from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_text, need_whole, short_form
+from beam_pipelines.encodings.values import (
+    MOST_PLACES,
+    check_parameters,
+    need_text,
+    need_whole,
+    short_form,
+)
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
 if TYPE_CHECKING:
@@ -44,8 +50,8 @@ _EXPECTED = {
 class TargetCounts:
     """Sums a target by key and fold: a ``learning.ValueCounts``.
 
-    Its tables have the columns ``key`` (binary), and for each fold f ``weight_f``, the weight of its rows, and ``sum_f``, the
-    weighted sum of their targets (float64).
+    Its tables have the columns ``key`` (binary), and for each fold f ``weight_f``, the weight of
+    its rows, and ``sum_f``, the weighted sum of their targets (float64).
 
     Attributes:
       target: the column's name, for messages.
@@ -72,9 +78,9 @@ class TargetCounts:
         cells = codes.astype(np.int64) * self.folds + folds[rows]
         shape = (len(keys), self.folds)
         weight = sums_of(cells, rows, len(keys) * self.folds, weights).reshape(shape)
-        sums = sums_of(cells, rows, len(keys) * self.folds, numbers if weights is None else numbers * weights).reshape(
-            shape
-        )
+        sums = sums_of(
+            cells, rows, len(keys) * self.folds, numbers if weights is None else numbers * weights
+        ).reshape(shape)
         columns = {"key": keys}
         for fold in range(self.folds):
             columns[f"weight_{fold}"] = pa.array(weight[:, fold])
@@ -89,15 +95,21 @@ class TargetCounts:
 
 def _numbers(target: pa.Array, name: str) -> Numbers:
     """Returns a target as float64[n]."""
-    if not (pa.types.is_integer(target.type) or pa.types.is_floating(target.type) or pa.types.is_boolean(target.type)):
+    if not (
+        pa.types.is_integer(target.type)
+        or pa.types.is_floating(target.type)
+        or pa.types.is_boolean(target.type)
+    ):
         raise DataError(
-            f"target_mean: found {type_name(target.type)} in its target '{name}', expected numbers or bools. "
+            f"target_mean: found {type_name(target.type)} in its target '{name}', expected numbers "
+            "or bools. "
             "Take another target, or make one of it with 'derive'."
         )
     numbers: Numbers = target.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if not np.isfinite(numbers).all():  # null is NaN here
         raise DataError(
-            f"target_mean: found null, NaN or infinity in its target '{name}', expected a number in every row to fit on. "
+            f"target_mean: found null, NaN or infinity in its target '{name}', expected a number "
+            "in every row to fit on. "
             f"Leave the rows out with filter: {name} IS NOT NULL, or fill the column."
         )
     return numbers
@@ -105,14 +117,17 @@ def _numbers(target: pa.Array, name: str) -> Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class TargetMean(Encoding):
-    """Replaces a key by its smoothed mean target: ``(sum + smoothing * prior) / (weight + smoothing)`` (Micci-Barreca, 2001).
+    """Replaces a key by its smoothed mean target:
+    ``(sum + smoothing * prior) / (weight + smoothing)`` (Micci-Barreca, 2001).
 
-    ``weight`` is the number of rows of the key, or the sum of their weights, and the prior is the mean over all rows with a key.
+    ``weight`` is the number of rows of the key, or the sum of their weights, and the prior is the
+    mean over all rows with a key.
 
     Attributes:
       target: name of the column of which to take means.
       smoothing: how many rows the prior weighs.
-      folds: the rows that it is fitted on are divided into so many parts; each is encoded by what the others teach.
+      folds: the rows that it is fitted on are divided into so many parts; each is encoded by what
+        the others teach.
     """
 
     target: str = ""
@@ -142,19 +157,32 @@ class TargetMean(Encoding):
     def fit(self, learned: pa.RecordBatch) -> FittedTargetMean:
         """Takes the means of all rows, and of all but each fold."""
         table = learned.take(pc.sort_indices(learned["key"]))
-        weights = np.column_stack([table[f"weight_{fold}"].to_numpy() for fold in range(self.folds)]).astype(np.float64)
+        weights = np.column_stack(
+            [table[f"weight_{fold}"].to_numpy() for fold in range(self.folds)]
+        ).astype(np.float64)
         sums = np.column_stack([table[f"sum_{fold}"].to_numpy() for fold in range(self.folds)])
         if not weights.sum():
-            raise ValueError("found no row with a key, expected some to fit on. Leave the column out with 'drop'.")
+            raise ValueError(
+                "found no row with a key, expected some to fit on. Leave the column out with "
+                "'drop'."
+            )
         means, prior = self._means(weights.sum(axis=1), sums.sum(axis=1), 0.0)
         fold_means, fold_priors = np.empty_like(sums), []
         for fold in range(self.folds):
-            # Adding up the others, rather than subtracting its own, leaves no trace of it in the last digits.
+            # Adding up the others, rather than subtracting its own, leaves no trace of it in the
+            # last digits.
             others = [number for number in range(self.folds) if number != fold]
-            fold_means[:, fold], own = self._means(weights[:, others].sum(axis=1), sums[:, others].sum(axis=1), prior)
+            fold_means[:, fold], own = self._means(
+                weights[:, others].sum(axis=1), sums[:, others].sum(axis=1), prior
+            )
             fold_priors.append(own)
         return FittedTargetMean(
-            table["key"], pa.array(means), prior, pa.array(fold_means.ravel()), tuple(fold_priors), self.folds
+            table["key"],
+            pa.array(means),
+            prior,
+            pa.array(fold_means.ravel()),
+            tuple(fold_priors),
+            self.folds,
         )
 
     def _means(self, weights: Numbers, sums: Numbers, default: float) -> tuple[Numbers, float]:
@@ -168,7 +196,8 @@ class TargetMean(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedTargetMean(Fitted):
-    """The mean of a key; of null, an unseen key, the empty text and a text with a line break, the prior.
+    """The mean of a key; of null, an unseen key, the empty text and a text with a line break, the
+    prior.
 
     Attributes:
       keys: binary, distinct, ascending.
@@ -196,7 +225,9 @@ class FittedTargetMean(Fitted):
         return pa.array(means[find_tokens(self.keys, arrays[0])].astype(np.float32))
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
-        """Looks the keys of rows that it was fitted on up in the means without each row's own fold."""
+        """Looks the keys of rows that it was fitted on up in the means without each row's own
+        fold.
+        """
         means = np.append(self.fold_means.to_numpy(), self.fold_priors).reshape(-1, self.folds)
         return pa.array(means[find_tokens(self.keys, array), folds].astype(np.float32))
 
@@ -208,7 +239,9 @@ class FittedTargetMean(Fitted):
         tokens = to_matrix(x.with_flat_values(tensor_tokens(x.flat_values)), "", 1)
         means = np.append(self.means.to_numpy(), self.prior).astype(np.float32)
         places = token_table(self.keys).lookup(tokens)
-        return from_matrix(tf.gather(means, tf.where(places < 0, tf.cast(len(self.keys), tf.int64), places)))
+        return from_matrix(
+            tf.gather(means, tf.where(places < 0, tf.cast(len(self.keys), tf.int64), places))
+        )
 
 
 def _output(feature: Feature) -> Feature:

@@ -16,7 +16,15 @@ from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.learning import Weights
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
-from beam_pipelines.encodings.tokens import NO_TOKENS, Ids, TokenCounts, as_tokens, flat_values, row_numbers, sums_of
+from beam_pipelines.encodings.tokens import (
+    NO_TOKENS,
+    Ids,
+    TokenCounts,
+    as_tokens,
+    flat_values,
+    row_numbers,
+    sums_of,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -27,7 +35,9 @@ _ALL_ROWS = b""
 
 @dataclasses.dataclass(frozen=True)
 class DocumentCounts(TokenCounts):
-    """Counts tokens, and besides the rows that have them: in column ``documents``, as the sum of their weights."""
+    """Counts tokens, and besides the rows that have them: in column ``documents``, as the sum of
+    their weights.
+    """
 
     def count(
         self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
@@ -53,7 +63,9 @@ class DocumentCounts(TokenCounts):
         )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the tokens that may stand in the vocabulary, and the number of rows if it is in this partition."""
+        """Returns the tokens that may stand in the vocabulary, and the number of rows if it is in
+        this partition.
+        """
         all_rows = sums.filter(pc.equal(sums["key"], _ALL_ROWS))
         return concat_batches([super().select(sums), all_rows])
 
@@ -62,9 +74,11 @@ class DocumentCounts(TokenCounts):
 class TfIdf(Encoding):
     """Weighs tokens: lists of them, as ``tokenize`` makes, or one a row.
 
-    A token's value in a row is its term frequency times its inverse document frequency. The first is its count in the row divided by
-    the number of tokens of the row, as in ``tft.tfidf``. The second is ``log((1 + n) / (1 + d)) + 1``, with n rows of which d have the
-    token, as in ``tft.tfidf(smooth=True)`` and scikit-learn's ``TfidfTransformer(smooth_idf=True)``. Vectors are not normalised.
+    A token's value in a row is its term frequency times its inverse document frequency. The first
+    is its count in the row divided by the number of tokens of the row, as in ``tft.tfidf``. The
+    second is ``log((1 + n) / (1 + d)) + 1``, with n rows of which d have the token, as in
+    ``tft.tfidf(smooth=True)`` and scikit-learn's ``TfidfTransformer(smooth_idf=True)``. Vectors are
+    not normalised.
 
     Attributes:
       top_k: how many tokens to weigh at most, the most frequent ones.
@@ -89,7 +103,9 @@ class TfIdf(Encoding):
         return vector(features[0])
 
     def fit(self, learned: pa.RecordBatch) -> FittedTfIdf:
-        """Orders the selected tokens as ``vocabulary`` does, and takes their inverse document frequencies."""
+        """Orders the selected tokens as ``vocabulary`` does, and takes their inverse document
+        frequencies.
+        """
         is_all = pc.equal(learned["key"], _ALL_ROWS)
         rows = pc.sum(learned["documents"].filter(is_all)).as_py()
         chosen = self.learns.ordered(learned.filter(pc.invert(is_all)))
@@ -101,7 +117,8 @@ class TfIdf(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedTfIdf(Fitted):
-    """``count / tokens of the row * frequency``; tokens without one count as tokens of the row, and null is a row without any.
+    """``count / tokens of the row * frequency``; tokens without one count as tokens of the row, and
+    null is a row without any.
 
     Attributes:
       tokens: binary, distinct, in the order of the vector.
@@ -118,7 +135,11 @@ class FittedTfIdf(Fitted):
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Weighs tokens."""
         counted = count_terms(self.tokens, arrays[0])
-        values = counted.counts / counted.totals[counted.rows] * self.frequencies.to_numpy()[counted.terms]
+        values = (
+            counted.counts
+            / counted.totals[counted.rows]
+            * self.frequencies.to_numpy()[counted.terms]
+        )
         return vectors(counted, values, len(self.tokens))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:

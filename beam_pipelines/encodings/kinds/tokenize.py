@@ -21,7 +21,8 @@ from beam_pipelines.encodings.values import as_lists, check_parameters
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Stands for whatever ``split`` matches, until texts are split at it: ASCII's own mark between units, which texts do not hold.
+# Stands for whatever ``split`` matches, until texts are split at it: ASCII's own mark between
+# units, which texts do not hold.
 _CUT = "\x1f"
 _EXPECTED = {
     "split": "a regular expression (RE2) of what lies between tokens, as in {split: '[,;]'}",
@@ -35,10 +36,12 @@ class Tokenize(Fixed):
     """Cuts texts into tokens, which are never empty. Null and empty texts have none.
 
     Attributes:
-      split: regular expression of what lies between tokens; ``""`` for white space: blank, tab, new line, vertical tab, form feed,
-        carriage return. U+001F, too, lies between tokens where an expression is given.
+      split: regular expression of what lies between tokens; ``""`` for white space: blank, tab, new
+        line, vertical tab, form feed, carriage return. U+001F, too, lies between tokens where an
+        expression is given.
       lower: whether to put texts in lower case first (``encodings/kinds/lower_case.py``).
-      ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all tokens of the first number, and so on.
+      ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all
+        tokens of the first number, and so on.
     """
 
     split: str = ""
@@ -59,7 +62,8 @@ class Tokenize(Fixed):
         """A list of texts in every row."""
         if not pa.types.is_string(features[0].value_type):
             raise ValueError(
-                f"found {type_name(features[0].type)}, expected text or lists of it. Take {{cast: text}} first."
+                f"found {type_name(features[0].type)}, expected text or lists of it. Take {{cast: "
+                f"text}} first."
             )
         return Feature(pa.list_(pa.string()), required=True)
 
@@ -91,7 +95,9 @@ class Tokenize(Fixed):
         else:
             chunks = tf.strings.split(texts)
         tokens = x.with_flat_values(chunks).merge_dims(1, 2)
-        return tokens if self.ngrams == (1,) else tf.strings.ngrams(tokens, self.ngrams, separator=" ")
+        return (
+            tokens if self.ngrams == (1,) else tf.strings.ngrams(tokens, self.ngrams, separator=" ")
+        )
 
 
 def _joined(
@@ -111,7 +117,9 @@ def _joined(
     for number in numbers:
         last = max(len(tokens) - number + 1, 0)
         starts = np.flatnonzero(rows[:last] == rows[number - 1 :][:last])
-        joined = pc.binary_join_element_wise(*(tokens.slice(place, last) for place in range(number)), " ")
+        joined = pc.binary_join_element_wise(
+            *(tokens.slice(place, last) for place in range(number)), " "
+        )
         grams.append(joined.take(pa.array(starts)))
         gram_rows.append(rows[starts])
     all_rows = np.concatenate(gram_rows)
@@ -137,7 +145,10 @@ def _flag(value: Any) -> bool:
 
 def _numbers(value: Any) -> tuple[int, ...]:
     numbers = value if isinstance(value, list | tuple) else (value,)
-    is_right = all(isinstance(number, int) and not isinstance(number, bool) and number >= 1 for number in numbers)
+    is_right = all(
+        isinstance(number, int) and not isinstance(number, bool) and number >= 1
+        for number in numbers
+    )
     if not is_right or not numbers or len(set(numbers)) < len(numbers):
         raise ValueError(f"found {value!r}, expected {_EXPECTED['ngrams']}.")
     return tuple(numbers)

@@ -16,7 +16,14 @@ from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import checked
 from beam_pipelines.encodings.ragged import from_matrix
-from beam_pipelines.encodings.values import MOST_PLACES, as_lists, check_parameters, need_flag, need_numbers, need_whole
+from beam_pipelines.encodings.values import (
+    MOST_PLACES,
+    as_lists,
+    check_parameters,
+    need_flag,
+    need_numbers,
+    need_whole,
+)
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -27,14 +34,16 @@ _LENGTHS = "the lengths of features that are lists, as in {pixels: 784}"
 
 @dataclasses.dataclass(frozen=True)
 class Vector(Fixed):
-    """Puts numbers, and lists of a fixed length, one after the other. Of integers alone int64, else float32.
+    """Puts numbers, and lists of a fixed length, one after the other. Of integers alone int64, else
+    float32.
 
     A null, or a list of another length, is an error that names the feature.
 
     Attributes:
       inputs: names of the features.
       consumes: whether these are no longer written themselves.
-      as_bytes: whether the vector is one text of raw little-endian numbers, for ``tf.io.decode_raw``, not a list.
+      as_bytes: whether the vector is one text of raw little-endian numbers, for
+        ``tf.io.decode_raw``, not a list.
       lengths: number of values of each feature; 0 as long as it is not known.
     """
 
@@ -45,7 +54,9 @@ class Vector(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vector:
-        """Takes the features: ``{vector: [a, b]}``, ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b: 10}}}``."""
+        """Takes the features: ``{vector: [a, b]}``,
+        ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b: 10}}}``.
+        """
         known = {
             "value": _COLUMNS,
             "columns": _COLUMNS,
@@ -56,7 +67,11 @@ class Vector(Fixed):
         check_parameters(parameters, known)
         columns = parameters.get("columns", parameters.get("value"))
         columns = [columns] if isinstance(columns, str) else columns
-        if not isinstance(columns, list | tuple) or not columns or not all(isinstance(name, str) for name in columns):
+        if (
+            not isinstance(columns, list | tuple)
+            or not columns
+            or not all(isinstance(name, str) for name in columns)
+        ):
             raise ValueError(f"found {columns!r}, expected {_COLUMNS}.")
         if parameters.get("as", "list") not in ("list", "bytes"):
             raise ValueError(f"found as {parameters['as']!r}, expected list or bytes.")
@@ -65,12 +80,17 @@ class Vector(Fixed):
             raise ValueError(f"found lengths {lengths!r}, expected {_LENGTHS}.")
         for name in lengths:
             if name not in columns:
-                raise ValueError(f"found lengths of '{name}', expected {_LENGTHS}.{nearest(str(name), columns)}")
+                raise ValueError(
+                    f"found lengths of '{name}', expected {_LENGTHS}.{nearest(str(name), columns)}"
+                )
         return cls(
             tuple(columns),
             not need_flag(parameters, "keep"),
             parameters.get("as") == "bytes",
-            tuple(need_whole(lengths[name], 1, _LENGTHS, MOST_PLACES) if name in lengths else 0 for name in columns),
+            tuple(
+                need_whole(lengths[name], 1, _LENGTHS, MOST_PLACES) if name in lengths else 0
+                for name in columns
+            ),
         )
 
     def given(self, *features: Feature) -> Fixed:
@@ -92,20 +112,26 @@ class Vector(Fixed):
             return Feature(pa.binary(), required=True)
         is_integer = all(pa.types.is_integer(feature.value_type) for feature in features)
         length = sum(self.lengths) if all(self.lengths) else None
-        return Feature(pa.list_(pa.int64() if is_integer else pa.float32()), required=True, length=length)
+        return Feature(
+            pa.list_(pa.int64() if is_integer else pa.float32()), required=True, length=length
+        )
 
     def check_known(self) -> None:
         """Needs the length of every list."""
         for name, length in zip(self.inputs, self.lengths, strict=True):
             if not length:
                 raise ValueError(
-                    f"found '{name}', a list of which nothing says how many values it has, expected their number, as in "
+                    f"found '{name}', a list of which nothing says how many values it has, "
+                    "expected their number, as in "
                     f"{{vector: {{columns: [{', '.join(self.inputs)}], lengths: {{{name}: 10}}}}}}."
                 )
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
         """Copies each feature into its columns of a matrix."""
-        types = [array.type.value_type if pa.types.is_list(array.type) else array.type for array in arrays]
+        types = [
+            array.type.value_type if pa.types.is_list(array.type) else array.type
+            for array in arrays
+        ]
         dtype = np.dtype("<i8" if all(map(pa.types.is_integer, types)) else "<f4")
         matrix = np.empty((len(arrays[0]), sum(self.lengths)), dtype)
         start = 0
@@ -115,7 +141,9 @@ class Vector(Fixed):
         if not self.as_bytes:
             return as_lists(pa.array(matrix.ravel()), np.full(len(matrix), start))
         offsets = pa.array(np.arange(len(matrix) + 1) * (start * dtype.itemsize)).cast(pa.int32())
-        return pa.BinaryArray.from_buffers(pa.binary(), len(matrix), [None, offsets.buffers()[1], pa.py_buffer(matrix)])
+        return pa.BinaryArray.from_buffers(
+            pa.binary(), len(matrix), [None, offsets.buffers()[1], pa.py_buffer(matrix)]
+        )
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
         """Concatenates the rows."""
@@ -128,10 +156,15 @@ class Vector(Fixed):
             columns.append(tf.cast(tf.reshape(values, [x.nrows(), length]), dtype))
         matrix = tf.concat(columns, axis=1)
         if self.as_bytes:
-            # No kernel turns numbers into raw bytes: each byte is looked up in a table of one-byte texts.
+            # No kernel turns numbers into raw bytes: each byte is looked up in a table of one-byte
+            # texts.
             table = tf.constant([bytes([number]) for number in range(256)])
-            octets = tf.reshape(tf.bitcast(matrix, tf.uint8), [tf.shape(matrix)[0], sum(self.lengths) * dtype.size])
-            matrix = tf.strings.reduce_join(tf.gather(table, tf.cast(octets, tf.int32)), axis=1, keepdims=True)
+            octets = tf.reshape(
+                tf.bitcast(matrix, tf.uint8), [tf.shape(matrix)[0], sum(self.lengths) * dtype.size]
+            )
+            matrix = tf.strings.reduce_join(
+                tf.gather(table, tf.cast(octets, tf.int32)), axis=1, keepdims=True
+            )
         return from_matrix(matrix)
 
 
@@ -150,7 +183,10 @@ def _rows(name: str, array: pa.Array, length: int) -> npt.NDArray[Any]:
 
 def _wrong(name: str, length: int) -> str:
     if not length:
-        return f"'{name}' is a list whose length is not known; give it, as in {{vector: {{columns: …, lengths: {{{name}: 10}}}}}}"
+        return (
+            f"'{name}' is a list whose length is not known; give it, as in {{vector: "
+            f"{{columns: …, lengths: {{{name}: 10}}}}}}"
+        )
     if length == 1:
         return f"'{name}' is null; fill it first, as in {{fill: 0}}"
     return f"'{name}' is null or has not {length} values"

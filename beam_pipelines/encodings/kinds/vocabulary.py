@@ -21,7 +21,13 @@ from beam_pipelines.encodings.tokens import (
     need_tokens,
     tensor_tokens,
 )
-from beam_pipelines.encodings.values import MOST_IDS, check_parameters, map_values, need_whole, short_form
+from beam_pipelines.encodings.values import (
+    MOST_IDS,
+    check_parameters,
+    map_values,
+    need_whole,
+    short_form,
+)
 from beam_pipelines.encodings.vocabulary_asset import token_table
 
 if TYPE_CHECKING:
@@ -37,15 +43,18 @@ _EXPECTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(Encoding):
-    """Numbers values by frequency: the most frequent one is 0; of equally frequent ones, the larger by its bytes comes first.
+    """Numbers values by frequency: the most frequent one is 0; of equally frequent ones, the larger
+    by its bytes comes first.
 
-    The empty text and texts with a line break are in no vocabulary. Of integers, the decimal text counts.
+    The empty text and texts with a line break are in no vocabulary. Of integers, the decimal text
+    counts.
 
     Attributes:
       top_k: how many values to keep, reserved ones not counted; ``None`` for all.
       min_count: values that occur less often (by weight, where rows have weights) are left out.
       reserved: tokens whose ids come first, whether they occur or not.
-      num_oov: number of ids, after those of the vocabulary, for values that are not in it; 0: their id is -1.
+      num_oov: number of ids, after those of the vocabulary, for values that are not in it; 0: their
+        id is -1.
     """
 
     top_k: int | None = None
@@ -57,11 +66,15 @@ class Vocabulary(Encoding):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vocabulary:
-        """Takes ``top_k``, which is also the short form, ``min_count``, ``reserved`` and ``num_oov``."""
+        """Takes ``top_k``, which is also the short form, ``min_count``, ``reserved`` and
+        ``num_oov``.
+        """
         parameters = short_form(parameters, "top_k")
         check_parameters(parameters, _EXPECTED)
         return cls(
-            need_whole(parameters["top_k"], 1, _EXPECTED["top_k"]) if "top_k" in parameters else None,
+            need_whole(parameters["top_k"], 1, _EXPECTED["top_k"])
+            if "top_k" in parameters
+            else None,
             need_amount(parameters.get("min_count", 0), _EXPECTED["min_count"]),
             _reserved(parameters.get("reserved", ())),
             need_whole(parameters.get("num_oov", 0), 0, _EXPECTED["num_oov"], MOST_IDS // 2),
@@ -89,8 +102,8 @@ class Vocabulary(Encoding):
 class FittedVocabulary(Fitted):
     """The place of a value in ``tokens``.
 
-    Null stays null. A value that is not there has id -1, or, with ``num_oov``, ``len(tokens)`` + its fingerprint modulo
-    ``num_oov``, as ``tf.lookup.StaticVocabularyTable``.
+    Null stays null. A value that is not there has id -1, or, with ``num_oov``, ``len(tokens)`` +
+    its fingerprint modulo ``num_oov``, as ``tf.lookup.StaticVocabularyTable``.
 
     Attributes:
       tokens: binary, distinct, in the order of their ids.
@@ -101,7 +114,9 @@ class FittedVocabulary(Fitted):
     num_oov: int
 
     def output(self, *features: Feature) -> Feature:
-        """Ids below ``size``, -1 among them if there are no other ids for unseen values; lists stay lists."""
+        """Ids below ``size``, -1 among them if there are no other ids for unseen values; lists stay
+        lists.
+        """
         size, lowest = len(self.tokens) + self.num_oov, 0 if self.num_oov else -1
         return need_tokens(features[0]).with_values(pa.int64(), size, lowest)
 
@@ -118,13 +133,21 @@ class FittedVocabulary(Fitted):
         return pa.array(ids, mask=~valid if values.null_count else None)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Looks the flat values up in a table, whose file becomes an asset (``encodings/vocabulary_asset.py``)."""
+        """Looks the flat values up in a table, whose file becomes an asset
+        (``encodings/vocabulary_asset.py``).
+        """
         (x,) = features
-        return x.with_flat_values(token_table(self.tokens, self.num_oov).lookup(tensor_tokens(x.flat_values)))
+        return x.with_flat_values(
+            token_table(self.tokens, self.num_oov).lookup(tensor_tokens(x.flat_values))
+        )
 
 
 def _reserved(tokens: Any) -> tuple[str, ...]:
     is_list = isinstance(tokens, list | tuple) and all(isinstance(token, str) for token in tokens)
-    if not is_list or len(set(tokens)) < len(tokens) or any(not token or set(token) & {"\n", "\r"} for token in tokens):
+    if (
+        not is_list
+        or len(set(tokens)) < len(tokens)
+        or any(not token or set(token) & {"\n", "\r"} for token in tokens)
+    ):
         raise ValueError(f"found reserved {tokens!r}, expected {_EXPECTED['reserved']}.")
     return tuple(tokens)

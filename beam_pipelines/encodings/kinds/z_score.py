@@ -17,9 +17,11 @@ from beam_pipelines.encodings.values import check_parameters, need_numbers
 
 @dataclasses.dataclass(frozen=True)
 class ZScore(Encoding):
-    """Subtracts the mean and divides by the population standard deviation, as ``tft.scale_to_z_score`` does.
+    """Subtracts the mean and divides by the population standard deviation, as
+    ``tft.scale_to_z_score`` does.
 
-    Null stays null, NaN stays NaN, infinities stay infinite; none of them is learned from. Where all values are equal, they become 0.
+    Null stays null, NaN stays NaN, infinities stay infinite; none of them is learned from. Where
+    all values are equal, they become 0.
     """
 
     learns = Moments

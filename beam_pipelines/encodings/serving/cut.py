@@ -1,4 +1,6 @@
-"""Cuts a graph that is only there traced, that of a recipe's own function, to some of its outputs, and to the inputs that these need."""
+"""Cuts a graph that is only there traced, that of a recipe's own function, to some of its outputs,
+and to the inputs that these need.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ class Part(NamedTuple):
 def cut(function: Any, leave_out: Collection[str]) -> Part:
     """Cuts a graph to all outputs but some.
 
-    Checks (``tf.debugging.Assert``) stay where ``tf.control_dependencies`` ties them to a value that stays. TensorFlow runs
-    all checks of a graph one after the other: one of an output that is left out stays, too, if it was traced before one that stays.
+    Checks (``tf.debugging.Assert``) stay where ``tf.control_dependencies`` ties them to a value
+    that stays. TensorFlow runs all checks of a graph one after the other: one of an output that is
+    left out stays, too, if it was traced before one that stays.
 
     Args:
       function: a concrete function, traced or loaded, from a dict of tensors to a dict of tensors.
@@ -39,13 +42,17 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
 
     graph = function.graph
     inputs = tf2_utils.get_structured_inputs_from_func_graph(graph)
-    structure = tf.nest.pack_sequence_as(graph.structured_outputs, graph.outputs, expand_composites=True)
+    structure = tf.nest.pack_sequence_as(
+        graph.structured_outputs, graph.outputs, expand_composites=True
+    )
     outputs = {name: tensor for name, tensor in structure.items() if name not in leave_out}
     # Without what ties every output to all checks.
     fetches, _ = tf2_utils.strip_and_get_tensors_and_control_dependencies(
         tf.nest.flatten(outputs, expand_composites=True)
     )
-    sources = graph_tools.retrieve_sources([tensor.op for tensor in fetches], ignore_control_dependencies=False)
+    sources = graph_tools.retrieve_sources(
+        [tensor.op for tensor in fetches], ignore_control_dependencies=False
+    )
     needed = tuple(
         name
         for name, tensor in inputs.items()
@@ -57,11 +64,15 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
     shapes = [tensor.shape for tensor in fetches]
 
     def apply(tensors: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
-        flat = part(*tf.nest.flatten({name: tensors[name] for name in needed}, expand_composites=True))
+        flat = part(
+            *tf.nest.flatten({name: tensors[name] for name in needed}, expand_composites=True)
+        )
         flat = list(flat) if isinstance(flat, list | tuple) else [flat]
         for tensor, shape in zip(flat, shapes, strict=True):
             tensor.set_shape(shape)
-        packed: dict[str, AnyTensor] = tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
+        packed: dict[str, AnyTensor] = tf.nest.pack_sequence_as(
+            outputs, flat, expand_composites=True
+        )
         return packed
 
     return Part(needed, apply)

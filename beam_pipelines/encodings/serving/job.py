@@ -1,4 +1,6 @@
-"""What the process that builds the serving graph is told; of this package's modules both ends of the pipe load this one."""
+"""What the process that builds the serving graph is told; of this package's modules both ends of
+the pipe load this one.
+"""
 
 from __future__ import annotations
 
@@ -38,4 +40,10 @@ class GraphJob(NamedTuple):
         preprocessing: str | None = None,
     ) -> GraphJob:
         """Returns the job of schemas as they are."""
-        return cls(plan, raw_schema.SerializeToString(), encoded_schema.SerializeToString(), label, preprocessing)
+        return cls(
+            plan,
+            raw_schema.SerializeToString(),
+            encoded_schema.SerializeToString(),
+            label,
+            preprocessing,
+        )

@@ -1,4 +1,6 @@
-"""Builds the serving graph in a process of its own, which ends with it: TensorFlow costs seconds and 600 MB to load."""
+"""Builds the serving graph in a process of its own, which ends with it: TensorFlow costs seconds
+and 600 MB to load.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.serving.job import MARK, GraphJob
 
-# Without devices but the processor, without greetings, and on one thread an operation, so that sums have one order.
+# Without devices but the processor, without greetings, and on one thread an operation, so that sums
+# have one order.
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -35,9 +38,19 @@ class GraphBuilder:
         self.folder = folder
         self._temporary = None if files.is_local(folder) else tempfile.TemporaryDirectory()
         self._local = folder if self._temporary is None else self._temporary.name
-        environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        environment = {
+            **os.environ,
+            **_ENVIRONMENT,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "beam_pipelines.encodings.serving", self._local, str(os.getpid())],
+            [
+                sys.executable,
+                "-m",
+                "beam_pipelines.encodings.serving",
+                self._local,
+                str(os.getpid()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -91,19 +104,27 @@ def _complaint(status: int, stderr: str) -> str:
     """Returns what the process had to say: its own message, or the end of what it printed."""
     if status < 0:
         return (
-            f"the serving graph could not be built: the process that does was ended by signal {-status}. No dataset was written. "
+            "the serving graph could not be built: the process that does was ended by signal "
+            f"{-status}. No dataset was written. "
             "Systems end processes when memory runs out: make room, and run again."
         )
     lines = [line for line in stderr.splitlines() if line.strip()]
     said = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
     reason = (
-        said[-1] if said else f"the process ended with status {status}: {' '.join(lines[-1:]) or 'it said nothing'}"
+        said[-1]
+        if said
+        else f"the process ended with status {status}: {' '.join(lines[-1:]) or 'it said nothing'}"
     )
-    return f"the serving graph could not be built: {reason}. No dataset was written. Please report it, with the recipe."
+    return (
+        f"the serving graph could not be built: {reason}. No dataset was written. Please "
+        "report it, with the recipe."
+    )
 
 
 def _local_copy(folder: str | None, stack: contextlib.ExitStack) -> str | None:
-    """Returns the absolute path of a folder on this machine with the same files, kept until the stack is left."""
+    """Returns the absolute path of a folder on this machine with the same files, kept until the
+    stack is left.
+    """
     if folder is None or files.is_local(folder):
         return folder and os.path.abspath(folder)
     local = stack.enter_context(tempfile.TemporaryDirectory())

@@ -27,7 +27,8 @@ def encode_tensors(
     asset_names: Mapping[str, str],
     tables: Tables | None = None,
 ) -> dict[str, tf.RaggedTensor]:
-    """Builds a plan's encodings in the graph that is being traced, as ``encode.encode_batch`` applies them.
+    """Builds a plan's encodings in the graph that is being traced, as ``encode.encode_batch``
+    applies them.
 
     Args:
       plan: of encodings that are all fitted.
@@ -73,23 +74,32 @@ def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:
     """Returns the values of each row as a ragged tensor [batch, None] with int64 row splits.
 
     Args:
-      tensor: dense [batch, …], sparse [batch, None] with rows in order, as parsers give it, or ragged [batch, None, …].
+      tensor: dense [batch, …], sparse [batch, None] with rows in order, as parsers give it, or
+        ragged [batch, None, …].
     """
     import tensorflow as tf
 
     if isinstance(tensor, tf.SparseTensor):
         # Row r starts where the first value of a row from r on lies.
         rows = tf.range(tensor.dense_shape[0] + 1)[tf.newaxis]
-        splits = tf.raw_ops.LowerBound(sorted_inputs=tensor.indices[tf.newaxis, :, 0], values=rows, out_type=tf.int64)
-        return tf.RaggedTensor.from_row_splits(tensor.values, tf.reshape(splits, [-1]), validate=False)
+        splits = tf.raw_ops.LowerBound(
+            sorted_inputs=tensor.indices[tf.newaxis, :, 0], values=rows, out_type=tf.int64
+        )
+        return tf.RaggedTensor.from_row_splits(
+            tensor.values, tf.reshape(splits, [-1]), validate=False
+        )
     if isinstance(tensor, tf.RaggedTensor):
         flat = tensor if tensor.shape.rank == 2 else tensor.merge_dims(1, -1)
         return flat.with_row_splits_dtype(tf.int64)
     is_matrix = tensor.shape.rank == 2
-    return from_matrix(tensor if is_matrix else tf.reshape(tensor, [-1, math.prod(tensor.shape[1:])]))
+    return from_matrix(
+        tensor if is_matrix else tf.reshape(tensor, [-1, math.prod(tensor.shape[1:])])
+    )
 
 
-def from_ragged(name: str, ragged: tf.RaggedTensor, spec: Any, source: tf.SparseTensor | None = None) -> AnyTensor:
+def from_ragged(
+    name: str, ragged: tf.RaggedTensor, spec: Any, source: tf.SparseTensor | None = None
+) -> AnyTensor:
     """Returns a feature as a parser of examples gives it.
 
     Args:
@@ -99,8 +109,8 @@ def from_ragged(name: str, ragged: tf.RaggedTensor, spec: Any, source: tf.Sparse
       source: a sparse tensor with as many values in each row, if there is one at hand.
 
     Returns:
-      Dense [batch, …] of the spec's shape, sparse [batch, None], or ragged [batch, None]. A row with another number of values than a
-      dense tensor has is an error when the graph runs.
+      Dense [batch, …] of the spec's shape, sparse [batch, None], or ragged [batch, None]. A row
+      with another number of values than a dense tensor has is an error when the graph runs.
     """
     import tensorflow as tf
 
@@ -114,7 +124,8 @@ def from_ragged(name: str, ragged: tf.RaggedTensor, spec: Any, source: tf.Sparse
         return tf.reshape(ragged.values, [-1, *spec.shape])
     promised = check(
         tf.reduce_all(tf.equal(ragged.row_lengths(), width)),
-        f"feature '{name}': found a row with another number of values than {width}, which the schema promises. Fill nulls first.",
+        f"feature '{name}': found a row with another number of values than {width}, which the "
+        "schema promises. Fill nulls first.",
     )
     with tf.control_dependencies([promised]):
         return tf.reshape(ragged.values, [-1, *spec.shape])

@@ -1,8 +1,10 @@
-"""The signatures of the serving graph: from serialized examples, and from one tensor for each raw column.
+"""The signatures of the serving graph: from serialized examples, and from one tensor for each raw
+column.
 
-A signature takes and gives dense tensors only, as TensorFlow Serving and clients in other languages need them. What a feature spec
-parses into a sparse tensor therefore becomes two: the values [batch, longest row], padded at the end of each row, and the number of
-values of each row, int64 [batch], with ``_row_lengths`` behind the name. A null is a row of no values.
+A signature takes and gives dense tensors only, as TensorFlow Serving and clients in other languages
+need them. What a feature spec parses into a sparse tensor therefore becomes two: the values [batch,
+longest row], padded at the end of each row, and the number of values of each row, int64 [batch],
+with ``_row_lengths`` behind the name. A null is a row of no values.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def make_signatures(transform: Any, feature_spec: Mapping[str, Any]) -> dict[str
     """Returns the signatures by name, as ``tf.saved_model.save`` takes them.
 
     Args:
-      transform: a concrete function from a dict of the raw columns, dense or ragged tensors, to a dict of dense tensors.
+      transform: a concrete function from a dict of the raw columns, dense or ragged tensors, to a
+        dict of dense tensors.
       feature_spec: of these columns; what it parses is dense or ragged.
     """
     return {
@@ -40,7 +43,9 @@ def make_signatures(transform: Any, feature_spec: Mapping[str, Any]) -> dict[str
 def _from_examples(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False
+    )
     def from_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         result: dict[str, tf.Tensor] = transform(tf.io.parse_example(examples, feature_spec))
         return result
@@ -66,12 +71,17 @@ def _from_tensors(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
         return result
 
     return from_tensors.get_concrete_function(
-        **{names[name]: tf.TensorSpec(spec.shape, spec.dtype, names[name]) for name, spec in arguments.items()}
+        **{
+            names[name]: tf.TensorSpec(spec.shape, spec.dtype, names[name])
+            for name, spec in arguments.items()
+        }
     )
 
 
 def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the dense tensors that stand for tensors of any kind, as ``tf.TensorSpec`` by name."""
+    """Returns the dense tensors that stand for tensors of any kind, as ``tf.TensorSpec`` by
+    name.
+    """
     import tensorflow as tf
 
     arguments: dict[str, Any] = {}
@@ -84,21 +94,31 @@ def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _without_padding(padded: Mapping[str, tf.Tensor], lengths: Mapping[str, tf.Tensor]) -> dict[str, tf.RaggedTensor]:
-    """Returns matrices [batch, …] as ragged tensors of their rows' first values; a length beyond a matrix's width counts as that.
+def _without_padding(
+    padded: Mapping[str, tf.Tensor], lengths: Mapping[str, tf.Tensor]
+) -> dict[str, tf.RaggedTensor]:
+    """Returns matrices [batch, …] as ragged tensors of their rows' first values; a length beyond a
+    matrix's width counts as that.
 
-    What can be is computed for all of them at once: an operation for each feature costs more to build than it does to run.
+    What can be is computed for all of them at once: an operation for each feature costs more to
+    build than it does to run.
     """
     import tensorflow as tf
 
     if not padded:
         return {}
     widths = [tf.shape(values, tf.int64)[1] for values in padded.values()]
-    known = tf.clip_by_value(tf.stack([lengths[name] for name in padded]), 0, tf.stack(widths)[:, tf.newaxis])
+    known = tf.clip_by_value(
+        tf.stack([lengths[name] for name in padded]), 0, tf.stack(widths)[:, tf.newaxis]
+    )
     splits = tf.unstack(tf.pad(tf.cumsum(known, axis=1), [[0, 0], [1, 0]]), len(padded))
     ragged = {}
     for (name, values), width, row_lengths, row_splits in zip(
-        padded.items(), widths, tf.unstack(known[:, :, tf.newaxis], len(padded)), splits, strict=True
+        padded.items(),
+        widths,
+        tf.unstack(known[:, :, tf.newaxis], len(padded)),
+        splits,
+        strict=True,
     ):
         # The reshape refuses lengths of another number of rows.
         is_known = tf.reshape(tf.range(width) < row_lengths, tf.shape(values))
@@ -108,7 +128,9 @@ def _without_padding(padded: Mapping[str, tf.Tensor], lengths: Mapping[str, tf.T
 
 
 def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
-    """Returns dense tensors only: of a sparse or ragged one, its padded values and the lengths of its rows."""
+    """Returns dense tensors only: of a sparse or ragged one, its padded values and the lengths of
+    its rows.
+    """
     import tensorflow as tf
 
     dense: dict[str, tf.Tensor] = {}
@@ -120,14 +142,18 @@ def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
         is_sparse = isinstance(tensor, tf.SparseTensor)
         ragged = to_ragged(tensor) if is_sparse else tensor
         is_flat = is_sparse or ragged.shape.rank == 2
-        dense[name] = to_matrix(ragged, tf.zeros([], ragged.dtype)) if is_flat else ragged.to_tensor()
+        dense[name] = (
+            to_matrix(ragged, tf.zeros([], ragged.dtype)) if is_flat else ragged.to_tensor()
+        )
         if ragged.ragged_rank == 1:
             splits[name] = tf.cast(ragged.row_splits, tf.int64)
     return dense | _lengths(splits)
 
 
 def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the lengths of rows, int64 [batch], of row splits [batch + 1] of as many rows each."""
+    """Returns the lengths of rows, int64 [batch], of row splits [batch + 1] of as many rows
+    each.
+    """
     import tensorflow as tf
 
     if not splits:
@@ -140,8 +166,9 @@ def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def argument_names(names: Iterable[str]) -> dict[str, str]:
     """Returns names that a signature can have, as TensorFlow would change them, and each once.
 
-    What is neither a letter nor a digit nor ``_`` becomes ``_``; a name that then begins with no letter, or is a word of Python's, gets
-    ``arg_`` before it, and one that is taken a number behind it.
+    What is neither a letter nor a digit nor ``_`` becomes ``_``; a name that then begins with no
+    letter, or is a word of Python's, gets ``arg_`` before it, and one that is taken a number behind
+    it.
     """
     result: dict[str, str] = {}
     taken: set[str] = set()

@@ -1,4 +1,5 @@
-"""Sparse features in the graph: it takes and encodes their columns, and puts them together where a parser would.
+"""Sparse features in the graph: it takes and encodes their columns, and puts them together where a
+parser would.
 
 Signatures know the columns only, because what they give is dense.
 """
@@ -30,14 +31,22 @@ def without_sparse_features(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 def sparse_specs(schema: schema_pb2.Schema) -> dict[str, Any]:
     """Returns the ``tf.io.SparseFeature`` of each sparse feature."""
     spec = feature_spec(schema)
-    return {feature.name: spec[feature.name] for feature in schema.sparse_feature if feature.name in spec}
+    return {
+        feature.name: spec[feature.name]
+        for feature in schema.sparse_feature
+        if feature.name in spec
+    }
 
 
-def assemble_sparse(tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any]) -> dict[str, AnyTensor]:
-    """Returns tensors with those of a sparse feature's columns as one sparse tensor [batch, size, …], as it is parsed.
+def assemble_sparse(
+    tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any]
+) -> dict[str, AnyTensor]:
+    """Returns tensors with those of a sparse feature's columns as one sparse tensor [batch, size,
+    …], as it is parsed.
 
     Args:
-      tensors: of features, dense, sparse or ragged; indices and values in ascending order of the indices.
+      tensors: of features, dense, sparse or ragged; indices and values in ascending order of the
+        indices.
       sparse: name -> ``tf.io.SparseFeature``.
     """
     import tensorflow as tf
@@ -51,8 +60,11 @@ def assemble_sparse(tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any])
     return result
 
 
-def split_sparse(tensors: Mapping[str, AnyTensor], specs: Mapping[str, Any]) -> dict[str, AnyTensor]:
-    """Returns tensors with those that are parsed by a ``tf.io.SparseFeature`` as its columns, ragged [batch, values of a row].
+def split_sparse(
+    tensors: Mapping[str, AnyTensor], specs: Mapping[str, Any]
+) -> dict[str, AnyTensor]:
+    """Returns tensors with those that are parsed by a ``tf.io.SparseFeature`` as its columns,
+    ragged [batch, values of a row].
 
     Args:
       tensors: of features; sparse ones in the order of their rows.

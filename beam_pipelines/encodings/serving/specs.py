@@ -1,4 +1,6 @@
-"""How features are parsed, as a schema says it: feature specs, and the types of the tensors that they parse into."""
+"""How features are parsed, as a schema says it: feature specs, and the types of the tensors that
+they parse into.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
-    """Returns a schema's feature spec, as ``tft.TFTransformOutput`` reads it (``schema_utils.schema_as_feature_spec``).
+    """Returns a schema's feature spec, as ``tft.TFTransformOutput`` reads it
+    (``schema_utils.schema_as_feature_spec``).
 
     Raises:
       ValueError: the schema cannot be interpreted.
@@ -24,7 +27,9 @@ def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
 
 
 def ragged_spec(spec: Any) -> Any:
-    """Returns the spec of the same feature that parses into a ragged tensor where that one parses into a sparse one."""
+    """Returns the spec of the same feature that parses into a ragged tensor where that one parses
+    into a sparse one.
+    """
     import tensorflow as tf
 
     is_sparse = isinstance(spec, tf.io.VarLenFeature)
@@ -47,6 +52,9 @@ def type_spec(spec: Any) -> Any:
         uniform = tf.io.RaggedFeature.UniformRowLength
         inner = [part.length if isinstance(part, uniform) else None for part in spec.partitions]
         return tf.RaggedTensorSpec(
-            [None, None, *inner], spec.dtype, 1 + inner.count(None), row_splits_dtype=spec.row_splits_dtype
+            [None, None, *inner],
+            spec.dtype,
+            1 + inner.count(None),
+            row_splits_dtype=spec.row_splits_dtype,
         )
     raise ValueError(f"found {spec!r}, expected a dense, sparse or ragged feature")

@@ -1,8 +1,11 @@
-"""Writes ``transform_graph/``: traces the encodings, and writes them as tensorflow-transform would after its analysis.
+"""Writes ``transform_graph/``: traces the encodings, and writes them as tensorflow-transform would
+after its analysis.
 
-The layout is tensorflow-transform's (``tft.TFTransformOutput``): ``metadata/schema.pbtxt`` of the raw columns, ``transformed_metadata/``
-with the schema of the features and ``asset_map``, and ``transform_fn/``, a SavedModel whose attribute ``transform_fn`` is the graph. The
-SavedModel has what tensorflow-transform's own code gives it (``impl_helper._trace_and_write_transform_fn``), and signatures besides.
+The layout is tensorflow-transform's (``tft.TFTransformOutput``): ``metadata/schema.pbtxt`` of the
+raw columns, ``transformed_metadata/`` with the schema of the features and ``asset_map``, and
+``transform_fn/``, a SavedModel whose attribute ``transform_fn`` is the graph. The SavedModel has
+what tensorflow-transform's own code gives it (``impl_helper._trace_and_write_transform_fn``), and
+signatures besides.
 """
 
 from __future__ import annotations
@@ -17,9 +20,19 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.encodings.serving.cut import cut
-from beam_pipelines.encodings.serving.ragged import encode_tensors, from_ragged, needed_columns, to_ragged
+from beam_pipelines.encodings.serving.ragged import (
+    encode_tensors,
+    from_ragged,
+    needed_columns,
+    to_ragged,
+)
 from beam_pipelines.encodings.serving.signatures import make_signatures, to_dense
-from beam_pipelines.encodings.serving.sparse import assemble_sparse, sparse_specs, split_sparse, without_sparse_features
+from beam_pipelines.encodings.serving.sparse import (
+    assemble_sparse,
+    sparse_specs,
+    split_sparse,
+    without_sparse_features,
+)
 from beam_pipelines.encodings.serving.specs import feature_spec, ragged_spec, type_spec
 from beam_pipelines.encodings.vocabulary_asset import file_name
 
@@ -48,19 +61,25 @@ def write_transform_graph(
 
     Args:
       plan: of the encodings.
-      raw_schema: of the columns; says how raw examples are parsed. Features that are no columns are left out.
-      encoded_schema: of the written features; says how they are parsed, and so which of them the graph gives as dense tensors.
+      raw_schema: of the columns; says how raw examples are parsed. Features that are no columns are
+        left out.
+      encoded_schema: of the written features; says how they are parsed, and so which of them the
+        graph gives as dense tensors.
       folder: local; made if it is not there.
-      label: name of the feature that is not known when serving: signatures do not give it, nor take columns that only it needs.
-      preprocessing: folder of what tensorflow-transform wrote of the recipe's own ``preprocessing_fn`` (``transforms/preprocess.py``), which takes
-        what the plan writes; or ``None``. The encoded schema is then that of what it gives.
+      label: name of the feature that is not known when serving: signatures do not give it, nor take
+        columns that only it needs.
+      preprocessing: folder of what tensorflow-transform wrote of the recipe's own
+        ``preprocessing_fn`` (``transforms/preprocess.py``), which takes what the plan writes; or
+        ``None``. The encoded schema is then that of what it gives.
 
     Raises:
       ValueError: a schema cannot be interpreted, or is not that of the written features.
     """
     names = {feature.name for feature in encoded_schema.feature}
     if preprocessing is None and names != set(plan.written):
-        raise ValueError(f"found a schema of features {sorted(names)}, expected {sorted(plan.written)}")
+        raise ValueError(
+            f"found a schema of features {sorted(names)}, expected {sorted(plan.written)}"
+        )
     import tensorflow as tf
 
     raw_schema = _columns_only(raw_schema, plan.columns.names)
@@ -75,7 +94,11 @@ def write_transform_graph(
     graph.remove_files()
     _write(folder, RAW_SCHEMA, _to_text(raw_schema))
     _write(folder, ENCODED_SCHEMA, _to_text(encoded_schema))
-    _write(folder, ASSET_MAP, json.dumps(_asset_map(graph.asset_names, folder, preprocessing), sort_keys=True).encode())
+    _write(
+        folder,
+        ASSET_MAP,
+        json.dumps(_asset_map(graph.asset_names, folder, preprocessing), sort_keys=True).encode(),
+    )
 
 
 class _Graph:
@@ -87,9 +110,12 @@ class _Graph:
       own: the SavedModel of the recipe's own function, or ``None``.
     """
 
-    def __init__(self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None) -> None:
+    def __init__(
+        self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None
+    ) -> None:
         own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
-        # The recipe's own function gives sparse tensors as they are, encodings the columns that they are made of.
+        # The recipe's own function gives sparse tensors as they are, encodings the columns that
+        # they are made of.
         self._plan, self._assets = plan, assets
         self._spec = feature_spec(schema if own else without_sparse_features(schema))
         self._sparse = {} if own else sparse_specs(schema)
@@ -98,9 +124,11 @@ class _Graph:
         self.own = _load(own) if own else None
 
     def transform_fn(self, raw_spec: Mapping[str, Any], label: str | None) -> Any:
-        """Returns the concrete function that tensorflow-transform looks for: from what is parsed to what is parsed.
+        """Returns the concrete function that tensorflow-transform looks for: from what is parsed to
+        what is parsed.
 
-        All encodings are in it, none in a function that it calls: so tensorflow-transform sees which features need which columns.
+        All encodings are in it, none in a function that it calls: so tensorflow-transform sees
+        which features need which columns.
         """
         import tensorflow as tf
 
@@ -113,10 +141,14 @@ class _Graph:
             return assemble_sparse(outputs, self._sparse)
 
         signature = [{name: type_spec(spec) for name, spec in raw_spec.items()}]
-        return tf.function(transform_fn, input_signature=signature, autograph=False).get_concrete_function()
+        return tf.function(
+            transform_fn, input_signature=signature, autograph=False
+        ).get_concrete_function()
 
     def signatures(self, raw_spec: Mapping[str, Any], label: str | None) -> dict[str, Any]:
-        """Returns the signatures: without the label, and from dense and ragged tensors, which need no detour over sparse ones."""
+        """Returns the signatures: without the label, and from dense and ragged tensors, which need
+        no detour over sparse ones.
+        """
         import tensorflow as tf
 
         names = {name for name in self._spec if name != label}
@@ -131,7 +163,9 @@ class _Graph:
 
         # Traced once, and called by both signatures.
         signature = [{name: type_spec(spec) for name, spec in parsed.items()}]
-        traced = tf.function(known, input_signature=signature, autograph=False).get_concrete_function()
+        traced = tf.function(
+            known, input_signature=signature, autograph=False
+        ).get_concrete_function()
         return make_signatures(traced, parsed)
 
     def _outputs(
@@ -143,7 +177,9 @@ class _Graph:
         function = self.own.transform_fn
         part = cut(function, set(self._spec) - set(names))
         taken = function.structured_input_signature[0][0]
-        return part.apply(self._encoded(raw, part.inputs, {name: _parsed_as(taken[name]) for name in part.inputs}))
+        return part.apply(
+            self._encoded(raw, part.inputs, {name: _parsed_as(taken[name]) for name in part.inputs})
+        )
 
     def _encoded(
         self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
@@ -153,13 +189,16 @@ class _Graph:
 
         needed = needed_columns(self._plan, names)
         columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in needed}
-        # What is encoded value by value keeps its row splits, and so its places in the sparse tensor.
+        # What is encoded value by value keeps its row splits, and so its places in the sparse
+        # tensor.
         sources = {
             columns[name].row_splits.ref(): tensor
             for name, tensor in raw.items()
             if name in columns and isinstance(tensor, tf.SparseTensor)
         }
-        ragged = encode_tensors(self._plan, columns, names, self._assets, self.asset_names, self.tables)
+        ragged = encode_tensors(
+            self._plan, columns, names, self._assets, self.asset_names, self.tables
+        )
         return {
             name: from_ragged(name, tensor, spec[name], sources.get(tensor.row_splits.ref()))
             for name, tensor in ragged.items()
@@ -174,15 +213,23 @@ class _Graph:
 
 
 def _parsed_as(spec: Any) -> Any:
-    """Returns the feature spec of the kind of tensor that the recipe's own function was traced with."""
+    """Returns the feature spec of the kind of tensor that the recipe's own function was traced
+    with.
+    """
     import tensorflow as tf
 
     is_dense = isinstance(spec, tf.TensorSpec)
-    return tf.io.FixedLenFeature(spec.shape[1:], spec.dtype) if is_dense else tf.io.VarLenFeature(spec.dtype)
+    return (
+        tf.io.FixedLenFeature(spec.shape[1:], spec.dtype)
+        if is_dense
+        else tf.io.VarLenFeature(spec.dtype)
+    )
 
 
 def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2.Schema:
-    """Returns the schema without features that are no columns, and without those that are made of several."""
+    """Returns the schema without features that are no columns, and without those that are made of
+    several.
+    """
     known = set(names)
     result = without_sparse_features(schema)
     del result.feature[:]
@@ -191,7 +238,9 @@ def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2
 
 
 def _load(saved_model: str) -> Any:
-    """Returns a SavedModel of tensorflow-transform's, which knows operations that TensorFlow does not."""
+    """Returns a SavedModel of tensorflow-transform's, which knows operations that TensorFlow does
+    not.
+    """
     import tensorflow as tf
     import tensorflow_transform  # noqa: F401
 
@@ -205,7 +254,9 @@ def _to_text(schema: schema_pb2.Schema) -> bytes:
 
 
 def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """Returns the file name of each feature's vocabulary, if it has one: as tensorflow-transform would, and each once."""
+    """Returns the file name of each feature's vocabulary, if it has one: as tensorflow-transform
+    would, and each once.
+    """
     names: dict[str, str] = {}
     used = set(taken)
     for feature in dict.fromkeys(features):
@@ -218,10 +269,16 @@ def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str
     return names
 
 
-def _asset_map(asset_names: Mapping[str, str], folder: str, preprocessing: str | None) -> dict[str, str]:
-    """Returns the vocabularies' files by name: those of features, and those that the recipe's own function annotated."""
+def _asset_map(
+    asset_names: Mapping[str, str], folder: str, preprocessing: str | None
+) -> dict[str, str]:
+    """Returns the vocabularies' files by name: those of features, and those that the recipe's own
+    function annotated.
+    """
     annotated: dict[str, str] = {}
-    if preprocessing is not None and os.path.exists(path := os.path.join(preprocessing, *ASSET_MAP.split("/"))):
+    if preprocessing is not None and os.path.exists(
+        path := os.path.join(preprocessing, *ASSET_MAP.split("/"))
+    ):
         with open(path, "rb") as file:
             annotated = json.load(file)
     written = _assets_of(os.path.join(folder, TRANSFORM_FN))
@@ -234,7 +291,9 @@ def _assets_of(saved_model: str) -> list[str]:
 
 
 def _make_reproducible(saved_model: str) -> None:
-    """Puts a SavedModel's nodes in an order, which TensorFlow leaves to chance, and leaves out its fingerprint, a random number."""
+    """Puts a SavedModel's nodes in an order, which TensorFlow leaves to chance, and leaves out its
+    fingerprint, a random number.
+    """
     from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(saved_model, "saved_model.pb")

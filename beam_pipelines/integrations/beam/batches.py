@@ -1,10 +1,13 @@
-"""PCollections of RecordBatches whose columns are known before the pipeline runs, and what the stages inside need beside the rows.
+"""PCollections of RecordBatches whose columns are known before the pipeline runs, and what the
+stages inside need beside the rows.
 
-Stages check what they are asked for against the columns while the pipeline is built, as a recipe is checked when it is planned. So the columns
-travel with the PCollection, as its element type, through everything that keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
+Stages check what they are asked for against the columns while the pipeline is built, as a recipe is
+checked when it is planned. So the columns travel with the PCollection, as its element type, through
+everything that keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
 
-The stages inside order chunks by address, so that what they compute depends on no arrival order. A batch that comes from anywhere has no
-address; it gets one from a hash of its rows. Batches of the same rows have the same address, and it does not matter which is which.
+The stages inside order chunks by address, so that what they compute depends on no arrival order. A
+batch that comes from anywhere has no address; it gets one from a hash of its rows. Batches of the
+same rows have the same address, and it does not matter which is which.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ _SPLIT = "train"  # of batches that were not split
 class BatchesOf(typehints.TypeConstraint):
     """The element type of a PCollection of RecordBatches with certain columns.
 
-    ``beam.Map(change).with_output_types(BatchesOf(schema))`` declares what a function of one's own makes of batches.
+    ``beam.Map(change).with_output_types(BatchesOf(schema))`` declares what a function of one's own
+    makes of batches.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -56,7 +60,9 @@ class BatchesOf(typehints.TypeConstraint):
         return self == sub
 
     def type_check(self, instance: object) -> None:
-        """Raises TypeError if an element is not such a batch; Beam asks with ``--runtime_type_check``."""
+        """Raises TypeError if an element is not such a batch; Beam asks with
+        ``--runtime_type_check``.
+        """
         if not isinstance(instance, pa.RecordBatch) or not instance.schema.equals(self.schema):
             raise TypeError(f"found {instance!r}, expected a RecordBatch with the columns {self}")
 
@@ -65,8 +71,10 @@ class BatchesOf(typehints.TypeConstraint):
 class AsBatches(beam.PTransform):
     """Takes RecordBatches or Tables from anywhere and says which columns they have.
 
-    Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, as ``beam.io.ReadFromParquetBatched`` gives them. Output: RecordBatches with rows, whose
-    columns have column types (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp UTC in microseconds. Nothing is rounded.
+    Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, as
+    ``beam.io.ReadFromParquetBatched`` gives them. Output: RecordBatches with rows, whose columns
+    have column types (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp UTC in
+    microseconds. Nothing is rounded.
 
     Args:
       schema: the columns to take, by name, with the types they have in the input.
@@ -74,9 +82,13 @@ class AsBatches(beam.PTransform):
 
     schema: pa.Schema
 
-    def expand(self, tables: beam.PCollection[pa.RecordBatch | pa.Table]) -> beam.PCollection[pa.RecordBatch]:
+    def expand(
+        self, tables: beam.PCollection[pa.RecordBatch | pa.Table]
+    ) -> beam.PCollection[pa.RecordBatch]:
         target = columns.normalise_schema(self.schema, "AsBatches")
-        return tables | "Normalise" >> beam.FlatMap(_normalised, self.schema).with_output_types(BatchesOf(target))
+        return tables | "Normalise" >> beam.FlatMap(_normalised, self.schema).with_output_types(
+            BatchesOf(target)
+        )
 
 
 def _normalised(table: pa.RecordBatch | pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -86,12 +98,16 @@ def _normalised(table: pa.RecordBatch | pa.Table, schema: pa.Schema) -> Iterator
         wrong = [field for field in schema if found.get(field.name) != field.type]
         if wrong:
             raise DataError(
-                f"AsBatches, column '{wrong[0].name}': found {found.get(wrong[0].name, 'no such column')} in a batch, expected "
-                f"{wrong[0].type}. Give AsBatches the schema that all batches have, or cast them before."
+                f"AsBatches, column '{wrong[0].name}': found "
+                f"{found.get(wrong[0].name, 'no such column')} in a batch, expected "
+                f"{wrong[0].type}. Give AsBatches the schema that all batches have, or cast them "
+                "before."
             )
         if batch.num_rows:
             arrays = [columns.normalise(batch.column(name)) for name in schema.names]
-            yield pa.RecordBatch.from_arrays(arrays, schema=columns.normalise_schema(schema, "AsBatches"))
+            yield pa.RecordBatch.from_arrays(
+                arrays, schema=columns.normalise_schema(schema, "AsBatches")
+            )
 
 
 def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schema:
@@ -103,12 +119,16 @@ def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schem
     if isinstance(batches.element_type, BatchesOf):
         return batches.element_type.schema
     raise RecipeError(
-        f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose columns are known. They are known behind the stages, and "
-        "no longer behind a function of your own: put AsBatches(schema) behind it, or FromRows() behind Beam's rows."
+        f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose "
+        "columns are known. They are known behind the stages, and "
+        "no longer behind a function of your own: put AsBatches(schema) behind it, or FromRows() "
+        "behind Beam's rows."
     )
 
 
-def schema_of_splits(splits: Mapping[str, beam.PCollection[pa.RecordBatch]], stage: str) -> pa.Schema:
+def schema_of_splits(
+    splits: Mapping[str, beam.PCollection[pa.RecordBatch]], stage: str
+) -> pa.Schema:
     """Returns the columns of all splits, which are the same.
 
     Raises:
@@ -119,20 +139,25 @@ def schema_of_splits(splits: Mapping[str, beam.PCollection[pa.RecordBatch]], sta
     for name, other in schemas.items():
         if not other.equals(schema):
             raise RecipeError(
-                f"{stage}: found {BatchesOf(other)} in split '{name}' and {BatchesOf(schema)} in split '{first}', expected the same columns in all."
+                f"{stage}: found {BatchesOf(other)} in split '{name}' and {BatchesOf(schema)} in "
+                f"split '{first}', expected the same columns in all."
             )
     return schema
 
 
 def by_split(batches: Any) -> dict[str, beam.PCollection[pa.RecordBatch]]:
-    """Returns split name -> batches of what a stage was given: a dict as it is, a single PCollection as the split ``train``."""
+    """Returns split name -> batches of what a stage was given: a dict as it is, a single
+    PCollection as the split ``train``.
+    """
     return dict(batches) if isinstance(batches, Mapping) else {_SPLIT: batches}
 
 
 def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
-    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows, in which their order counts.
+    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows, in which their
+    order counts.
 
-    Of equal rows they are equal, whatever lies in null slots; other rows have others (62 bits of BLAKE2b).
+    Of equal rows they are equal, whatever lies in null slots; other rows have others (62 bits of
+    BLAKE2b).
     """
     hashes = hashing.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
     digest = hashlib.blake2b(b"" if hashes is None else hashes.tobytes(), digest_size=8).digest()
@@ -147,10 +172,17 @@ def to_chunk(batch: pa.RecordBatch, split: str = "") -> Chunk:
 
 @dataclasses.dataclass
 class ToChunks(beam.PTransform):
-    """Turns the batches of all splits into chunks with addresses. Input: split name -> batches. Output: ``Chunk`` elements, none without rows."""
+    """Turns the batches of all splits into chunks with addresses. Input: split name -> batches.
+    Output: ``Chunk`` elements, none without rows.
+    """
 
-    def expand(self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]) -> beam.PCollection[Chunk]:
-        chunks = [batches | f"Address_{name}" >> beam.FlatMap(_chunks, name) for name, batches in splits.items()]
+    def expand(
+        self, splits: Mapping[str, beam.PCollection[pa.RecordBatch]]
+    ) -> beam.PCollection[Chunk]:
+        chunks = [
+            batches | f"Address_{name}" >> beam.FlatMap(_chunks, name)
+            for name, batches in splits.items()
+        ]
         return chunks | beam.Flatten()
 
 
@@ -161,7 +193,8 @@ def _chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
 
 @dataclasses.dataclass
 class ToBatches(beam.PTransform):
-    """Takes the batches out of chunks. Input: ``Chunk`` elements. Output: those of one split, or all, that have rows.
+    """Takes the batches out of chunks. Input: ``Chunk`` elements. Output: those of one split, or
+    all, that have rows.
 
     Args:
       schema: their columns.
@@ -172,7 +205,9 @@ class ToBatches(beam.PTransform):
     split: str | None = None
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[pa.RecordBatch]:
-        return chunks | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(BatchesOf(self.schema))
+        return chunks | "TakeBatch" >> beam.FlatMap(_batches, self.split).with_output_types(
+            BatchesOf(self.schema)
+        )
 
 
 def _batches(chunk: Chunk, split: str | None) -> Iterator[pa.RecordBatch]:
@@ -181,7 +216,8 @@ def _batches(chunk: Chunk, split: str | None) -> Iterator[pa.RecordBatch]:
 
 
 def read_sections(stage: str, **sections: Any) -> Recipe:
-    """Returns a recipe with some sections, read and checked as those of a recipe file; sections that are ``None`` are left out.
+    """Returns a recipe with some sections, read and checked as those of a recipe file; sections
+    that are ``None`` are left out.
 
     Raises:
       RecipeError: lists every problem, with the stage's name.

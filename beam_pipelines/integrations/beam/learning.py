@@ -30,14 +30,16 @@ from beam_pipelines.transforms import encode
 from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
 
-# Texts that a vocabulary counts are cut into as many parts by hash: a part lies in one worker's memory at a time.
+# Texts that a vocabulary counts are cut into as many parts by hash: a part lies in one worker's
+# memory at a time.
 _COUNT_PARTITIONS = 16
 
 
 class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
-    Input: batches, or a dict split name -> batches. Output: one element, a dict split name -> ``TableStatistics``, whatever the order of arrival;
+    Input: batches, or a dict split name -> batches. Output: one element, a dict split name ->
+    ``TableStatistics``, whatever the order of arrival;
     ``beam_pipelines.analysis.statistics.to_proto`` makes TFMD protos of it.
 
     Args:
@@ -47,24 +49,37 @@ class ComputeStatistics(beam.PTransform):
     """
 
     def __init__(
-        self, weight: str | None = None, slice_by: Sequence[str] | None = None, output: str | None = None
+        self,
+        weight: str | None = None,
+        slice_by: Sequence[str] | None = None,
+        output: str | None = None,
     ) -> None:
         super().__init__()
-        wanted = {key: value for key, value in (("weight", weight), ("slice_by", slice_by)) if value is not None}
+        wanted = {
+            key: value
+            for key, value in (("weight", weight), ("slice_by", slice_by))
+            if value is not None
+        }
         self._recipe = read_sections("ComputeStatistics", statistics=wanted or None)
         self._output = output
 
     def expand(self, batches: Any) -> beam.PCollection[dict[str, statistics.TableStatistics]]:
         splits = by_split(batches)
         columns = schema_of_splits(splits, "ComputeStatistics")
-        plan = planned("ComputeStatistics", lambda: statistics.plan_statistics(self._recipe, columns, None))
+        plan = planned(
+            "ComputeStatistics", lambda: statistics.plan_statistics(self._recipe, columns, None)
+        )
         computed = (
             splits
             | ToChunks()
-            | beam_pipelines.transforms.statistics.ComputeStatistics(NUM_RANGES, tuple(splits), columns, plan)
+            | beam_pipelines.transforms.statistics.ComputeStatistics(
+                NUM_RANGES, tuple(splits), columns, plan
+            )
         )
         return (
-            computed if self._output is None else computed | "Write" >> beam.Map(_write_statistics, plan, self._output)
+            computed
+            if self._output is None
+            else computed | "Write" >> beam.Map(_write_statistics, plan, self._output)
         )
 
 
@@ -80,7 +95,8 @@ def _write_statistics(
 class InferSchema(beam.PTransform):
     """Infers a schema from statistics, by TFDV's rules.
 
-    Input: what ``ComputeStatistics`` gives. Output: one element, a ``schema_pb2.Schema`` of all splits together.
+    Input: what ``ComputeStatistics`` gives. Output: one element, a ``schema_pb2.Schema`` of all
+    splits together.
 
     Args:
       output: file to write it to as well, as protobuf text.
@@ -94,7 +110,9 @@ class InferSchema(beam.PTransform):
         return computed | "Infer" >> beam.Map(_infer, self.output)
 
 
-def _infer(computed: Mapping[str, statistics.TableStatistics], output: str | None) -> schema_pb2.Schema:
+def _infer(
+    computed: Mapping[str, statistics.TableStatistics], output: str | None
+) -> schema_pb2.Schema:
     inferred = schema.infer_schema(computed)
     if output is not None:
         files.write_bytes(output, schema.schema_to_text(inferred))
@@ -102,23 +120,31 @@ def _infer(computed: Mapping[str, statistics.TableStatistics], output: str | Non
 
 
 class EncodeFeatures(beam.PTransform):
-    """Encodes columns as features, by encodings that are fitted on the split ``train`` if they have to learn.
+    """Encodes columns as features, by encodings that are fitted on the split ``train`` if they have
+    to learn.
 
-    Input: batches, or a dict split name -> batches. Output: the same with features as columns. What has to be fitted is, before the first batch
-    comes out: the batches wait in files meanwhile.
+    Input: batches, or a dict split name -> batches. Output: the same with features as columns. What
+    has to be fitted is, before the first batch comes out: the batches wait in files meanwhile.
 
     Args:
       encode: feature -> encodings, as in a recipe.
       fit: what to fit on, as in a recipe: ``{"splits": ["train"], "weight": "w"}``.
-      temp_location: folder that all workers reach, used by nobody else. Needed if something has to be fitted. The fitted encodings stay in ``encodings``
-        in there.
+      temp_location: folder that all workers reach, used by nobody else. Needed if something has to
+        be fitted. The fitted encodings stay in ``encodings`` in there.
     """
 
     def __init__(
-        self, encode: Mapping[str, Any], fit: Mapping[str, Any] | None = None, temp_location: str | None = None
+        self,
+        encode: Mapping[str, Any],
+        fit: Mapping[str, Any] | None = None,
+        temp_location: str | None = None,
     ) -> None:
         super().__init__()
-        self._encode, self._fit, self._temp_location = dict(encode), fit and dict(fit), temp_location
+        self._encode, self._fit, self._temp_location = (
+            dict(encode),
+            fit and dict(fit),
+            temp_location,
+        )
 
     def expand(self, batches: Any) -> Any:
         splits = by_split(batches)
@@ -137,11 +163,14 @@ class EncodeFeatures(beam.PTransform):
         plan: EncodePlan = planned("EncodeFeatures", lambda: plan_encode(recipe, columns))
         if plan.reads and self._temp_location is None:
             raise RecipeError(
-                "EncodeFeatures: found encodings that are fitted, but no temp_location, expected a folder that all workers reach, where they are written."
+                "EncodeFeatures: found encodings that are fitted, but no temp_location, expected a "
+                "folder that all workers reach, where they are written."
             )
         return plan
 
-    def _fitted(self, chunks: beam.PCollection[Chunk], plan: EncodePlan) -> tuple[str, beam.PCollection[Chunk]]:
+    def _fitted(
+        self, chunks: beam.PCollection[Chunk], plan: EncodePlan
+    ) -> tuple[str, beam.PCollection[Chunk]]:
         """Returns the folder of the fitted encodings, and the chunks, which waited for it."""
         folder = self._temp_location or ""
         kept = chunks | "Keep" >> SpillChunks(files.join(folder, "kept"))

@@ -1,4 +1,6 @@
-"""Between Beam's rows and batches, so that the stages compose with transforms that work on rows: SQL, Beam YAML, other connectors."""
+"""Between Beam's rows and batches, so that the stages compose with transforms that work on rows:
+SQL, Beam YAML, other connectors.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,12 @@ _PYTHON_TYPE = {
 
 @dataclasses.dataclass
 class FromRows(beam.PTransform):
-    """Gathers Beam's rows into batches. Here, at the border, elements are rows: expect some microseconds for each.
+    """Gathers Beam's rows into batches. Here, at the border, elements are rows: expect some
+    microseconds for each.
 
-    Input: rows with a schema, such as ``beam.Row`` or a NamedTuple. Output: batches. Which rows meet in one is the runner's choice, so that a dataset
-    written of them has the same rows from run to run, but not the same order.
+    Input: rows with a schema, such as ``beam.Row`` or a NamedTuple. Output: batches. Which rows
+    meet in one is the runner's choice, so that a dataset written of them has the same rows from run
+    to run, but not the same order.
 
     Args:
       batch_rows: rows of a batch at most.
@@ -50,24 +54,33 @@ class FromRows(beam.PTransform):
         schema = columns.normalise_schema(read_schema, "FromRows")
         return (
             rows
-            | "Gather" >> beam.BatchElements(min_batch_size=self.batch_rows, max_batch_size=self.batch_rows)
+            | "Gather"
+            >> beam.BatchElements(min_batch_size=self.batch_rows, max_batch_size=self.batch_rows)
             | "ToArrow" >> beam.Map(_to_batch, schema).with_output_types(BatchesOf(schema))
         )
 
 
 def _arrow_schema(element_type: Any) -> pa.Schema:
     row_type = RowTypeConstraint.from_user_type(element_type)
-    row_type = element_type if row_type is None and isinstance(element_type, RowTypeConstraint) else row_type
+    row_type = (
+        element_type
+        if row_type is None and isinstance(element_type, RowTypeConstraint)
+        else row_type
+    )
     if row_type is None:
         raise RecipeError(
-            f"FromRows: found a PCollection of {element_type}, expected rows with a schema. Give it one with 'beam.Select(…)', or with "
+            f"FromRows: found a PCollection of {element_type}, expected rows with a schema. Give "
+            "it one with 'beam.Select(…)', or with "
             "'.with_output_types(…)' of a NamedTuple."
         )
     try:
-        return arrow_type_compatibility.arrow_schema_from_beam_schema(typing_to_runner_api(row_type).row_type.schema)
+        return arrow_type_compatibility.arrow_schema_from_beam_schema(
+            typing_to_runner_api(row_type).row_type.schema
+        )
     except (NotImplementedError, ValueError, TypeError) as error:
         raise RecipeError(
-            f"FromRows: found {row_type}, of which a field cannot become a column ({error}), expected bool, int, float, str, bytes, or sequences "
+            f"FromRows: found {row_type}, of which a field cannot become a column ({error}), "
+            "expected bool, int, float, str, bytes, or sequences "
             "of them. Map such a field to one of these before."
         ) from error
 
@@ -79,7 +92,8 @@ def _to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
             arrays.append(pa.array([getattr(row, field.name) for row in rows], field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
             raise DataError(
-                f"FromRows, field '{field.name}': found {error}, expected {columns.type_name(field.type)}, as the rows' schema says."
+                f"FromRows, field '{field.name}': found {error}, expected "
+                f"{columns.type_name(field.type)}, as the rows' schema says."
             ) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -88,14 +102,17 @@ def _to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 class ToRows(beam.PTransform):
     """Hands out the rows of batches one by one, for transforms that work on rows.
 
-    Input: batches. Output: ``beam.Row`` elements with a schema, every field of which may be null. Dates and times are ISO 8601 texts.
+    Input: batches. Output: ``beam.Row`` elements with a schema, every field of which may be null.
+    Dates and times are ISO 8601 texts.
     """
 
     def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[beam.Row]:
         schema = schema_of(batches, "ToRows")
         # Beam does not understand `int | None`.
         fields = [(field.name, Optional[_python_type(field.type)]) for field in schema]  # noqa: UP045
-        return batches | "Explode" >> beam.FlatMap(_rows).with_output_types(RowTypeConstraint.from_fields(fields))
+        return batches | "Explode" >> beam.FlatMap(_rows).with_output_types(
+            RowTypeConstraint.from_fields(fields)
+        )
 
 
 def _python_type(kind: pa.DataType) -> Any:

@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.integrations.beam.batches import ToBatches, planned, read_sections, schema_of, to_chunk
+from beam_pipelines.integrations.beam.batches import (
+    ToBatches,
+    planned,
+    read_sections,
+    schema_of,
+    to_chunk,
+)
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
@@ -22,13 +28,15 @@ from beam_pipelines.transforms.join.plan import plan_join
 class ReadBatches(beam.PTransform):
     """Reads files of any format that a recipe reads. The first bad row fails the pipeline.
 
-    Input: the pipeline. Output: RecordBatches of some thousand rows, in no order, but always the same ones.
+    Input: the pipeline. Output: RecordBatches of some thousand rows, in no order, but always the
+    same ones.
 
     The files are listed, and types inferred from a sample, while the pipeline is built.
 
     Args:
       path: a file or pattern, or several.
-      options: the other keys of a recipe's source: ``format``, ``columns``, ``types``, ``nulls``, ``delimiter``, …; but not ``key``.
+      options: the other keys of a recipe's source: ``format``, ``columns``, ``types``, ``nulls``,
+        ``delimiter``, …; but not ``key``.
     """
 
     def __init__(self, path: str | Sequence[str], **options: Any) -> None:
@@ -36,7 +44,8 @@ class ReadBatches(beam.PTransform):
         self._plan = plan_files("ReadBatches", "source", {"path": path, **options})
         if self._plan.source.key:
             raise RecipeError(
-                "ReadBatches: found 'key', expected it of the right side of a join only: nothing checks it here."
+                "ReadBatches: found 'key', expected it of the right side of a join only: nothing "
+                "checks it here."
             )
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[pa.RecordBatch]:
@@ -56,7 +65,8 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
 class JoinBatches(beam.PTransform):
     """Joins batches with the rows of files.
 
-    Input: batches. Output: for each batch one with the columns of both, its rows in order; none without rows.
+    Input: batches. Output: for each batch one with the columns of both, its rows in order; none
+    without rows.
 
     Args:
       source: of the right side, as in a recipe: ``{"path": "users.csv", "key": "user_id"}``.
@@ -64,7 +74,8 @@ class JoinBatches(beam.PTransform):
       how: ``left`` or ``inner``.
       prefix: put before the names of the columns that are added.
       strategy: ``auto``, ``broadcast`` or ``hash``.
-      temp_location: folder that all workers reach, through which rows of a hash join travel; by default the engine carries them.
+      temp_location: folder that all workers reach, through which rows of a hash join travel; by
+        default the engine carries them.
     """
 
     def __init__(
@@ -81,21 +92,37 @@ class JoinBatches(beam.PTransform):
         options = {key: value for key, value in step.items() if value != ""}
         left = {"path": "*"}
         self._join = read_sections(
-            "JoinBatches", sources={"left": left, "right": dict(source)}, join=[options], **{"from": "left"}
+            "JoinBatches",
+            sources={"left": left, "right": dict(source)},
+            join=[options],
+            **{"from": "left"},
         ).join
         self._right = plan_files("JoinBatches", "right", source)
         self._temp_location = temp_location
 
     def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         left = SourcePlan(
-            Source("left", ()), "arrow", (), schema_of(batches, "JoinBatches"), schema_of(batches, "JoinBatches"), ()
+            Source("left", ()),
+            "arrow",
+            (),
+            schema_of(batches, "JoinBatches"),
+            schema_of(batches, "JoinBatches"),
+            (),
         )
         plan = planned("JoinBatches", lambda: plan_join(self._join, left, {"right": self._right}))
-        joined = batches | "ToPieces" >> beam.Map(to_chunk) | join.JoinBatches(plan, self._temp_location, reject=False)
+        joined = (
+            batches
+            | "ToPieces" >> beam.Map(to_chunk)
+            | join.JoinBatches(plan, self._temp_location, reject=False)
+        )
         if self._right.source.key:
-            counted = batches.pipeline | "CheckKey" >> join.CountRightSources(plan, self._temp_location, reject=False)
+            counted = batches.pipeline | "CheckKey" >> join.CountRightSources(
+                plan, self._temp_location, reject=False
+            )
             # Rows go on only when the declared key was found unique.
-            joined = joined | "AwaitKey" >> beam.Map(lambda chunk, _: chunk, beam.pvalue.AsList(counted.keys))
+            joined = joined | "AwaitKey" >> beam.Map(
+                lambda chunk, _: chunk, beam.pvalue.AsList(counted.keys)
+            )
         return joined | ToBatches(plan.schema)
 
 
@@ -119,16 +146,24 @@ class SelectBatches(beam.PTransform):
         keep: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        self._recipe = read_sections("SelectBatches", filter=filter, derive=derive, drop=drop, keep=keep)
+        self._recipe = read_sections(
+            "SelectBatches", filter=filter, derive=derive, drop=drop, keep=keep
+        )
 
     def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[pa.RecordBatch]:
         schema = schema_of(batches, "SelectBatches")
         plan = planned("SelectBatches", lambda: select.plan_select(self._recipe, schema))
-        return batches | "ToPieces" >> beam.Map(_unaddressed) | select.SelectBatches(plan) | ToBatches(plan.schema)
+        return (
+            batches
+            | "ToPieces" >> beam.Map(_unaddressed)
+            | select.SelectBatches(plan)
+            | ToBatches(plan.schema)
+        )
 
 
 class AssignSplit(beam.PTransform):
-    """Divides rows into splits by a stable hash, or by time. The same row, or the same value of ``by``, always lands in the same split.
+    """Divides rows into splits by a stable hash, or by time. The same row, or the same value of
+    ``by``, always lands in the same split.
 
     Input: batches. Output: a dict, split name -> batches.
 
@@ -140,13 +175,20 @@ class AssignSplit(beam.PTransform):
         super().__init__()
         self._recipe = read_sections("AssignSplit", split=dict(split))
         if self._recipe.split.files:
-            raise RecipeError("AssignSplit: found splits by files, expected fractions or times: a batch knows no file.")
+            raise RecipeError(
+                "AssignSplit: found splits by files, expected fractions or times: a batch knows no "
+                "file."
+            )
 
-    def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> dict[str, beam.PCollection[pa.RecordBatch]]:
+    def expand(
+        self, batches: beam.PCollection[pa.RecordBatch]
+    ) -> dict[str, beam.PCollection[pa.RecordBatch]]:
         schema = schema_of(batches, "AssignSplit")
         plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
         chunks = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.AssignSplit(plan)).chunks
-        return {name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names}
+        return {
+            name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names
+        }
 
 
 def _unaddressed(batch: pa.RecordBatch) -> Chunk:

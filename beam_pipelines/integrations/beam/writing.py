@@ -1,4 +1,6 @@
-"""Writes batches as a dataset: shards, statistics, schema, report, and the manifest last, as ``convert`` leaves them."""
+"""Writes batches as a dataset: shards, statistics, schema, report, and the manifest last, as
+``convert`` leaves them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,13 @@ from beam_pipelines.transforms.sample import sample_chunk
 from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_chunk
-from beam_pipelines.transforms.spill import LoadChunks, SpillChunks, SpilledChunk, load_chunk, spill_chunk
+from beam_pipelines.transforms.spill import (
+    LoadChunks,
+    SpillChunks,
+    SpilledChunk,
+    load_chunk,
+    spill_chunk,
+)
 from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
@@ -54,10 +62,12 @@ Rows = Mapping[str, int]  # split -> rows
 class WriteShards(beam.PTransform):
     """Writes batches as a dataset, which is complete when the pipeline is done, or not there.
 
-    Input: batches, or a dict split name -> batches, of columns or features. Output: one element, the dataset's folder.
+    Input: batches, or a dict split name -> batches, of columns or features. Output: one element,
+    the dataset's folder.
 
-    Rows are shuffled. The same batches give the same shards, byte for byte, in whatever order they come. Rows that come in are counted, and those
-    written are; if they differ, nothing is committed. While sizes and statistics are gathered, the batches wait in files under the output.
+    Rows are shuffled. The same batches give the same shards, byte for byte, in whatever order they
+    come. Rows that come in are counted, and those written are; if they differ, nothing is
+    committed. While sizes and statistics are gathered, the batches wait in files under the output.
 
     Args:
       output: folder of the dataset, reached by all workers.
@@ -65,7 +75,8 @@ class WriteShards(beam.PTransform):
       overwrite: replace a dataset that is there, once the new one is complete.
       label: column or feature that is the label; a null in it fails the pipeline.
       schema: file with the schema that the data have to fit; by default it is inferred.
-      options: keys of the recipe's ``output``: ``shard_size``, ``num_shards``, ``compression``, ``shuffle_seed``, ….
+      options: keys of the recipe's ``output``: ``shard_size``, ``num_shards``, ``compression``,
+        ``shuffle_seed``, ….
     """
 
     def __init__(
@@ -83,7 +94,8 @@ class WriteShards(beam.PTransform):
         self._recipe = read_sections("WriteShards", name=own, label=label, output=options or None)
         if not self._recipe.output.shuffle or self._recipe.output.record is not None:
             raise RecipeError(
-                "WriteShards: found 'shuffle: false' or 'record', expected neither: batches have no order, and records are tf.Examples."
+                "WriteShards: found 'shuffle: false' or 'record', expected neither: batches have "
+                "no order, and records are tf.Examples."
             )
         self._schema = schema
 
@@ -92,18 +104,25 @@ class WriteShards(beam.PTransform):
         splits = by_split(batches)
         plan = self._plan(schema_of_splits(splits, "WriteShards"), tuple(splits))
         output = self._recipe.output
-        chunks: beam.PCollection[Chunk] = splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
+        chunks: beam.PCollection[Chunk] = (
+            splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
+        )
         kept = chunks | "SpillChunks" >> SpillChunks(self._temporary("kept"))
         learned = chunks | "Learn" >> _LearnChunks(plan, self._temporary())
-        learned = learned | "CheckAnomalies" >> beam.Map(lambda learned: check_anomalies(plan, learned, self._folder))
+        learned = learned | "CheckAnomalies" >> beam.Map(
+            lambda learned: check_anomalies(plan, learned, self._folder)
+        )
         shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
         by_files = files.is_local(exchange)
-        planned = learned | "SaveShardPlan" >> beam.Map(lambda learned: save_shard_plan(learned.shards, shard_plan))
+        planned = learned | "SaveShardPlan" >> beam.Map(
+            lambda learned: save_shard_plan(learned.shards, shard_plan)
+        )
         shards = (
             kept
             | "LoadPieces" >> LoadChunks((planned,))
             | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
-            | "ScatterRows" >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
+            | "ScatterRows"
+            >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
             | "Exchange" >> Exchange(exchange if by_files else None)
             | "Write"
             >> write.WriteShards(
@@ -130,7 +149,11 @@ class WriteShards(beam.PTransform):
     def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:
         """Returns the plan of a conversion of which only the end is run."""
         recipe = dataclasses.replace(self._recipe, split=Split(dict.fromkeys(names, 1.0)))
-        contract = None if self._schema is None else bytes(schema.read_schema(self._schema).SerializeToString())
+        contract = (
+            None
+            if self._schema is None
+            else bytes(schema.read_schema(self._schema).SerializeToString())
+        )
         source = Source(recipe.base, ())
         return Plan(
             recipe,
@@ -157,15 +180,19 @@ class _LearnChunks(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Learned]:
         plan, folder = self.plan, files.join(self.folder, "statistics")
         sent = chunks | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
-        counts = chunks | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
+        counts = (
+            chunks | "CountRows" >> beam.Map(_count) | "SumRows" >> beam.CombinePerKey(_sum_rows)
+        )
         samples = (
             chunks
             | "Sample" >> beam.Map(_sample)
             | "KeepSamples"
             >> beam.Map(
-                lambda sample, folder: (sample[0], spill_chunk(sample[1], folder)), files.join(self.folder, "samples")
+                lambda sample, folder: (sample[0], spill_chunk(sample[1], folder)),
+                files.join(self.folder, "samples"),
             )
-            | "Choose" >> beam.combiners.Top.SmallestPerKey(_SAMPLED_CHUNKS, key=lambda kept: kept[:2])
+            | "Choose"
+            >> beam.combiners.Top.SmallestPerKey(_SAMPLED_CHUNKS, key=lambda kept: kept[:2])
             | "Chosen" >> beam.FlatMap(lambda chosen: chosen[1])
         )
         encoded = (
@@ -180,7 +207,11 @@ class _LearnChunks(beam.PTransform):
             | "Conclude"
             >> beam.Map(
                 lambda _, sent, *own: _learn(
-                    merge_splits(sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder), plan, *own
+                    merge_splits(
+                        sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder
+                    ),
+                    plan,
+                    *own,
                 ),
                 beam.pvalue.AsList(sent),
                 beam.pvalue.AsList(counts),
@@ -214,17 +245,23 @@ def _learn(
     samples: Sequence[SpilledChunk],
     encoded: Sequence[SpilledChunk],
 ) -> Learned:
-    """Concludes as a conversion does, from chunks that are numbered in order of their addresses, each a range of its own."""
+    """Concludes as a conversion does, from chunks that are numbered in order of their addresses,
+    each a range of its own.
+    """
     ordered = sorted(counts, key=lambda count: count[0])
     chunk_counts = [
-        ChunkCounts(number, 0, {"read": sum(rows.values())}, rows) for number, (_, rows) in enumerate(ordered)
+        ChunkCounts(number, 0, {"read": sum(rows.values())}, rows)
+        for number, (_, rows) in enumerate(ordered)
     ]
     numbered = _with_ranges(plan, len(chunk_counts))
     pictures, rows = ([load_chunk(kept) for kept in some] for some in (samples, encoded))
     learned = learn(numbered, computed, chunk_counts, pictures, rows, {}, Fitting("", ""))
     splits = {
         name: dataclasses.replace(
-            split, offsets={address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)}
+            split,
+            offsets={
+                address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)
+            },
         )
         for name, split in learned.shards.splits.items()
     }
@@ -234,10 +271,14 @@ def _learn(
 def _with_ranges(plan: Plan, count: int) -> Plan:
     nowhere = FileInfo("", 0)
     ranges = tuple(ByteRange(number, 0, nowhere, 0, 0) for number in range(count))
-    return dataclasses.replace(plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)})
+    return dataclasses.replace(
+        plan, sources={plan.recipe.base: dataclasses.replace(plan.base, ranges=ranges)}
+    )
 
 
-def _commit(learned: Learned, shards: Sequence[write.ShardInfo], plan: Plan, folder: str, started: float) -> str:
+def _commit(
+    learned: Learned, shards: Sequence[write.ShardInfo], plan: Plan, folder: str, started: float
+) -> str:
     # The manifest's recipe says how large the splits are, which somebody else has decided.
     total = max(1, sum(learned.row_counts.rows.values()))
     shares = {name: rows / total for name, rows in learned.row_counts.rows.items()}

@@ -5,9 +5,10 @@ Its outputs are the folders of one dataset, so that nothing is copied::
     <pipeline root>/RecipeExampleGen/dataset/<execution>/      dataset.json, report.html, …
         examples/  statistics/  schema/  anomalies/  transform_graph/      one artifact each
 
-TFX asks the component's driver before it looks into its cache: the driver resolves the span, computes the fingerprint of all that will be
-read, and moves the artifacts into one folder. The executor converts into that folder. Runners that start TFX's launcher run drivers, such
-as LocalDagRunner.
+TFX asks the component's driver before it looks into its cache: the driver resolves the span,
+computes the fingerprint of all that will be read, and moves the artifacts into one folder. The
+executor converts into that folder. Runners that start TFX's launcher run drivers, such as
+LocalDagRunner.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ try:
     from tfx import types
 except ImportError as error:
     raise ImportError(
-        f"beam_pipelines.integrations.tfx.component: found no TFX that can be imported ({error}), expected tfx 1.21. Install it with: "
-        "pip install 'beam-pipelines[tfx]', on Linux with glibc 2.39 or later, such as Debian 13 or Ubuntu 24.04. docs/tfx.md has more."
+        f"beam_pipelines.integrations.tfx.component: found no TFX that can be imported ({error}), "
+        "expected tfx 1.21. Install it with: "
+        "pip install 'beam-pipelines[tfx]', on Linux with glibc 2.39 or later, such as Debian 13 "
+        "or Ubuntu 24.04. docs/tfx.md has more."
     ) from error
 
 from absl import logging
 from tfx.components.util import examples_utils
-from tfx.dsl.components.base import base_beam_component, base_beam_executor, base_driver, executor_spec
+from tfx.dsl.components.base import (
+    base_beam_component,
+    base_beam_executor,
+    base_driver,
+    executor_spec,
+)
 from tfx.orchestration import data_types_utils
 from tfx.orchestration.portable import base_driver as portable_driver
 from tfx.orchestration.portable import outputs_utils
@@ -69,7 +77,9 @@ class RecipeExampleGenSpec(component_spec.ComponentSpec):
 
     PARAMETERS: ClassVar[dict[str, Any]] = {
         RECIPE: component_spec.ExecutionParameter(type=str),
-        RANGE_CONFIG: component_spec.ExecutionParameter(type=range_config_pb2.RangeConfig, optional=True),
+        RANGE_CONFIG: component_spec.ExecutionParameter(
+            type=range_config_pb2.RangeConfig, optional=True
+        ),
     }
     INPUTS: ClassVar[dict[str, Any]] = {}
     OUTPUTS: ClassVar[dict[str, Any]] = {
@@ -85,7 +95,8 @@ class RecipeDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
         portable_driver.BaseDriver.__init__(self, metadata_handle)
 
     def run(self, execution_info: Any) -> Any:
-        """Returns span, version and fingerprint, with which TFX looks for an execution that did the same, and the outputs in one folder.
+        """Returns span, version and fingerprint, with which TFX looks for an execution that did the
+        same, and the outputs in one folder.
 
         Raises:
           RecipeError, DataError: as planning does, so that the pipeline stops here.
@@ -119,18 +130,23 @@ class RecipeExecutor(base_beam_executor.BaseBeamExecutor):
 
         Raises:
           RecipeError: the recipe cannot be converted, or no driver has run.
-          DataError: the data are not as the recipe says, or the run failed. Of the dataset stay at most the rows that are to blame.
+          DataError: the data are not as the recipe says, or the run failed. Of the dataset stay at
+            most the rows that are to blame.
         """
         self._log_startup(input_dict, output_dict, exec_properties)
         folder = _dataset_folder(output_dict)
         # As the user gave them: TFX adds a package of its own, which our workers do not need.
         options = list(self._context.beam_pipeline_args or ()) if self._context else []
         files.use_options(options)
-        plan = _plan(exec_properties[RECIPE], Spans(exec_properties[SPAN], exec_properties.get(VERSION)))
+        plan = _plan(
+            exec_properties[RECIPE], Spans(exec_properties[SPAN], exec_properties.get(VERSION))
+        )
         try:
             manifest = convert(plan, folder, overwrite=True, beam_options=options, quiet=True)
         except BaseException:
-            outputs_utils.make_output_dirs(output_dict)  # TFX removes them now, and would stumble over a missing one
+            outputs_utils.make_output_dirs(
+                output_dict
+            )  # TFX removes them now, and would stumble over a missing one
             raise
         logging.info("%s: %s", folder, manifest["counts"])
         return _published(output_dict, manifest, exec_properties)
@@ -139,9 +155,10 @@ class RecipeExecutor(base_beam_executor.BaseBeamExecutor):
 class RecipeExampleGen(base_beam_component.BaseBeamComponent):
     """Converts what a recipe describes; a component of a TFX pipeline in place of an ExampleGen.
 
-    Outputs, the folders of one dataset: ``examples``, ``statistics``, ``schema``, ``anomalies``, and, if the recipe encodes,
-    ``transform_graph``. Without encodings, ``examples`` and ``schema`` are what Transform and Trainer take; with them, ``examples`` are what
-    ``transform_graph`` makes of raw ones, as ``transformed_examples`` of Transform are.
+    Outputs, the folders of one dataset: ``examples``, ``statistics``, ``schema``, ``anomalies``,
+    and, if the recipe encodes, ``transform_graph``. Without encodings, ``examples`` and ``schema``
+    are what Transform and Trainer take; with them, ``examples`` are what ``transform_graph`` makes
+    of raw ones, as ``transformed_examples`` of Transform are.
     """
 
     SPEC_CLASS = RecipeExampleGenSpec
@@ -153,12 +170,15 @@ class RecipeExampleGen(base_beam_component.BaseBeamComponent):
 
         Args:
           recipe: path or URL of a recipe, or of a data file to convert as it is.
-          range_config: TFX's ``RangeConfig``, the span to convert: a ``static_range`` of one span, or a ``rolling_range`` of one, the latest.
-            ``None``: the latest, if paths have places for spans.
+          range_config: TFX's ``RangeConfig``, the span to convert: a ``static_range`` of one span,
+            or a ``rolling_range`` of one, the latest. ``None``: the latest, if paths have places
+            for spans.
         """
         recipe = os.fspath(recipe) if isinstance(recipe, os.PathLike) else recipe
         outputs = {name: types.Channel(type=type_) for name, type_ in OUTPUTS.items()}
-        super().__init__(spec=RecipeExampleGenSpec(recipe=recipe, range_config=range_config, **outputs))
+        super().__init__(
+            spec=RecipeExampleGenSpec(recipe=recipe, range_config=range_config, **outputs)
+        )
 
 
 def _range_config(properties: Any) -> Any:
@@ -183,7 +203,9 @@ def _plan(path: str, spans: Spans) -> Plan:
     except RecipeProblems as error:
         raise explain(error.problems, lines) from error
     if recipe.output.compression != "gzip":
-        message = f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."
+        message = (
+            f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."
+        )
         raise explain([Problem(("output", "compression"), message)], lines)
     return plan
 
@@ -204,14 +226,18 @@ def _dataset_folder(output_dict: Any) -> str:
     folders = {os.path.dirname(uri) for uri in uris.values()}
     if len(folders) > 1 or any(os.path.basename(uri) != name for name, uri in uris.items()):
         raise RecipeError(
-            f"RecipeExampleGen: found outputs in {len(folders)} folders, expected them in one, where its driver puts them. This runner does not run "
-            "drivers of components; run the pipeline with LocalDagRunner, or convert before it and use Importer, as docs/tfx.md shows."
+            f"RecipeExampleGen: found outputs in {len(folders)} folders, expected them in one, "
+            "where its driver puts them. This runner does not run "
+            "drivers of components; run the pipeline with LocalDagRunner, or convert before it and "
+            "use Importer, as docs/tfx.md shows."
         )
     return str(folders.pop())
 
 
 def _describe_input(examples: Any, known: Any) -> None:
-    """Notes span, version and fingerprint on an artifact: as properties, and as custom ones, where TFX's own ExampleGen has them."""
+    """Notes span, version and fingerprint on an artifact: as properties, and as custom ones, where
+    TFX's own ExampleGen has them.
+    """
     examples.set_string_custom_property(FINGERPRINT, known[FINGERPRINT])
     for name in (SPAN, VERSION):
         if known.get(name) is not None:
@@ -220,7 +246,9 @@ def _describe_input(examples: Any, known: Any) -> None:
 
 
 def _published(output_dict: Any, manifest: Manifest, exec_properties: Any) -> Any:
-    """Returns what TFX publishes: the artifacts with their splits, span and format; ``transform_graph`` only if there is one."""
+    """Returns what TFX publishes: the artifacts with their splits, span and format;
+    ``transform_graph`` only if there is one.
+    """
     for name in ("examples", "statistics", "anomalies"):
         artifact = artifact_utils.get_single_instance(output_dict[name])
         artifact.split_names = artifact_utils.encode_split_names(list(manifest["splits"]))

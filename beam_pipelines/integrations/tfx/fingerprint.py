@@ -1,4 +1,6 @@
-"""The fingerprint of all that a conversion reads: by content, so that a file that is only copied or touched keeps it."""
+"""The fingerprint of all that a conversion reads: by content, so that a file that is only copied or
+touched keeps it.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,31 @@ _THREADS = 8
 
 
 def fingerprint_of(plan: Plan) -> str:
-    """Returns what two conversions have in common if they write the same shards: ``sha256:`` and 64 hexadecimal digits.
+    """Returns what two conversions have in common if they write the same shards: ``sha256:`` and 64
+    hexadecimal digits.
 
-    It follows from the recipe and its date, this package's version, the contract, the recipe's own code, and from path and content of
-    every file that is read. Local files are read for it, once, at the speed of the disk.
+    It follows from the recipe and its date, this package's version, the contract, the recipe's own
+    code, and from path and content of every file that is read. Local files are read for it, once,
+    at the speed of the disk.
 
     Raises:
       DataError: a file cannot be read.
     """
-    digest = hashlib.sha256(f"{__version__}\n{recipe_hash(plan.recipe)}\n{plan.recipe.date}\n".encode())
-    for content in (plan.contract or b"", (plan.preprocessing.source if plan.preprocessing else "").encode()):
+    digest = hashlib.sha256(
+        f"{__version__}\n{recipe_hash(plan.recipe)}\n{plan.recipe.date}\n".encode()
+    )
+    for content in (
+        plan.contract or b"",
+        (plan.preprocessing.source if plan.preprocessing else "").encode(),
+    ):
         digest.update(hashlib.sha256(content).digest())
     for name in sorted(plan.sources):
         paths = sorted(set(_paths(plan.sources[name])))
         digest.update(f"{name}: {len(paths)}\n".encode())
         with ThreadPoolExecutor(_THREADS) as pool:
-            for path, checksum in zip(paths, pool.map(file_checksums.content_checksum, paths), strict=True):
+            for path, checksum in zip(
+                paths, pool.map(file_checksums.content_checksum, paths), strict=True
+            ):
                 digest.update(f"{path}\n{checksum}\n".encode())
     return f"sha256:{digest.hexdigest()}"
 

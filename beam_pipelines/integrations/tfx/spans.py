@@ -1,8 +1,10 @@
 """Which span and version of a recipe's sources a TFX pipeline converts, by TFX's own rules.
 
-A source's path may have TFX's places, ``{SPAN}``, ``{YYYY}-{MM}-{DD}`` and ``{VERSION}``, with widths as in ``{SPAN:5}``, and the recipe's own
-``{date}``: to TFX a day is a span, the days since 1970-01-01. TFX's code looks for the files and decides (``FileBasedInputProcessor``):
-the latest span, or the one that a range config names, and its latest version. All paths with such places have to agree on them.
+A source's path may have TFX's places, ``{SPAN}``, ``{YYYY}-{MM}-{DD}`` and ``{VERSION}``, with
+widths as in ``{SPAN:5}``, and the recipe's own ``{date}``: to TFX a day is a span, the days since
+1970-01-01. TFX's code looks for the files and decides (``FileBasedInputProcessor``): the latest
+span, or the one that a range config names, and its latest version. All paths with such places have
+to agree on them.
 """
 
 from __future__ import annotations
@@ -21,13 +23,19 @@ from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.recipe import dates
 from beam_pipelines.recipe.model import Recipe
 
-_DATE_PLACES = {utils.YEAR_SPEC: "{date:%Y}", utils.MONTH_SPEC: "{date:%m}", utils.DAY_SPEC: "{date:%d}"}
+_DATE_PLACES = {
+    utils.YEAR_SPEC: "{date:%Y}",
+    utils.MONTH_SPEC: "{date:%m}",
+    utils.DAY_SPEC: "{date:%d}",
+}
 _DATE = re.compile(r"\{date(?::([^{}]*))?\}")
 _EPOCH = datetime.date(1970, 1, 1)
 
 
 class Spans(NamedTuple):
-    """What a pipeline run converts: the number of a span, 0 if no path has a place for one, and of a version, if paths have one."""
+    """What a pipeline run converts: the number of a span, 0 if no path has a place for one, and of
+    a version, if paths have one.
+    """
 
     span: int
     version: int | None
@@ -41,10 +49,13 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
       range_config: TFX's ``RangeConfig``, or ``None`` for the latest span.
 
     Raises:
-      RecipeError: there are no files of that span, paths disagree about the latest one, or a place is not as TFX wants it.
+      RecipeError: there are no files of that span, paths disagree about the latest one, or a place
+        is not as TFX wants it.
     """
     splits = [
-        example_gen_pb2.Input.Split(name=name, pattern=files.resolve(_as_tfx(path), recipe.directory))
+        example_gen_pb2.Input.Split(
+            name=name, pattern=files.resolve(_as_tfx(path), recipe.directory)
+        )
         for name, path in _used_paths(recipe)
         if _names_span(_as_tfx(path))
     ]
@@ -53,8 +64,10 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
         return Spans(0, None)
     if not splits and has_date and not _is_static(range_config):
         raise RecipeError(
-            f"{recipe.name}: found no source whose path names one whole day, as in clicks/{{date}}.csv or {{date:%Y/%m/%d}}, expected one to "
-            "look for the latest day. Write one so, or name the span by a RangeConfig with a static_range."
+            f"{recipe.name}: found no source whose path names one whole day, as in "
+            f"clicks/{{date}}.csv or {{date:%Y/%m/%d}}, expected one to "
+            "look for the latest day. Write one so, or name the span by a RangeConfig with a "
+            "static_range."
         )
     try:
         if splits or not has_date:
@@ -63,14 +76,20 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
             processor = input_processor.QueryBasedInputProcessor(splits, range_config)
         span, version = processor.resolve_span_and_version()
     except ValueError as error:
-        raise RecipeError(f"{recipe.name}: found no span to convert: {error}. See docs/tfx.md.") from error
+        raise RecipeError(
+            f"{recipe.name}: found no span to convert: {error}. See docs/tfx.md."
+        ) from error
     return Spans(span, version)
 
 
 def fill_spans(recipe: Recipe, spans: Spans) -> Recipe:
-    """Returns the recipe of one span and version; a day stays ``{date}`` in the paths and becomes the recipe's ``date``."""
+    """Returns the recipe of one span and version; a day stays ``{date}`` in the paths and becomes
+    the recipe's ``date``.
+    """
     sources = {
-        name: dataclasses.replace(source, path=tuple(_as_dates(_with_numbers(path, spans)) for path in source.path))
+        name: dataclasses.replace(
+            source, path=tuple(_as_dates(_with_numbers(path, spans)) for path in source.path)
+        )
         for name, source in recipe.sources.items()
     }
     filled = dataclasses.replace(recipe, sources=sources)
@@ -87,7 +106,9 @@ def _used_paths(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _has_date(path: str) -> bool:
-    """Whether a path has a place for a day; what only looks like one is left to planning, which knows the recipe's lines."""
+    """Whether a path has a place for a day; what only looks like one is left to planning, which
+    knows the recipe's lines.
+    """
     try:
         return dates.has_date(_as_dates(path))
     except ValueError:
@@ -100,11 +121,17 @@ def _is_static(range_config: Any) -> bool:
 
 
 def _as_tfx(path: str) -> str:
-    """Returns a path with TFX's places in place of ``{date}``: ``{date}`` is ``{YYYY}-{MM}-{DD}``."""
+    """Returns a path with TFX's places in place of ``{date}``: ``{date}`` is
+    ``{YYYY}-{MM}-{DD}``.
+    """
 
     def place(match: re.Match[str]) -> str:
         found = match[1] or "%Y-%m-%d"
-        for directive, spec in (("%Y", utils.YEAR_SPEC), ("%m", utils.MONTH_SPEC), ("%d", utils.DAY_SPEC)):
+        for directive, spec in (
+            ("%Y", utils.YEAR_SPEC),
+            ("%m", utils.MONTH_SPEC),
+            ("%d", utils.DAY_SPEC),
+        ):
             found = found.replace(directive, spec)
         return match[0] if "%" in found else found
 
@@ -119,9 +146,11 @@ def _as_dates(path: str) -> str:
 
 
 def _names_span(pattern: str) -> bool:
-    """Whether a pattern with TFX's places names a span: by its number, or by year, month and day, each once.
+    """Whether a pattern with TFX's places names a span: by its number, or by year, month and day,
+    each once.
 
-    One with a month alone, say, does not: it follows the day that the other sources name. What TFX knows to be wrong is left to it.
+    One with a month alone, say, does not: it follows the day that the other sources name. What TFX
+    knows to be wrong is left to it.
     """
     if re.search(utils.SPAN_FULL_REGEX, pattern) or re.search(utils.VERSION_FULL_REGEX, pattern):
         return True

@@ -1,4 +1,6 @@
-"""Archives of files, tar and zip: found by their names, read without writing anything, member by member."""
+"""Archives of files, tar and zip: found by their names, read without writing anything, member by
+member.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,23 @@ def read_members(source: Source, path: str) -> Iterator[Member]:
     """Yields the files in an archive, in order. Folders are passed over.
 
     Raises:
-      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name in it, or is beyond a limit.
+      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name
+        in it, or is beyond a limit.
     """
     if _is_zip(path):
         return zip_module.read_zip(path, source.limits)
-    compression = "gzip" if path.lower().endswith(".tgz") and not source.compression else compression_of(source, path)
+    compression = (
+        "gzip"
+        if path.lower().endswith(".tgz") and not source.compression
+        else compression_of(source, path)
+    )
     return tar.read_tar(path, compression, source.limits)
 
 
 def read_member(member: Member) -> bytes:
-    """Returns the content of a member. Raises DataError if the archive is damaged or cut off there."""
+    """Returns the content of a member. Raises DataError if the archive is damaged or cut off
+    there.
+    """
     explained = (zip_module if _is_zip(member.archive) else tar).explained
     with explained(member.archive):
         return member.content.read()

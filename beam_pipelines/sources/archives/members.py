@@ -1,4 +1,6 @@
-"""What an archive's files are to their readers: names that lead nowhere, and contents that are read from front to back."""
+"""What an archive's files are to their readers: names that lead nowhere, and contents that are read
+from front to back.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,14 @@ class Names:
             raise self.refused(name, "a second file of that name")
         self._names.add(name)
         if len(self._names) > self.limits.archive_files:
-            raise DataError(f"{self.archive}: {exceeded(self.limits, 'archive_files', f'{len(self._names):,} files')}")
+            raise DataError(
+                f"{self.archive}: "
+                f"{exceeded(self.limits, 'archive_files', f'{len(self._names):,} files')}"
+            )
 
     def refused(self, name: str, what: str) -> DataError:
         """Returns the error for something that no archive of ours has."""
         return DataError(
-            f"{self.archive}/{name}: found {what}, expected plain files of different names. Make the archive again."
+            f"{self.archive}/{name}: found {what}, expected plain files of different names. Make "
+            "the archive again."
         )

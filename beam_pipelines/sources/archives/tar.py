@@ -1,4 +1,6 @@
-"""The files in a tar archive, read from front to back and never written to disk: their names are names, and lead nowhere."""
+"""The files in a tar archive, read from front to back and never written to disk: their names are
+names, and lead nowhere.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.sources.archives.members import Member, Names
 from beam_pipelines.sources.compression import decompressed
 
-# Extended headers and long names are read into memory as a whole; real ones have some hundred bytes.
+# Extended headers and long names are read into memory as a whole; real ones have some hundred
+# bytes.
 MAX_HEADER_BYTES = MIB
 _HEADER_TYPES = (
     tarfile.XHDTYPE,
@@ -30,11 +33,14 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
     """Yields the files in an archive, in order. Folders are passed over.
 
     Raises:
-      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name in it, or is beyond a limit.
+      DataError: the archive is damaged or cut off, has a link, a device, or two files of one name
+        in it, or is beyond a limit.
     """
 
     class Info(_Info):
-        """One archive's headers: ``has_ended`` is kept by the class, because ``tarfile`` makes the instances."""
+        """One archive's headers: ``has_ended`` is kept by the class, because ``tarfile`` makes the
+        instances.
+        """
 
     names = Names(path, limits)
     with (
@@ -61,7 +67,9 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
 
 
 class _Info(tarfile.TarInfo):
-    """A header, and whether the archive's end was seen; ``tarfile`` takes an archive without one for whole."""
+    """A header, and whether the archive's end was seen; ``tarfile`` takes an archive without one
+    for whole.
+    """
 
     has_ended = False
 
@@ -87,6 +95,7 @@ def explained(path: str) -> Iterator[None]:
         yield
     except (tarfile.TarError, OSError, EOFError, pa.ArrowInvalid) as error:
         raise DataError(
-            f"{path}: found a damaged archive, expected a whole tar file, compressed as its name says: {error}. "
+            f"{path}: found a damaged archive, expected a whole tar file, compressed as its name "
+            f"says: {error}. "
             "Get the file again."
         ) from error

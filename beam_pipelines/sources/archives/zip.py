@@ -29,7 +29,8 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
     """Yields the files in an archive, in the order of its list. Folders are passed over.
 
     Raises:
-      DataError: the archive is damaged, has a link, an encrypted file or two of one name in it, or is beyond a limit.
+      DataError: the archive is damaged, has a link, an encrypted file or two of one name in it, or
+        is beyond a limit.
     """
     with files.open_read(path) as file, explained(path):
         _check_list(file, path, limits)
@@ -52,17 +53,23 @@ def _is_plain(info: zipfile.ZipInfo) -> bool:
 
 
 def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
-    """Raises ``DataError`` if the list of files, which is read into memory as a whole, is that of too many."""
+    """Raises ``DataError`` if the list of files, which is read into memory as a whole, is that of
+    too many.
+    """
     end: Any = zipfile._EndRecData(file)  # type: ignore[attr-defined] # noqa: SLF001 - no public way before all is read
     if end is None:
         raise zipfile.BadZipFile("it has no end")
-    if end[_TOTAL] > limits.archive_files or end[_LIST_BYTES] > limits.archive_files * _ENTRY_BYTES + (64 << 10):
+    if end[_TOTAL] > limits.archive_files or end[
+        _LIST_BYTES
+    ] > limits.archive_files * _ENTRY_BYTES + (64 << 10):
         found = f"a list of {end[_TOTAL]:,} files in {end[_LIST_BYTES]:,} bytes"
         raise DataError(f"{path}: {exceeded(limits, 'archive_files', found)}")
 
 
 def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.ZipInfo]) -> None:
-    """Raises ``DataError`` if all members are too much for the archive's own bytes. What a member is beyond its size is not read."""
+    """Raises ``DataError`` if all members are too much for the archive's own bytes. What a member
+    is beyond its size is not read.
+    """
     size = file.seek(0, 2)
     total = sum(info.file_size for info in infos)
     if exceeds_ratio(limits, size, total):
@@ -85,5 +92,6 @@ def explained(path: str) -> Iterator[None]:
         struct.error,
     ) as error:
         raise DataError(
-            f"{path}: found a damaged archive, expected a whole zip file: {error}. Get the file again."
+            f"{path}: found a damaged archive, expected a whole zip file: {error}. Get the file "
+            "again."
         ) from error

@@ -1,7 +1,9 @@
-"""Finds the cells that pyarrow.csv refuses to take as a type: with Arrow's kernels over whole columns, not by parsing rows one by one.
+"""Finds the cells that pyarrow.csv refuses to take as a type: with Arrow's kernels over whole
+columns, not by parsing rows one by one.
 
-pyarrow.csv says no more than which row was the first bad one. What decides here is Arrow's cast of texts, which has the same parsers. Before it
-comes a pattern that all good cells match, and some bad ones: a cast that fails costs ten microseconds, a pattern fifty nanoseconds.
+pyarrow.csv says no more than which row was the first bad one. What decides here is Arrow's cast of
+texts, which has the same parsers. Before it comes a pattern that all good cells match, and some bad
+ones: a cast that fails costs ten microseconds, a pattern fifty nanoseconds.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
     types = pa.types
     if types.is_binary(type_) or types.is_string(type_):
         return _fit_by_cast(cells, type_)
-    texts = cells.view(pa.string())  # some of them perhaps not UTF-8, which the kernels used here do not mind
+    texts = cells.view(
+        pa.string()
+    )  # some of them perhaps not UTF-8, which the kernels used here do not mind
     if not (types.is_boolean(type_) or types.is_timestamp(type_)):
         texts = pc.ascii_trim(texts, characters=" \t")
     if types.is_boolean(type_) or types.is_time(type_):  # there is no such cast, or it takes more
@@ -82,8 +86,12 @@ def _fit_by_cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 def _refused(texts: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Returns the distinct texts that a cast refuses, each of them alone."""
     distinct = texts.unique()
-    found = bad_rows.sift(lambda start, end: cast(distinct.slice(start, end - start)), 0, len(distinct))
-    return distinct.take(pa.array([row.number for row in found if isinstance(row, BadRow)], pa.int64()))
+    found = bad_rows.sift(
+        lambda start, end: cast(distinct.slice(start, end - start)), 0, len(distinct)
+    )
+    return distinct.take(
+        pa.array([row.number for row in found if isinstance(row, BadRow)], pa.int64())
+    )
 
 
 def _may_fit(texts: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -96,7 +104,11 @@ def _may_fit(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _doubtful(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Leaves out texts that certainly fit."""
-    return texts.filter(pc.invert(pc.string_is_ascii(texts.view(type_)))) if pa.types.is_string(type_) else texts
+    return (
+        texts.filter(pc.invert(pc.string_is_ascii(texts.view(type_))))
+        if pa.types.is_string(type_)
+        else texts
+    )
 
 
 def _pattern(type_: pa.DataType) -> str:
@@ -117,7 +129,9 @@ def _pattern(type_: pa.DataType) -> str:
 
 
 def _within(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which texts are no decimal integer far beyond the type; at the ends of 64 bits a float64 cannot tell."""
+    """Returns which texts are no decimal integer far beyond the type; at the ends of 64 bits a
+    float64 cannot tell.
+    """
     low, high = bad_rows.integer_range(type_)
     is_decimal = pc.match_substring_regex(texts, _DECIMAL)
     numbers = pc.if_else(is_decimal, texts, "0").cast(pa.float64())

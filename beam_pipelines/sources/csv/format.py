@@ -1,4 +1,6 @@
-"""CSV and TSV: types inferred once, then every range parsed with fixed types; compressed files read as one stream."""
+"""CSV and TSV: types inferred once, then every range parsed with fixed types; compressed files read
+as one stream.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,16 @@ from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table,
 from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, record_spans, toggling_quotes
+from beam_pipelines.sources.text.quotes import (
+    NEWLINE,
+    OUTSIDE,
+    Dialect,
+    record_spans,
+    toggling_quotes,
+)
 
-# An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would not come back.
+# An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would
+# not come back.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
 _MOST_DIGITS = 4_000
 _LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
@@ -45,22 +54,43 @@ class Csv:
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         problems = no_zlib(source)
-        for key, value, empty_allowed in (("delimiter", source.delimiter, False), ("quote", source.quote, True)):
+        for key, value, empty_allowed in (
+            ("delimiter", source.delimiter, False),
+            ("quote", source.quote, True),
+        ):
             if value is None or (value == "" and empty_allowed):
                 continue
             if len(value) != 1 or not value.isascii() or value in "\r\n\0":
                 problems.append(
-                    problem(source, key, f"found {value!r}, expected one ASCII character, neither a line end nor NUL.")
+                    problem(
+                        source,
+                        key,
+                        f"found {value!r}, expected one ASCII character, neither a line end nor "
+                        "NUL.",
+                    )
                 )
-        if not problems and dialect_of(source, self.delimiter).delimiter == dialect_of(source, self.delimiter).quote:
-            problems.append(problem(source, "quote", "the quote is the delimiter, too. Change one of them."))
+        if (
+            not problems
+            and dialect_of(source, self.delimiter).delimiter
+            == dialect_of(source, self.delimiter).quote
+        ):
+            problems.append(
+                problem(source, "quote", "the quote is the delimiter, too. Change one of them.")
+            )
         if not source.header and not source.columns:
             problems.append(
-                problem(source, "header", "without a header, name the columns in file order with 'columns'.")
+                problem(
+                    source,
+                    "header",
+                    "without a header, name the columns in file order with 'columns'.",
+                )
             )
         for name, type_ in source.types.items():
             if type_.startswith("list<"):
-                message = f"column '{name}': found {type_}, but a CSV cell is no list. Declare another type."
+                message = (
+                    f"column '{name}': found {type_}, but a CSV cell is no list. Declare "
+                    "another type."
+                )
                 problems.append(problem(source, "types", message))
         return problems
 
@@ -90,39 +120,57 @@ class Csv:
                 if source.header and body.begins_file:
                     records, header = cut_header(body, dialect, file.path, source.limits)
                     _check_same_columns(files[0].path, names, file.path, header)
-                blocks.check_lines(source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect))
+                blocks.check_lines(
+                    source, file, records, toggling_quotes(records.data, OUTSIDE, NEWLINE, dialect)
+                )
                 schema, number = _infer_body(source, file, records, names, wanted, dialect)
                 found, rows = inference.merge_schemas(found, schema), rows + number
             if rows:
                 break
         if not rows:
-            raise DataError(f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found a header and no rows, expected data. Check 'path' of the "
+                "source."
+            )
         nulls = tuple(name for name in wanted if pa.types.is_null(found.field(name).type))
         read_schema = pa.schema([(name, _read_type(source, found.field(name))) for name in wanted])
-        return Contents(names, pa.schema([(name, pa.string()) for name in names]), read_schema, nulls)
+        return Contents(
+            names, pa.schema([(name, pa.string()) for name in names]), read_schema, nulls
+        )
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         dialect = self.dialect(plan.source)
-        parser = CsvParser(tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls)
+        parser = CsvParser(
+            tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls
+        )
         for body in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
             records = body
             if plan.source.header and body.begins_file:
-                records, header = cut_header(body, dialect, byte_range.file.path, plan.source.limits)
+                records, header = cut_header(
+                    body, dialect, byte_range.file.path, plan.source.limits
+                )
                 _check_same_columns(plan.files[0].path, parser.names, byte_range.file.path, header)
             batch, rejected = _read_body(parser, plan, byte_range.file, records, reject)
             *first, last = cut_rows(batch, rejected)
             yield from first
             yield last._replace(crc32c=body.crc32c)
 
-    def read_together(self, plan: SourcePlan, some: Sequence[FileInfo]) -> tuple[pa.RecordBatch, list[int]] | None:
+    def read_together(
+        self, plan: SourcePlan, some: Sequence[FileInfo]
+    ) -> tuple[pa.RecordBatch, list[int]] | None:
         """Reads small files as if they were one, which spares the parser's price for each.
 
         Returns:
-          Their rows, and the CRC-32C of each file; ``None`` if anything is unusual, so that they have to be read one by one.
+          Their rows, and the CRC-32C of each file; ``None`` if anything is unusual, so that they
+          have to be read one by one.
         """
         dialect = self.dialect(plan.source)
-        parser = CsvParser(tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls)
+        parser = CsvParser(
+            tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls
+        )
         header, bodies, checksums = b"", [], []
         for file in some:
             if compression_of(plan.source, file.path) != "none":
@@ -135,13 +183,19 @@ class Csv:
                 cells = tuple(split_cells(header.rstrip(b"\r\n"), dialect))
                 if not header.endswith(b"\n") or cells != parser.names:
                     return None
-            is_usual = len(data) == file.size_bytes and data.startswith(header) and not data.startswith(blocks.MARKS)
+            is_usual = (
+                len(data) == file.size_bytes
+                and data.startswith(header)
+                and not data.startswith(blocks.MARKS)
+            )
             data = data[len(header) :]
             if not is_usual or (_may_quote(data, dialect) and len(parser.toggles(data)) % 2):
                 return None
             bodies.append(data if data.endswith(b"\n") else data + b"\n")
         try:
-            return _read_body(parser, plan, some[0], blocks.Body(0, b"".join(bodies)), reject=False)[0], checksums
+            return _read_body(
+                parser, plan, some[0], blocks.Body(0, b"".join(bodies)), reject=False
+            )[0], checksums
         except DataError:
             return None
 
@@ -153,7 +207,8 @@ def _may_quote(data: bytes, dialect: Dialect) -> bool:
 def _read_body(
     parser: CsvParser, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    # What the kernel takes has no line that is too long and no quote that is not closed; to look for them costs as much as to parse.
+    # What the kernel takes has no line that is too long and no quote that is not closed; to look
+    # for them costs as much as to parse.
     batch = parser.parse_natively(body.data, plan.source.limits.line_bytes)
     if batch is not None:
         return batch, ()
@@ -161,7 +216,8 @@ def _read_body(
     toggles = parser.toggles(body.data)
     if len(toggles) % 2:
         raise DataError(
-            f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never closed, expected "
+            f"{file.path}, line {lines.line(int(toggles[-1]))}: found a quote that is never "
+            "closed, expected "
             "another one before the end of the file. Close it, or set 'quote' of the source."
         )
     blocks.check_lines(plan.source, file, body, toggles)
@@ -172,15 +228,21 @@ def _read_body(
             good.append(found)
             continue
         start, end, column, reason = found
-        record = bad_rows.clip(body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))
-        bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, record)
+        record = bad_rows.clip(
+            body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
+        )
+        bad = Rejected(
+            plan.source.name, file.path, f"line {lines.line(start)}", column, reason, record
+        )
         if not reject:
             raise DataError(bad.describe())
         rejected.append(bad)
     return combine(good, plan.schema), tuple(rejected)
 
 
-def _check_same_columns(first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]) -> None:
+def _check_same_columns(
+    first: str, names: tuple[str, ...], path: str, header: tuple[str, ...]
+) -> None:
     """Checks that a file has the columns of the source's first one.
 
     Raises:
@@ -194,7 +256,8 @@ def _check_same_columns(first: str, names: tuple[str, ...], path: str, header: t
             difference = f"found column {number} named '{found}', expected '{wanted}'"
             break
     raise DataError(
-        f"{path}: {difference} as in {first}. Files of one source must agree: make them two sources, or mend one."
+        f"{path}: {difference} as in {first}. Files of one source must agree: make them two "
+        "sources, or mend one."
     )
 
 
@@ -206,30 +269,44 @@ def read_header(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, 
     """
     if not source.header:
         return source.columns
-    head = read_head(file.path, compression_of(source, file.path), inference.SAMPLE_BYTES, source.limits)
-    return cut_header(blocks.Body(*blocks.without_mark(0, head, file.path)), dialect, file.path, source.limits)[1]
+    head = read_head(
+        file.path, compression_of(source, file.path), inference.SAMPLE_BYTES, source.limits
+    )
+    return cut_header(
+        blocks.Body(*blocks.without_mark(0, head, file.path)), dialect, file.path, source.limits
+    )[1]
 
 
-def cut_header(body: blocks.Body, dialect: Dialect, path: str, limits: Limits) -> tuple[blocks.Body, tuple[str, ...]]:
+def cut_header(
+    body: blocks.Body, dialect: Dialect, path: str, limits: Limits
+) -> tuple[blocks.Body, tuple[str, ...]]:
     """Cuts the first record off a file's first body and returns the rest, and the cells.
 
     Raises:
-      DataError: no name, or no UTF-8, in the header; a name twice; too many names, or too long a one.
+      DataError: no name, or no UTF-8, in the header; a name twice; too many names, or too long a
+        one.
     """
     start, end = _first_record(body.data, dialect)
     record = body.data[start:end].rstrip(b"\r\n")
     if not blocks.is_utf8(record):
-        raise DataError(f"{path}, line 1: found bytes in the header that are not UTF-8. Convert the file to UTF-8.")
+        raise DataError(
+            f"{path}, line 1: found bytes in the header that are not UTF-8. Convert the file to "
+            "UTF-8."
+        )
     names = tuple(split_cells(record, dialect))
     if not names:
-        raise DataError(f"{path}: found no header, expected one. Name the columns with 'header: false' and 'columns'.")
+        raise DataError(
+            f"{path}: found no header, expected one. Name the columns with 'header: false' and "
+            "'columns'."
+        )
     if len(names) > limits.columns:
         raise DataError(f"{path}, line 1: {exceeded(limits, 'columns', f'{len(names):,} columns')}")
     known: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
             raise DataError(
-                f"{path}, line 1: found the column name '{bad_rows.clip(name)}' twice, as columns {known[name]} and {number}; "
+                f"{path}, line 1: found the column name '{bad_rows.clip(name)}' twice, as columns "
+                f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file."
             )
     return body._replace(offset=body.offset + end, data=body.data[end:]), names
@@ -250,12 +327,19 @@ def _first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:
 
 
 def _infer_body(
-    source: Source, file: FileInfo, body: blocks.Body, names: tuple[str, ...], wanted: tuple[str, ...], dialect: Dialect
+    source: Source,
+    file: FileInfo,
+    body: blocks.Body,
+    names: tuple[str, ...],
+    wanted: tuple[str, ...],
+    dialect: Dialect,
 ) -> tuple[pa.Schema, int]:
-    """Infers the types of the wanted columns from some records, and returns them and the number of records.
+    """Infers the types of the wanted columns from some records, and returns them and the number of
+    records.
 
     Raises:
-      DataError: no record has as many cells as there are columns; a column of numbers has an integer beyond int64, or one that float64 rounds.
+      DataError: no record has as many cells as there are columns; a column of numbers has an
+        integer beyond int64, or one that float64 rounds.
     """
     parse = functools.partial(read_table, names=names, dialect=dialect, nulls=source.nulls)
     try:
@@ -266,10 +350,15 @@ def _infer_body(
         table = parse(data, wanted)
     undeclared = [field for field in table.schema if field.name not in source.types]
     numbers = [field.name for field in undeclared if field.type in (pa.int64(), pa.float64())]
-    types = {field.name: pa.string() if pa.types.is_binary(field.type) else field.type for field in table.schema}
+    types = {
+        field.name: pa.string() if pa.types.is_binary(field.type) else field.type
+        for field in table.schema
+    }
     if numbers:
         texts = parse(body.data, tuple(numbers), {name: pa.string() for name in numbers})
-        types |= {name: _checked_number(file, name, types[name], texts.column(name)) for name in numbers}
+        types |= {
+            name: _checked_number(file, name, types[name], texts.column(name)) for name in numbers
+        }
     for field in undeclared:
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             micros = pa.timestamp("us", field.type.tz)
@@ -279,11 +368,16 @@ def _infer_body(
     return pa.schema(list(types.items())), table.num_rows
 
 
-def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray) -> pa.DataType:
+def _checked_number(
+    file: FileInfo, name: str, type_: pa.DataType, texts: pa.ChunkedArray
+) -> pa.DataType:
     if type_ == pa.int64():
-        return pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
+        return (
+            pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
+        )
     for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
-        # Python refuses to read thousands of digits; so many are beyond int64, whatever they are, but for leading zeros.
+        # Python refuses to read thousands of digits; so many are beyond int64, whatever they are,
+        # but for leading zeros.
         beyond = len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63
         if beyond or int(float(long)) != int(long):
             expected = (
@@ -292,8 +386,10 @@ def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.Chu
                 else "none that float64, as which the column's other values are read, rounds"
             )
             raise DataError(
-                f"{file.path}, column '{name}': found the integer {bad_rows.clip(long.strip(), 100)}, expected {expected}. "
-                f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to round it."
+                f"{file.path}, column '{name}': found the integer "
+                f"{bad_rows.clip(long.strip(), 100)}, expected {expected}. "
+                f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to "
+                "round it."
             )
     return type_
 
@@ -301,10 +397,16 @@ def _checked_number(file: FileInfo, name: str, type_: pa.DataType, texts: pa.Chu
 def _without_ragged(
     source: Source, file: FileInfo, body: blocks.Body, names: tuple[str, ...], dialect: Dialect
 ) -> bytes:
-    """Returns the records that have the right number of cells; the others are reported when they are read."""
+    """Returns the records that have the right number of cells; the others are reported when they
+    are read.
+    """
     binary = pa.schema([(name, pa.binary()) for name in names])
     parser = CsvParser(names, binary, binary, dialect, ())
-    bad = [found for found in parser.sift(body.data, parser.toggles(body.data)) if isinstance(found, tuple)]
+    bad = [
+        found
+        for found in parser.sift(body.data, parser.toggles(body.data))
+        if isinstance(found, tuple)
+    ]
     kept, position = [], 0
     for start, end, _, _ in bad:
         kept.append(body.data[position:start])
@@ -318,7 +420,9 @@ def _without_ragged(
 
 
 def _read_type(source: Source, field: pa.Field) -> pa.DataType:
-    """Returns the type that the reader checks: the declared one, else the inferred one in a unit that columns have."""
+    """Returns the type that the reader checks: the declared one, else the inferred one in a unit
+    that columns have.
+    """
     types = pa.types
     if field.name in source.types:
         declared = columns.parse_type(source.types[field.name])

@@ -1,4 +1,6 @@
-"""Parses CSV records with the native kernel, where there is one and it is certain of what pyarrow.csv would make of them."""
+"""Parses CSV records with the native kernel, where there is one and it is certain of what
+pyarrow.csv would make of them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.sources.text.quotes import Dialect
 
-# How the kernel names the types that columns are checked as; times in other units are pyarrow.csv's.
+# How the kernel names the types that columns are checked as; times in other units are
+# pyarrow.csv's.
 _KERNEL_TYPES = {
     pa.int8(): "c",
     pa.uint8(): "C",
@@ -42,17 +45,24 @@ def parse(
     Args:
       data: whole records, without a header.
       names, read_schema, schema, dialect, nulls: see ``CsvParser``.
-      line_bytes: the most that a record may have; what comes near it is declined. ``None``: any number.
+      line_bytes: the most that a record may have; what comes near it is declined. ``None``: any
+        number.
 
     Returns:
-      What ``CsvParser.parse`` returns, or ``None`` where the kernel is not certain of it, or is not there.
+      What ``CsvParser.parse`` returns, or ``None`` where the kernel is not certain of it, or is not
+      there.
     """
     kernel_types = [_kernel_type(field.type) for field in read_schema]
     if not _native.KERNELS_AVAILABLE or not kernel_types or None in kernel_types:
         return None
     place_of = {name: place for place, name in enumerate(names)}
-    wanted = [(place_of[name], str(type_)) for name, type_ in zip(read_schema.names, kernel_types, strict=True)]
-    arrays = _native.parse_csv(data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, line_bytes)
+    wanted = [
+        (place_of[name], str(type_))
+        for name, type_ in zip(read_schema.names, kernel_types, strict=True)
+    ]
+    arrays = _native.parse_csv(
+        data, dialect.delimiter, dialect.quote, len(names), wanted, nulls, line_bytes
+    )
     return None if arrays is None else pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -1,4 +1,6 @@
-"""Parses whole CSV records, fast when all are good, and says exactly what is wrong when some are not."""
+"""Parses whole CSV records, fast when all are good, and says exactly what is wrong when some are
+not.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
-# Of pyarrow 18, which TFX allows, 40,000 cells more than expected were seen to break its memory; of 25 they were not.
+# Of pyarrow 18, which TFX allows, 40,000 cells more than expected were seen to break its memory; of
+# 25 they were not.
 _OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
 _MOST_MORE_CELLS = 10_000
-# What is parsed stays in the processor's cache until it is converted: a quarter quicker than a whole range at once
+# What is parsed stays in the processor's cache until it is converted: a quarter quicker than a
+# whole range at once
 # (benchmarks/bench_stages.py).
 _BLOCK_BYTES = 1 << 20
 
@@ -68,13 +72,27 @@ class CsvParser:
         return self.parse_with_arrow(data, multi_line) if batch is None else batch
 
     def parse_natively(self, data: bytes, line_bytes: int | None = None) -> pa.RecordBatch | None:
-        """Returns what ``parse`` does; ``None`` where the kernel is not certain of it, or a record may have more than ``line_bytes``."""
-        return native.parse(data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes)
+        """Returns what ``parse`` does; ``None`` where the kernel is not certain of it, or a record
+        may have more than ``line_bytes``.
+        """
+        return native.parse(
+            data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
+        )
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
-        """Parses records with pyarrow.csv, which knows of all of them what they mean, or what is wrong; see ``parse``."""
+        """Parses records with pyarrow.csv, which knows of all of them what they mean, or what is
+        wrong; see ``parse``.
+        """
         types = {field.name: field.type for field in self.read_schema}
-        read = partial(read_table, data, tuple(types), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
+        read = partial(
+            read_table,
+            data,
+            tuple(types),
+            types,
+            names=self.names,
+            dialect=self.dialect,
+            nulls=self.nulls,
+        )
         try:
             table = read(multi_line=multi_line, block_bytes=_BLOCK_BYTES)
         except pa.ArrowInvalid:
@@ -87,7 +105,9 @@ class CsvParser:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
-        """Raises ``pa.ArrowInvalid`` if a number that is finite as it stands there has become infinite."""
+        """Raises ``pa.ArrowInvalid`` if a number that is finite as it stands there has become
+        infinite.
+        """
         found = {
             name: pc.is_inf(table.column(name))
             for name in table.column_names
@@ -97,7 +117,9 @@ class CsvParser:
         if not infinite:
             return
         types = dict.fromkeys(infinite, pa.string())
-        texts = read_table(data, tuple(infinite), types, names=self.names, dialect=self.dialect, nulls=self.nulls)
+        texts = read_table(
+            data, tuple(infinite), types, names=self.names, dialect=self.dialect, nulls=self.nulls
+        )
         for name in infinite:
             column = texts.column(name).combine_chunks()
             named = pc.match_substring_regex(column, INFINITY)
@@ -105,7 +127,9 @@ class CsvParser:
                 raise pa.ArrowInvalid("a number beyond the range of its type")
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | Found]:
-        """Parses records and yields the good ones as batches; of a bad one (start, end, column, reason). Bad ones come in order."""
+        """Parses records and yields the good ones as batches; of a bad one (start, end, column,
+        reason). Bad ones come in order.
+        """
         badly_closed = quotes.badly_closed(data, toggles, self.dialect)
         if not len(badly_closed):
             try:
@@ -116,11 +140,16 @@ class CsvParser:
         starts, ends = quotes.record_spans(data, toggles)
         is_closed = np.zeros(len(starts), bool)
         is_closed[np.searchsorted(starts, badly_closed, side="right") - 1] = True
-        is_bad = is_closed | (quotes.count_cells(data, toggles, starts, self.dialect) != len(self.names))
+        is_bad = is_closed | (
+            quotes.count_cells(data, toggles, starts, self.dialect) != len(self.names)
+        )
         ragged = (
             (start, (start, end, *self._explain(data[start:end].rstrip(b"\r\n"), closed, None)))
             for start, end, closed in zip(
-                starts[is_bad].tolist(), ends[is_bad].tolist(), is_closed[is_bad].tolist(), strict=True
+                starts[is_bad].tolist(),
+                ends[is_bad].tolist(),
+                is_closed[is_bad].tolist(),
+                strict=True,
             )
         )
         starts, ends = starts[~is_bad], ends[~is_bad]
@@ -131,17 +160,25 @@ class CsvParser:
         ):
             yield found
 
-    def _bad_cells(self, data: bytes, starts: Positions, ends: Positions) -> tuple[Iterator[tuple[int, Found]], Flags]:
+    def _bad_cells(
+        self, data: bytes, starts: Positions, ends: Positions
+    ) -> tuple[Iterator[tuple[int, Found]], Flags]:
         """Looks for cells that do not fit their columns, in records with the right number of cells.
 
         Returns:
-          Where each record begins that has one, and what is wrong as ``sift`` says it, of the first such column; and flags of these records.
+          Where each record begins that has one, and what is wrong as ``sift`` says it, of the first
+          such column; and flags of these records.
         """
         is_bad = np.zeros(len(starts), np.bool_)
         types = dict.fromkeys(self.read_schema.names, pa.binary())
         try:
             table = read_table(
-                joined(data, starts, ends), tuple(types), types, names=self.names, dialect=self.dialect, nulls=()
+                joined(data, starts, ends),
+                tuple(types),
+                types,
+                names=self.names,
+                dialect=self.dialect,
+                nulls=(),
             )
         except bad_rows.ERRORS:
             table = None
@@ -149,59 +186,87 @@ class CsvParser:
             return iter(()), is_bad
         wrong = np.full(len(starts), -1)
         for number, (field, column) in enumerate(zip(self.read_schema, table.columns, strict=True)):
-            wrong[(wrong < 0) & bad_cells(columns.only_chunk(column), field.type, self.nulls)] = number
+            wrong[(wrong < 0) & bad_cells(columns.only_chunk(column), field.type, self.nulls)] = (
+                number
+            )
         return self._described(table, wrong, starts, ends), wrong >= 0
 
     def _described(
         self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
     ) -> Iterator[tuple[int, Found]]:
-        """Yields what is wrong with the records of a table of bytes, given the number of the column to blame, or -1."""
+        """Yields what is wrong with the records of a table of bytes, given the number of the column
+        to blame, or -1.
+        """
         rows = np.flatnonzero(wrong >= 0)
         known: dict[tuple[int, bytes], str] = {}
         for row, number, start, end in zip(
-            rows.tolist(), wrong[rows].tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
+            rows.tolist(),
+            wrong[rows].tolist(),
+            starts[rows].tolist(),
+            ends[rows].tolist(),
+            strict=True,
         ):
             field, cell = self.read_schema.field(number), table.column(number)[row].as_py()
             if (number, cell) not in known:
-                known[number, cell] = _describe_cell(field, cell.decode("utf-8", errors="backslashreplace"))
+                known[number, cell] = _describe_cell(
+                    field, cell.decode("utf-8", errors="backslashreplace")
+                )
             yield start, (start, end, field.name, known[number, cell])
 
     def _sift_types(
         self, data: bytes, starts: Positions, ends: Positions
     ) -> Iterator[tuple[int, pa.RecordBatch | Found]]:
-        """Parses records in which nothing wrong was found; yields where each finding begins, and the finding as ``sift`` does.
+        """Parses records in which nothing wrong was found; yields where each finding begins, and
+        the finding as ``sift`` does.
 
         If parsing does find something, rows are parsed one by one.
         """
         records = joined(data, starts, ends)
         edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
         place = 0
-        for found in bad_rows.sift(lambda start, end: self.parse(records[edges[start] : edges[end]]), 0, len(starts)):
+        for found in bad_rows.sift(
+            lambda start, end: self.parse(records[edges[start] : edges[end]]), 0, len(starts)
+        ):
             if isinstance(found, BadRow):
                 start, end = int(starts[found.number]), int(ends[found.number])
-                yield start, (start, end, *self._explain(data[start:end].rstrip(b"\r\n"), False, found.error))
+                yield (
+                    start,
+                    (
+                        start,
+                        end,
+                        *self._explain(data[start:end].rstrip(b"\r\n"), False, found.error),
+                    ),
+                )
                 place = found.number + 1
             else:
                 yield int(starts[place]), found
                 place += found.num_rows
 
-    def _explain(self, record: bytes, badly_closed: bool, error: Exception | None) -> tuple[str, str]:
+    def _explain(
+        self, record: bytes, badly_closed: bool, error: Exception | None
+    ) -> tuple[str, str]:
         """Returns the column and what is wrong with a record that does not parse."""
         if badly_closed:
             quote = chr(self.dialect.quote or 0)
             return "", (
-                f"found text after a closing quote, expected the delimiter {chr(self.dialect.delimiter)!r} or the end of "
-                f"the line. Write a quote inside quotes twice ({quote}{quote}), or set 'quote' of the source."
+                "found text after a closing quote, expected the delimiter "
+                f"{chr(self.dialect.delimiter)!r} or the end of "
+                f"the line. Write a quote inside quotes twice ({quote}{quote}), or set 'quote' of "
+                "the source."
             )
         cells = split_cells(record, self.dialect)
         if len(cells) != len(self.names):
             return "", (
-                f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected {len(self.names)}, one for each column. Quote cells that contain the "
-                f"delimiter {chr(self.dialect.delimiter)!r}, or set 'delimiter' and 'quote' of the source."
+                f"found {len(cells)} cell{'' if len(cells) == 1 else 's'}, expected "
+                f"{len(self.names)}, one for each column. Quote cells that contain the "
+                f"delimiter {chr(self.dialect.delimiter)!r}, or set 'delimiter' and 'quote' of the "
+                "source."
             )
         for field in self.read_schema:
             one = dataclasses.replace(
-                self, read_schema=pa.schema([field]), schema=pa.schema([self.schema.field(field.name)])
+                self,
+                read_schema=pa.schema([field]),
+                schema=pa.schema([self.schema.field(field.name)]),
             )
             try:
                 one.parse(record)
@@ -249,10 +314,13 @@ def read_table(
       dialect: delimiter and quote.
       nulls: texts that mean null in a column of any type, quoted or not.
       multi_line: whether cells may contain line ends.
-      block_bytes: bytes that are parsed and converted at a time; no record may be longer. ``None`` takes one block.
+      block_bytes: bytes that are parsed and converted at a time; no record may be longer. ``None``
+        takes one block.
     """
     if not data or (data[0] in b"\r\n" and not data.strip(b"\r\n")):
-        return pa.schema([(name, (types or {}).get(name, pa.null())) for name in wanted]).empty_table()
+        return pa.schema(
+            [(name, (types or {}).get(name, pa.null())) for name in wanted]
+        ).empty_table()
     if _OVERFLOWS:
         _check_cells(data, len(names), dialect)
     # pyarrow would skip a mark, or miss the rest of one, wherever in a file these records lie.
@@ -261,7 +329,9 @@ def read_table(
     return pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
-            use_threads=False, block_size=min(block_bytes or len(data), len(data)) + 1, column_names=list(names)
+            use_threads=False,
+            block_size=min(block_bytes or len(data), len(data)) + 1,
+            column_names=list(names),
         ),
         parse_options=pa_csv.ParseOptions(
             delimiter=chr(dialect.delimiter),
@@ -279,20 +349,29 @@ def read_table(
 
 
 def _check_cells(data: bytes, cells: int, dialect: Dialect) -> None:
-    """Raises ``pa.ArrowInvalid`` for a record that has so many more cells than others that an older pyarrow writes behind its buffers."""
+    """Raises ``pa.ArrowInvalid`` for a record that has so many more cells than others that an older
+    pyarrow writes behind its buffers.
+    """
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, dialect)
     starts, _ = quotes.record_spans(data, toggles)
-    if len(starts) and quotes.count_cells(data, toggles, starts, dialect).max() > cells + _MOST_MORE_CELLS:
+    if (
+        len(starts)
+        and quotes.count_cells(data, toggles, starts, dialect).max() > cells + _MOST_MORE_CELLS
+    ):
         raise pa.ArrowInvalid(f"CSV parse error: Expected {cells} columns")
 
 
 def split_cells(record: bytes, dialect: Dialect) -> list[str]:
-    """Splits one record with Python's csv module, for headers and messages; bytes that are not UTF-8 show as escapes."""
+    """Splits one record with Python's csv module, for headers and messages; bytes that are not
+    UTF-8 show as escapes.
+    """
     # Python's own limit of a cell is one for the whole process and knows no recipe.
     csv.field_size_limit(max(csv.field_size_limit(), len(record)))
     lines = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
     if dialect.quote is None:
-        reader = csv.reader(lines, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None)
+        reader = csv.reader(
+            lines, delimiter=chr(dialect.delimiter), quoting=csv.QUOTE_NONE, quotechar=None
+        )
     else:
         reader = csv.reader(lines, delimiter=chr(dialect.delimiter), quotechar=chr(dialect.quote))
     return next(reader, [])

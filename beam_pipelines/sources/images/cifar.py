@@ -1,6 +1,8 @@
-"""CIFAR-10 and CIFAR-100 as they are handed out: pickled batches or records of bytes, in their archive or out of it.
+"""CIFAR-10 and CIFAR-100 as they are handed out: pickled batches or records of bytes, in their
+archive or out of it.
 
-Source of the formats: https://www.cs.toronto.edu/~kriz/cifar.html. A picture is 3 planes (red, green, blue) of 32 rows of 32 bytes.
+Source of the formats: https://www.cs.toronto.edu/~kriz/cifar.html. A picture is 3 planes (red,
+green, blue) of 32 rows of 32 bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ MAX_BATCH_BYTES = 256 * MIB
 # Images that are encoded at once: 12 MiB of pixels.
 _STEP = 4096
 
-# Files with the names of classes: of pickles -> columns' keys in the pickle, of text -> a column's names, one a line.
+# Files with the names of classes: of pickles -> columns' keys in the pickle, of text -> a column's
+# names, one a line.
 _PICKLED_NAMES = {
     "batches.meta": {"label_names": LABEL},
     "meta": {"fine_label_names": LABEL, "coarse_label_names": COARSE_LABEL},
@@ -78,11 +81,15 @@ class _Layout(NamedTuple):
         return PIXELS + (2 if self.is_hundred else 1)
 
     def __str__(self) -> str:
-        return f"CIFAR-{100 if self.is_hundred else 10} {'records' if self.is_binary else 'pickles'}"
+        return (
+            f"CIFAR-{100 if self.is_hundred else 10} {'records' if self.is_binary else 'pickles'}"
+        )
 
 
 class Cifar:
-    """Batches of CIFAR. A binary file outside an archive is cut at its records; any other batch is one range."""
+    """Batches of CIFAR. A binary file outside an archive is cut at its records; any other batch is
+    one range.
+    """
 
     # Whole names of the archives, of which only the beginning of the path is missing.
     suffixes = tuple(
@@ -97,15 +104,19 @@ class Cifar:
         problems = pixel_rows.check(source, "CIFAR")
         if source.compression == "zlib":
             problems.append(
-                problem(source, "compression", "zlib is for TFRecord files; archives have gzip, bzip2 or zstd.")
+                problem(
+                    source,
+                    "compression",
+                    "zlib is for TFRecord files; archives have gzip, bzip2 or zstd.",
+                )
             )
         return problems
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return path.endswith(".bin") and not any(is_archive(part) for part in path.split("/"))
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -119,7 +130,8 @@ class Cifar:
         if not batches:
             listed = ", ".join(posixpath.basename(file.path) for file in files[:5])
             raise DataError(
-                f"{files[0].path}: found no batch of CIFAR in {listed}, expected files such as data_batch_1, test_batch, train, "
+                f"{files[0].path}: found no batch of CIFAR in {listed}, expected files such as "
+                "data_batch_1, test_batch, train, "
                 "test or data_batch_1.bin. Check 'path' of the source."
             )
         _read_names_beside(batches, names, source.limits)
@@ -132,10 +144,14 @@ class Cifar:
             types[FILENAME] = pa.string()
         return pixel_rows.contents_of(source, types, tuple(batches), kinds)
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         file = byte_range.file
-        layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
+        layout = _Layout(
+            COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
+        )
         data, first = _content(plan.source, byte_range, layout)
         crc32c = google_crc32c.value(data)
         batch = (
@@ -158,29 +174,45 @@ class Cifar:
 
     def first_image(self, plan: SourcePlan, byte_range: ByteRange) -> int:
         """Returns the number of a range's first image in its file, from 0."""
-        layout = _Layout(COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names)
+        layout = _Layout(
+            COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
+        )
         return -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
 
 
 def _is_batch(path: str) -> bool:
-    """Whether a file is a batch, and not one of those that lie beside batches: names, texts, hidden files."""
+    """Whether a file is a batch, and not one of those that lie beside batches: names, texts, hidden
+    files.
+    """
     name = posixpath.basename(path)
-    return name not in _NAMES and not name.startswith(".") and not name.endswith((".html", ".txt", "~"))
+    return (
+        name not in _NAMES
+        and not name.startswith(".")
+        and not name.endswith((".html", ".txt", "~"))
+    )
 
 
-def _list_archive(source: Source, archive: FileInfo, names: dict[str, tuple[str, ...]]) -> list[FileInfo]:
+def _list_archive(
+    source: Source, archive: FileInfo, names: dict[str, tuple[str, ...]]
+) -> list[FileInfo]:
     """Returns the members of an archive by path, and notes the names of classes that it has."""
     members = []
     for member in read_members(source, archive.path):
-        members.append(FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path))
+        members.append(
+            FileInfo(member.path, member.size_bytes, archive.modified_secs, archive.path)
+        )
         if posixpath.basename(member.path) in _NAMES:
             _check_size(member.path, member.size_bytes)
             _note_names(member.path, read_member(member), names, source.limits)
     return sorted(members, key=lambda member: member.path)
 
 
-def _read_names_beside(batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits) -> None:
-    """Notes the names of classes that lie in the folders of batches, whether the recipe's path matches them or not."""
+def _read_names_beside(
+    batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits
+) -> None:
+    """Notes the names of classes that lie in the folders of batches, whether the recipe's path
+    matches them or not.
+    """
     folders = dict.fromkeys(
         batch.path[: -len(posixpath.basename(batch.path))] for batch in batches if not batch.archive
     )
@@ -193,7 +225,9 @@ def _read_names_beside(batches: list[FileInfo], names: dict[str, tuple[str, ...]
 def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limits: Limits) -> None:
     name = posixpath.basename(path)
     if name in _LISTED_NAMES:
-        found: dict[str, Any] = {_LISTED_NAMES[name]: [line for line in data.splitlines() if line.strip()]}
+        found: dict[str, Any] = {
+            _LISTED_NAMES[name]: [line for line in data.splitlines() if line.strip()]
+        }
     else:
         pickled = _unpickled(data, path, limits)
         found = {column: pickled.get(key) for key, column in _PICKLED_NAMES[name].items()}
@@ -206,7 +240,8 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limit
             ) from error
         if names.setdefault(column, texts) != texts:
             raise DataError(
-                f"{path}: found other names of classes than in the source's other files, expected the same. Make two sources of it."
+                f"{path}: found other names of classes than in the source's other files, expected "
+                "the same. Make two sources of it."
             )
 
 
@@ -223,7 +258,8 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
         layouts.append(layout)
         if layout != layouts[0]:
             raise DataError(
-                f"{batch.path}: found {layout}, expected {layouts[0]} as {batches[0].path}. Make two sources of them."
+                f"{batch.path}: found {layout}, expected {layouts[0]} as {batches[0].path}. Make "
+                "two sources of them."
             )
         if not layout.is_binary or batch.archive:
             _check_size(batch.path, batch.size_bytes)
@@ -231,7 +267,8 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
             continue
         if batch.size_bytes % layout.record_bytes or not batch.size_bytes:
             raise DataError(
-                f"{batch.path}: found {batch.size_bytes:,} bytes, expected {layout}: a multiple of {layout.record_bytes:,} bytes. {_AGAIN}"
+                f"{batch.path}: found {batch.size_bytes:,} bytes, expected {layout}: a multiple of "
+                f"{layout.record_bytes:,} bytes. {_AGAIN}"
             )
     return layouts[0]
 
@@ -239,28 +276,41 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
 def _check_size(path: str, size_bytes: int) -> None:
     if size_bytes > MAX_BATCH_BYTES:
         raise DataError(
-            f"{path}: found {size_bytes:,} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR file. Check 'path' of the source."
+            f"{path}: found {size_bytes:,} bytes, expected at most {MAX_BATCH_BYTES:,} of a CIFAR "
+            "file. Check 'path' of the source."
         )
 
 
 def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
     kinds = [Classes(LABEL, TEXT, names.get(LABEL, ()))]
-    return [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))] if layout.is_hundred else kinds
+    return (
+        [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
+        if layout.is_hundred
+        else kinds
+    )
 
 
 def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> tuple[bytes, int]:
-    """Returns the bytes of a range, from its first record to the end of its last one, and the first one's number."""
+    """Returns the bytes of a range, from its first record to the end of its last one, and the first
+    one's number.
+    """
     file = byte_range.file
     if file.archive:
         for member in read_members(source, file.archive):
             if member.path == file.path and member.size_bytes == file.size_bytes:
                 return read_member(member), 0
-        raise DataError(f"{file.path}: was in the archive when the run started, and is gone. Run again.")
+        raise DataError(
+            f"{file.path}: was in the archive when the run started, and is gone. Run again."
+        )
     with files.open_read(file.path) as opened:
         if not layout.is_binary:
             return read_exactly(opened, file.path, 0, file.size_bytes), 0
-        first, end = (-(-place // layout.record_bytes) for place in (byte_range.start, byte_range.end))
-        data = read_exactly(opened, file.path, first * layout.record_bytes, end * layout.record_bytes)
+        first, end = (
+            -(-place // layout.record_bytes) for place in (byte_range.start, byte_range.end)
+        )
+        data = read_exactly(
+            opened, file.path, first * layout.record_bytes, end * layout.record_bytes
+        )
         return data, first
 
 
@@ -281,15 +331,28 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _
       DataError: they are not there, or not of one length.
     """
     pickled = _unpickled(data, path, limits)
-    keys = {LABEL: "fine_labels", COARSE_LABEL: "coarse_labels"} if layout.is_hundred else {LABEL: "labels"}
+    keys = (
+        {LABEL: "fine_labels", COARSE_LABEL: "coarse_labels"}
+        if layout.is_hundred
+        else {LABEL: "labels"}
+    )
     missing = [key for key in ("data", *keys.values(), "filenames") if key not in pickled]
     if missing:
         raise DataError(
-            f"{path}: found no '{missing[0]}' among {', '.join(map(str, pickled))[:200]}, expected {layout}. {_AGAIN}"
+            f"{path}: found no '{missing[0]}' among {', '.join(map(str, pickled))[:200]}, expected "
+            f"{layout}. {_AGAIN}"
         )
     pixels = pickled["data"]
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
-        found = f"{pixels.dtype}{list(pixels.shape)}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
+    if (
+        not isinstance(pixels, np.ndarray)
+        or pixels.dtype != np.uint8
+        or pixels.shape[1:] != (PIXELS,)
+    ):
+        found = (
+            f"{pixels.dtype}{list(pixels.shape)}"
+            if isinstance(pixels, np.ndarray)
+            else type(pixels).__name__
+        )
         raise DataError(f"{path}: found data of {found}, expected uint8[n, {PIXELS}]. {_AGAIN}")
     ids = {column: pixel_rows.integers(pickled[key], path, key) for column, key in keys.items()}
     try:
@@ -303,12 +366,16 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _
         ("filenames", len(filenames)),
     ):
         if count != len(pixels):
-            raise DataError(f"{path}: found {count:,} {what} of {len(pixels):,} images, expected as many. {_AGAIN}")
+            raise DataError(
+                f"{path}: found {count:,} {what} of {len(pixels):,} images, expected as many. "
+                f"{_AGAIN}"
+            )
     return _Batch(pixels, ids, filenames)
 
 
 def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
-    """Returns the mapping that a pickle holds; Python 2's byte strings, as its keys are, count as text.
+    """Returns the mapping that a pickle holds; Python 2's byte strings, as its keys are, count as
+    text.
 
     Raises:
       DataError: it holds something else, or wants to be more than data.
@@ -319,9 +386,16 @@ def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
         raise DataError(f"{path}: {error}") from error
     except safe_pickle.UnsafePickleError as error:
         raise DataError(
-            f"{path}: found a pickle with {error}; expected numbers, texts, lists and arrays only, as CIFAR has them. "
-            "Do not load this file with Python's pickle; get it again from where CIFAR is handed out."
+            f"{path}: found a pickle with {error}; expected numbers, texts, lists and arrays only, "
+            "as CIFAR has them. "
+            "Do not load this file with Python's pickle; get it again from where CIFAR is handed "
+            "out."
         ) from error
     if not isinstance(found, dict):
-        raise DataError(f"{path}: found a pickled {type(found).__name__}, expected a mapping. {_AGAIN}")
-    return {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in found.items()}
+        raise DataError(
+            f"{path}: found a pickled {type(found).__name__}, expected a mapping. {_AGAIN}"
+        )
+    return {
+        key.decode("latin-1") if isinstance(key, bytes) else str(key): value
+        for key, value in found.items()
+    }

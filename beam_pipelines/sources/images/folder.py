@@ -1,7 +1,7 @@
 """Folders of image files: a file is a row, and the folder in which it lies is its class.
 
-Files are small and many, so that a range is a run of them (``plan.gather_ranges``), read and decoded one after the other. Decoding is the
-only work that has to go image by image.
+Files are small and many, so that a range is a run of them (``plan.gather_ranges``), read and
+decoded one after the other. Decoding is the only work that has to go image by image.
 """
 
 from __future__ import annotations
@@ -21,14 +21,27 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, neare
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions, Source
 from beam_pipelines.sources import inference, tables
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    Contents,
+    QuoteStates,
+    Rows,
+    empty_batch,
+    problem,
+)
 from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.pictures import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
-ENCODED, LABEL, CLASS, FILENAME = "image/encoded", "image/class/label", "image/class/text", "image/filename"
+ENCODED, LABEL, CLASS, FILENAME = (
+    "image/encoded",
+    "image/class/label",
+    "image/class/text",
+    "image/filename",
+)
 FILE_SCHEMA = pa.schema(
     [
         (ENCODED, pa.binary()),
@@ -54,14 +67,18 @@ class Images:
         """Returns the options of the source that the format cannot honour."""
         problems = [*tables.check_text_options(source, "image"), *no_compression(source, "Image")]
         if source.types:
-            problems.append(problem(source, "types", "the columns of images have their types. Leave the option out."))
+            problems.append(
+                problem(
+                    source, "types", "the columns of images have their types. Leave the option out."
+                )
+            )
         return problems
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return False
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -69,7 +86,8 @@ class Images:
         """Finds the images and their classes; see ``Format``. No file is opened.
 
         Raises:
-          RecipeProblems: there are no images, they are not all in class folders, or in others than the recipe names.
+          RecipeProblems: there are no images, they are not all in class folders, or in others than
+            the recipe names.
         """
         root = _common_folder([_root(path) for path in source.path])
         folders = tuple(path for path in source.path if _is_folder(path))
@@ -82,9 +100,13 @@ class Images:
         selected = inference.selected(source, tuple(names))
         read_schema = pa.schema([FILE_SCHEMA.field(name) for name in selected])
         labels = {LABEL: classes} if classes else {}
-        return Contents(tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root)
+        return Contents(
+            tuple(names), FILE_SCHEMA, read_schema, labels=labels, files=images, root=root
+        )
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads the files of one range; see ``Format``."""
         ids = {name: number for number, name in enumerate(plan.labels.get(LABEL, ()))}
         crc, size = 0, 0
@@ -104,7 +126,15 @@ class Images:
                 continue
             filename = files.relative(file.path, plan.root)
             class_ = _class_of(filename)
-            rows.append(dict(zip(FILE_SCHEMA.names, (data, *look, ids.get(class_), class_, filename), strict=True)))
+            rows.append(
+                dict(
+                    zip(
+                        FILE_SCHEMA.names,
+                        (data, *look, ids.get(class_), class_, filename),
+                        strict=True,
+                    )
+                )
+            )
             size += len(data)
             if size >= CHUNK_BYTES or len(rows) == MAX_CHUNK_ROWS:
                 yield Rows(_batch(plan, rows), tuple(rejected))
@@ -115,15 +145,24 @@ class Images:
 def _check_size(file: FileInfo, limits: Limits) -> None:
     """Raises ``DataError`` if a file is larger than a value may be, before it is read."""
     if file.size_bytes > limits.cell_bytes:
-        raise DataError(f"{file.path}: {exceeded(limits, 'cell_bytes', f'an image file of {file.size_bytes:,} bytes')}")
+        raise DataError(
+            f"{file.path}: "
+            f"{exceeded(limits, 'cell_bytes', f'an image file of {file.size_bytes:,} bytes')}"
+        )
 
 
 def _look_at(data: bytes, options: ImageOptions, limits: Limits) -> tuple[bytes, pictures.Look]:
-    return pictures.convert(data, options, limits) if options.changes else (data, pictures.probe(data, limits))
+    return (
+        pictures.convert(data, options, limits)
+        if options.changes
+        else (data, pictures.probe(data, limits))
+    )
 
 
 def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=plan.schema) if rows else empty_batch(plan.schema)
+    return (
+        pa.RecordBatch.from_pylist(rows, schema=plan.schema) if rows else empty_batch(plan.schema)
+    )
 
 
 def _is_folder(path: str) -> bool:
@@ -134,7 +173,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _root(path: str) -> str:
-    """Returns the folder of a path of the recipe: itself, or the last one that a pattern names in full."""
+    """Returns the folder of a path of the recipe: itself, or the last one that a pattern names in
+    full.
+    """
     if _is_folder(path):
         return path.rstrip("/")
     match = _WILDCARD.search(path)
@@ -144,11 +185,15 @@ def _root(path: str) -> str:
 def _common_folder(folders: Sequence[str]) -> str:
     """Returns the deepest folder that holds all of some folders."""
     names = zip(*(folder.split("/") for folder in folders), strict=False)
-    return "/".join(name for name, *_ in itertools.takewhile(lambda level: len(set(level)) == 1, names))
+    return "/".join(
+        name for name, *_ in itertools.takewhile(lambda level: len(set(level)) == 1, names)
+    )
 
 
 def _is_image(path: str, root: str, folders: Sequence[str]) -> bool:
-    """Whether a listed file is a row: what a pattern matches is, of a folder what has an image's suffix; hidden files never are."""
+    """Whether a listed file is a row: what a pattern matches is, of a folder what has an image's
+    suffix; hidden files never are.
+    """
     if "/." in f"/{files.relative(path, root)}":
         return False
     return path.lower().endswith(SUFFIXES) or not any(_lies_in(path, folder) for folder in folders)
@@ -163,8 +208,11 @@ def _class_of(filename: str) -> str:
     return filename.rpartition("/")[0].rpartition("/")[2]
 
 
-def _classes(source: Source, root: str, images: Sequence[FileInfo], folders: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the class folders, by id; none if there are no folders, or the recipe does not ask for classes.
+def _classes(
+    source: Source, root: str, images: Sequence[FileInfo], folders: Sequence[str]
+) -> tuple[str, ...]:
+    """Returns the names of the class folders, by id; none if there are no folders, or the recipe
+    does not ask for classes.
 
     Raises:
       RecipeProblems: see ``Images.infer``.
@@ -176,9 +224,14 @@ def _classes(source: Source, root: str, images: Sequence[FileInfo], folders: Seq
         first_of.setdefault(_class_of(files.relative(file.path, root)), file.path)
     if set(first_of) == {""} and not source.image.classes:
         return ()
-    deep = next((file.path for file in images for folder in folders if _depth(file.path, folder) > 2), "")
+    deep = next(
+        (file.path for file in images for folder in folders if _depth(file.path, folder) > 2), ""
+    )
     problems = [
-        *(problem(source, "path", message) for message in _folder_problems(first_of, deep, folders)),
+        *(
+            problem(source, "path", message)
+            for message in _folder_problems(first_of, deep, folders)
+        ),
         *_unknown_classes(source, first_of),
     ]
     if problems:
@@ -191,7 +244,9 @@ def _depth(path: str, folder: str) -> int:
     return files.relative(path, folder).count("/") + 1 if _lies_in(path, folder) else 0
 
 
-def _folder_problems(first_of: Mapping[str, str], deep: str, folders: Sequence[str]) -> Iterator[str]:
+def _folder_problems(
+    first_of: Mapping[str, str], deep: str, folders: Sequence[str]
+) -> Iterator[str]:
     """Yields what is wrong with the folders that should be classes.
 
     Args:
@@ -199,21 +254,33 @@ def _folder_problems(first_of: Mapping[str, str], deep: str, folders: Sequence[s
       deep: path of an image in a folder inside a class folder, or empty.
       folders: those that the recipe names.
     """
-    cure = f"Where folders are no classes, do not read them as such: 'columns: [{ENCODED}, {FILENAME}]'."
+    cure = (
+        f"Where folders are no classes, do not read them as such: 'columns: [{ENCODED}, "
+        f"{FILENAME}]'."
+    )
     if "" in first_of:
-        yield f"found {first_of['']} outside of the class folders, expected every image in one. {cure}"
+        yield (
+            f"found {first_of['']} outside of the class folders, expected every image in "
+            f"one. {cure}"
+        )
     if deep:
         yield (
-            f"found {deep} in a folder inside another, expected <class>/<file>. Where the inner folder is the class, write a "
+            f"found {deep} in a folder inside another, expected <class>/<file>. Where the inner "
+            "folder is the class, write a "
             f"pattern: '{folders[0]}/*/*/*'. {cure}"
         )
     for name in first_of:
         if "\n" in name:
-            yield f"found a line end in the name of the folder {name!r}, which is a class. Rename it."
+            yield (
+                f"found a line end in the name of the folder {name!r}, which is a class. Rename it."
+            )
 
 
 def _unknown_classes(source: Source, first_of: Mapping[str, str]) -> Iterator[Problem]:
     known = source.image.classes
     for name in sorted(set(first_of) - {"", *known}) if known else ():
-        message = f"found {first_of[name]}, whose folder is none of the {len(known)} classes.{nearest(name, known)}"
+        message = (
+            f"found {first_of[name]}, whose folder is none of the {len(known)} "
+            f"classes.{nearest(name, known)}"
+        )
         yield Problem(("sources", source.name, "image", "classes"), message)

@@ -1,4 +1,6 @@
-"""Arrays of numbers in IDX files, as MNIST and Fashion-MNIST have them, and beside each the file with its labels."""
+"""Arrays of numbers in IDX files, as MNIST and Fashion-MNIST have them, and beside each the file
+with its labels.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.format import CHUNK_BYTES, Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    Contents,
+    QuoteStates,
+    Rows,
+    empty_batch,
+    problem,
+)
 from beam_pipelines.sources.images import pixel_rows
 from beam_pipelines.sources.images.idx_file import Header, read_header, read_items
 from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
@@ -29,9 +38,18 @@ _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "value
 
 
 class Idx:
-    """Items of arrays. A file that is not compressed is cut at its items, any other is one range."""
+    """Items of arrays. A file that is not compressed is cut at its items, any other is one
+    range.
+    """
 
-    suffixes = (".idx", *(f"idx{rank}-{name}" for rank in range(1, 10) for name in ("ubyte", "byte", "short", "int")))
+    suffixes = (
+        ".idx",
+        *(
+            f"idx{rank}-{name}"
+            for rank in range(1, 10)
+            for name in ("ubyte", "byte", "short", "int")
+        ),
+    )
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -41,27 +59,37 @@ class Idx:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the files with labels, and the columns; see ``Format``."""
         # Files with labels that the path matches too are no rows of their own.
-        beside = {_label_path_by_name(file.path) for file in files} if source.idx.labels is None else set()
+        beside = (
+            {_label_path_by_name(file.path) for file in files}
+            if source.idx.labels is None
+            else set()
+        )
         arrays = tuple(file for file in files if file.path not in beside)
         headers = [
-            read_header(file.path, compression_of(source, file.path), source.limits, file.size_bytes) for file in arrays
+            read_header(
+                file.path, compression_of(source, file.path), source.limits, file.size_bytes
+            )
+            for file in arrays
         ]
         first = headers[0]
         for file, header in zip(arrays, headers, strict=True):
             if (header.code, header.dims[1:]) != (first.code, first.dims[1:]):
                 raise DataError(
-                    f"{file.path}: found {header}, expected items as those of {arrays[0].path}, which has {first}. "
+                    f"{file.path}: found {header}, expected items as those of {arrays[0].path}, "
+                    f"which has {first}. "
                     "Make two sources of them."
                 )
         if not any(header.dims[0] for header in headers):
-            raise DataError(f"{arrays[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{arrays[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
         form = _checked_form(source, arrays[0].path, first)
         types = _types(first, form)
         kinds = []
@@ -70,7 +98,9 @@ class Idx:
             types |= kinds[0].types()
         return pixel_rows.contents_of(source, types, arrays, kinds)
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         source, path = plan.source, byte_range.file.path
         compression = compression_of(source, path)
@@ -83,7 +113,9 @@ class Idx:
         crc32c = 0
         # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
         step = max(1, CHUNK_BYTES // (8 * header.values))
-        for start, numbers in enumerate(read_items(path, compression, source.limits, header, first, end, step)):
+        for start, numbers in enumerate(
+            read_items(path, compression, source.limits, header, first, end, step)
+        ):
             row = start * step
             crc32c = google_crc32c.extend(crc32c, numbers.tobytes())
             columns = _columns(numbers, header, form, plan.schema.names)
@@ -92,7 +124,9 @@ class Idx:
                 continue
             own = ids[row : row + step]
             columns |= pixel_rows.class_columns(classes, own)
-            yield from pixel_rows.rows(plan, byte_range.file, first + row, columns, {classes: own}, reject)
+            yield from pixel_rows.rows(
+                plan, byte_range.file, first + row, columns, {classes: own}, reject
+            )
         if ids is not None:
             crc32c = google_crc32c.extend(crc32c, ids.tobytes())
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
@@ -100,7 +134,9 @@ class Idx:
     def first_item(self, source: Source, byte_range: ByteRange) -> int:
         """Returns the number of a range's first item in its file, from 0."""
         compression = compression_of(source, byte_range.file.path)
-        header = read_header(byte_range.file.path, compression, source.limits, byte_range.file.size_bytes)
+        header = read_header(
+            byte_range.file.path, compression, source.limits, byte_range.file.size_bytes
+        )
         return _items_of(byte_range, header)[0] if compression == "none" else 0
 
 
@@ -114,13 +150,21 @@ def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
 
 
 def _is_picture(header: Header) -> bool:
-    """Whether items are [height, width], or [height, width, channels] with as many channels as colours have."""
-    return len(header.dims) == 3 or (len(header.dims) == 4 and header.dims[3] in COLOUR_FOR_CHANNELS)
+    """Whether items are [height, width], or [height, width, channels] with as many channels as
+    colours have.
+    """
+    return len(header.dims) == 3 or (
+        len(header.dims) == 4 and header.dims[3] in COLOUR_FOR_CHANNELS
+    )
 
 
 def _form(source: Source, header: Header) -> str:
-    """Returns what the recipe wants numbers to become; by default pictures are PNG, and other numbers stay numbers."""
-    return source.idx.form or ("png" if _is_picture(header) and header.dtype == np.uint8 else "values")
+    """Returns what the recipe wants numbers to become; by default pictures are PNG, and other
+    numbers stay numbers.
+    """
+    return source.idx.form or (
+        "png" if _is_picture(header) and header.dtype == np.uint8 else "values"
+    )
 
 
 def _checked_form(source: Source, path: str, header: Header) -> str:
@@ -131,7 +175,10 @@ def _checked_form(source: Source, path: str, header: Header) -> str:
         expected = "unsigned bytes, which 255 scales to 1"
     else:
         return form
-    message = f"found 'as: {form}' with {path}, which is {header}, expected items of {expected}. Take 'as: values' or 'as: bytes'."
+    message = (
+        f"found 'as: {form}' with {path}, which is {header}, expected items of {expected}. "
+        "Take 'as: values' or 'as: bytes'."
+    )
     raise RecipeProblems([problem(source, "idx", message)])
 
 
@@ -141,7 +188,11 @@ def _prefix(header: Header) -> str:
 
 def _column(header: Header, form: str) -> str:
     """Returns the name of the column with the numbers."""
-    return "value" if (form, len(header.dims)) == ("values", 1) else _prefix(header) + _COLUMN_FOR_FORM[form]
+    return (
+        "value"
+        if (form, len(header.dims)) == ("values", 1)
+        else _prefix(header) + _COLUMN_FOR_FORM[form]
+    )
 
 
 def _types(header: Header, form: str) -> dict[str, pa.DataType]:
@@ -151,7 +202,10 @@ def _types(header: Header, form: str) -> dict[str, pa.DataType]:
     types = {"bytes": pa.binary(), "floats": pa.list_(pa.float32())}
     number = _number_type(header)
     type_ = types.get(form, number if len(header.dims) == 1 else pa.list_(number))
-    return {_column(header, form): type_, **(dict.fromkeys(SHAPE, pa.int64()) if _is_picture(header) else {})}
+    return {
+        _column(header, form): type_,
+        **(dict.fromkeys(SHAPE, pa.int64()) if _is_picture(header) else {}),
+    }
 
 
 def _number_type(header: Header) -> pa.DataType:
@@ -160,13 +214,19 @@ def _number_type(header: Header) -> pa.DataType:
     return pa.float32() if header.dtype.itemsize == 4 else pa.float64()
 
 
-def _columns(numbers: npt.NDArray[Any], header: Header, form: str, wanted: Sequence[str]) -> dict[str, pa.Array]:
+def _columns(
+    numbers: npt.NDArray[Any], header: Header, form: str, wanted: Sequence[str]
+) -> dict[str, pa.Array]:
     """Returns the columns of numbers [n, values]: those in ``wanted``, and what costs nothing."""
     columns = {}
     if _is_picture(header):
         shape = (*header.dims[1:], 1)[:3]
         pixels = numbers.reshape(len(numbers), *shape)
-        columns = pixel_rows.picture_columns(pixels, wanted) if form == "png" else pixel_rows.shape_columns(pixels)
+        columns = (
+            pixel_rows.picture_columns(pixels, wanted)
+            if form == "png"
+            else pixel_rows.shape_columns(pixels)
+        )
     name = _column(header, form)
     if name in wanted and form != "png":
         columns[name] = _converted(numbers, header, form)
@@ -174,7 +234,9 @@ def _columns(numbers: npt.NDArray[Any], header: Header, form: str, wanted: Seque
 
 
 def _converted(numbers: npt.NDArray[Any], header: Header, form: str) -> pa.Array:
-    """Returns n rows of numbers as bytes (little-endian), as floats from 0 to 1, or as the numbers that they are."""
+    """Returns n rows of numbers as bytes (little-endian), as floats from 0 to 1, or as the numbers
+    that they are.
+    """
     count, values = numbers.shape
     if form == "bytes":
         raw = numbers.astype(header.dtype.newbyteorder("<"), copy=False)
@@ -197,9 +259,11 @@ def _classes(source: Source, header: Header) -> Classes:
 
 
 def _label_path_by_name(path: str) -> str:
-    """Returns the name that the file with the labels of an array has by custom: ``labels-idx1`` for ``images-idx3``.
+    """Returns the name that the file with the labels of an array has by custom: ``labels-idx1`` for
+    ``images-idx3``.
 
-    Empty if the array's name follows no such custom. Dots are as good as hyphens, and a file may be compressed while the other is not.
+    Empty if the array's name follows no such custom. Dots are as good as hyphens, and a file may be
+    compressed while the other is not.
     """
     folder, name = path[: -len(posixpath.basename(path))], posixpath.basename(path)
     named, count = re.subn(r"images([-.])idx[0-9]", r"labels\1idx1", name)
@@ -221,32 +285,42 @@ def label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
 
 
 def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Header]) -> bool:
-    """Checks that each array has labels, as many as items, or none has any. Returns whether they have.
+    """Checks that each array has labels, as many as items, or none has any. Returns whether they
+    have.
 
     Raises:
-      RecipeProblems: the recipe does not name one file for each array, or names classes without labels.
+      RecipeProblems: the recipe does not name one file for each array, or names classes without
+        labels.
       DataError: a file with labels is not there, or is none, or has another number of labels.
     """
     named = source.idx.labels
     if named and len(named) != len(arrays):
-        message = f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', expected one for each, in the same order."
+        message = (
+            f"found {len(named)} files in 'labels' for {len(arrays)} files in 'path', "
+            "expected one for each, in the same order."
+        )
         raise RecipeProblems([problem(source, "idx", message)])
     paths = [label_path(source, arrays, file.path) for file in arrays]
     if not all(paths):
         if any(paths) or source.idx.classes:
-            message = f"found no file with labels for {arrays[paths.index('')].path}, expected one. Name the files in 'labels', in the order of the arrays."
+            message = (
+                f"found no file with labels for {arrays[paths.index('')].path}, expected "
+                "one. Name the files in 'labels', in the order of the arrays."
+            )
             raise RecipeProblems([problem(source, "idx", message)])
         return False
     for file, header, path in zip(arrays, headers, paths, strict=True):
         if not files.exists(path):
             raise DataError(
                 f"{path}: found no such file, expected the labels of {file.path}. "
-                "Put it there, name another with 'idx: {labels: …}', or set 'idx: {labels: []}' to read no labels."
+                "Put it there, name another with 'idx: {labels: …}', or set 'idx: {labels: []}' to "
+                "read no labels."
             )
         count = _label_header(source, path).dims[0]
         if count != header.dims[0]:
             raise DataError(
-                f"{path}: found {count:,} labels, expected {header.dims[0]:,}, as many as {file.path} has items. Get both files again."
+                f"{path}: found {count:,} labels, expected {header.dims[0]:,}, as many as "
+                f"{file.path} has items. Get both files again."
             )
     return True
 
@@ -255,7 +329,8 @@ def _label_header(source: Source, path: str) -> Header:
     header = read_header(path, compression_of(source, path), source.limits)
     if len(header.dims) != 1 or header.dtype.kind == "f":
         raise DataError(
-            f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', or read the file as a source of its own."
+            f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', "
+            "or read the file as a source of its own."
         )
     return header
 
@@ -264,6 +339,10 @@ def _read_labels(source: Source, path: str, first: int, end: int) -> npt.NDArray
     """Returns labels [first, end)."""
     header = _label_header(source, path)
     if header.dims[0] < end:
-        raise DataError(f"{path}: found {header.dims[0]:,} labels, expected at least {end:,}. Run again.")
-    blocks = read_items(path, compression_of(source, path), source.limits, header, first, end, max(1, end - first))
+        raise DataError(
+            f"{path}: found {header.dims[0]:,} labels, expected at least {end:,}. Run again."
+        )
+    blocks = read_items(
+        path, compression_of(source, path), source.limits, header, first, end, max(1, end - first)
+    )
     return np.concatenate([np.empty((0, 1), np.int64), *blocks]).astype(np.int64).ravel()

@@ -1,7 +1,8 @@
 """One IDX file: its header, and its items from here to there, compressed or not.
 
-Source of the format: http://yann.lecun.com/exdb/mnist/. Two zero bytes, the type, the rank, each dimension as a big-endian uint32, and then the
-numbers, big-endian too, the last dimension running fastest. An *item* is what one index of the first dimension stands for.
+Source of the format: http://yann.lecun.com/exdb/mnist/. Two zero bytes, the type, the rank, each
+dimension as a big-endian uint32, and then the numbers, big-endian too, the last dimension running
+fastest. An *item* is what one index of the first dimension stands for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.sources.compression import Readable, decompressed
 
 _DTYPE_FOR_CODE = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_NAME_FOR_CODE = {0x08: "ubyte", 0x09: "byte", 0x0B: "short", 0x0C: "int", 0x0D: "float", 0x0E: "double"}
+_NAME_FOR_CODE = {
+    0x08: "ubyte",
+    0x09: "byte",
+    0x0B: "short",
+    0x0C: "int",
+    0x0D: "float",
+    0x0E: "double",
+}
 
 
 class Header(NamedTuple):
@@ -65,40 +73,58 @@ class Header(NamedTuple):
         return f"{_NAME_FOR_CODE[self.code]} {shape}"
 
 
-def read_header(path: str, compression: str, limits: Limits, file_bytes: int | None = None) -> Header:
+def read_header(
+    path: str, compression: str, limits: Limits, file_bytes: int | None = None
+) -> Header:
     """Reads a header.
 
     Args:
       path: of the file.
       compression: of the file.
       limits: of the recipe.
-      file_bytes: size of the file, which is compared with the header's if it is not compressed; ``None`` compares nothing.
+      file_bytes: size of the file, which is compared with the header's if it is not compressed;
+        ``None`` compares nothing.
 
     Raises:
       DataError: it is no header, or that of a shorter or longer file.
     """
     with _opened(path, compression, limits) as file:
         start = _read(file, 4)
-        if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _DTYPE_FOR_CODE or not start[3]:
+        if (
+            len(start) < 4
+            or start[:2] != b"\0\0"
+            or start[2] not in _DTYPE_FOR_CODE
+            or not start[3]
+        ):
             hint = (
                 "It is compressed: set 'compression: gzip'."
                 if start[:2] == b"\x1f\x8b"
                 else "Check 'path' of the source."
             )
             raise DataError(
-                f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX file: 00 00, a type from 08 to 0e, a rank. {hint}"
+                f"{path}: found {start.hex(' ') or 'nothing'} at the beginning, expected an IDX "
+                f"file: 00 00, a type from 08 to 0e, a rank. {hint}"
             )
         sizes = _read(file, 4 * start[3])
     if len(sizes) < 4 * start[3]:
-        raise DataError(f"{path}: found a header that is cut off, expected {start[3]} dimensions. Get the file again.")
+        raise DataError(
+            f"{path}: found a header that is cut off, expected {start[3]} dimensions. Get the file "
+            "again."
+        )
     header = Header(start[2], struct.unpack(f">{start[3]}I", sizes))
     if not header.item_bytes:
-        raise DataError(f"{path}: found {header}, items without a number, expected numbers. Get the file again.")
+        raise DataError(
+            f"{path}: found {header}, items without a number, expected numbers. Get the file again."
+        )
     if header.item_bytes > limits.cell_bytes:
-        raise DataError(f"{path}: {exceeded(limits, 'cell_bytes', f'{header}, {header.item_bytes:,} bytes an item')}")
+        raise DataError(
+            f"{path}: "
+            + exceeded(limits, "cell_bytes", f"{header}, {header.item_bytes:,} bytes an item")
+        )
     if compression == "none" and file_bytes not in (None, header.file_bytes):
         raise DataError(
-            f"{path}: found {file_bytes:,} bytes, expected {header.file_bytes:,} of {header} as its header says. Get the file again."
+            f"{path}: found {file_bytes:,} bytes, expected {header.file_bytes:,} of {header} as "
+            "its header says. Get the file again."
         )
     return header
 
@@ -106,7 +132,8 @@ def read_header(path: str, compression: str, limits: Limits, file_bytes: int | N
 def read_items(
     path: str, compression: str, limits: Limits, header: Header, first: int, end: int, step: int
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yields items [first, end), at most ``step`` at a time, as numbers [n, values] of the header's type.
+    """Yields items [first, end), at most ``step`` at a time, as numbers [n, values] of the header's
+    type.
 
     Raises:
       DataError: the file ends too early or too late.
@@ -121,7 +148,8 @@ def read_items(
             yield np.frombuffer(data, header.dtype).reshape(wanted, header.values)
         if end == header.dims[0] and file.read(1):
             raise DataError(
-                f"{path}: found more than the {header.file_bytes:,} bytes of {header} that its header says, expected no more. "
+                f"{path}: found more than the {header.file_bytes:,} bytes of {header} that its "
+                "header says, expected no more. "
                 "Get the file again."
             )
 
@@ -141,7 +169,8 @@ def _skip(file: Any, path: str, compression: str, header: Header, items: int) ->
 
 def _too_short(path: str, header: Header, items: int) -> DataError:
     return DataError(
-        f"{path}: found {items:,} items before the file ends, expected {header.dims[0]:,} ({header}). Get the file again."
+        f"{path}: found {items:,} items before the file ends, expected {header.dims[0]:,} "
+        f"({header}). Get the file again."
     )
 
 
@@ -161,5 +190,6 @@ def _opened(path: str, compression: str, limits: Limits) -> Iterator[Readable]:
         except OSError as error:
             raise DataError(
                 f"{path}: found damaged {compression} data, expected a whole file: {error}. "
-                "Get the file again, or set 'compression' of the source if it is compressed otherwise."
+                "Get the file again, or set 'compression' of the source if it is compressed "
+                "otherwise."
             ) from error

@@ -1,7 +1,9 @@
-"""One compressed image: what it is, whether it decodes, and what a recipe makes of it. Pillow does the work, one image at a time.
+"""One compressed image: what it is, whether it decodes, and what a recipe makes of it. Pillow does
+the work, one image at a time.
 
-Images come from anywhere, so that nothing in them is trusted: only the formats that we name are looked for, and the size that a header
-gives is compared with a limit before memory is spent on pixels.
+Images come from anywhere, so that nothing in them is trusted: only the formats that we name are
+looked for, and the size that a header gives is compared with a limit before memory is spent on
+pixels.
 """
 
 from __future__ import annotations
@@ -19,21 +21,34 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions
 from beam_pipelines.sources.images.png import encode_pngs
 
-# Pillow's name -> ours. A phone's JPEG with a second picture inside is MPO to Pillow, and a JPEG to everyone else.
-FORMAT_FOR_PILLOW = {"JPEG": "jpeg", "MPO": "jpeg", "PNG": "png", "BMP": "bmp", "GIF": "gif", "WEBP": "webp"}
+# Pillow's name -> ours. A phone's JPEG with a second picture inside is MPO to Pillow, and a JPEG to
+# everyone else.
+FORMAT_FOR_PILLOW = {
+    "JPEG": "jpeg",
+    "MPO": "jpeg",
+    "PNG": "png",
+    "BMP": "bmp",
+    "GIF": "gif",
+    "WEBP": "webp",
+}
 # Pillow's modes with a grey value for a pixel, and those with an alpha channel.
 _GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B")
 _ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
-_SMALLEST_SCALE = 8  # libjpeg decodes at an eighth of the size, which reads every byte and computes few pixels
+_SMALLEST_SCALE = (
+    8  # libjpeg decodes at an eighth of the size, which reads every byte and computes few pixels
+)
 _ORIENTATION = 0x0112  # EXIF tag
 
-# Pillow's own limit is one for the whole process and knows no recipe; ours comes before decoding too (_opened).
+# Pillow's own limit is one for the whole process and knows no recipe; ours comes before decoding
+# too (_opened).
 Image.MAX_IMAGE_PIXELS = None
 
 
 class PictureError(ValueError):
-    """Bytes that are no image, or none that may be decoded; says what was found and expected, and what to do."""
+    """Bytes that are no image, or none that may be decoded; says what was found and expected, and
+    what to do.
+    """
 
 
 class Look(NamedTuple):
@@ -41,9 +56,11 @@ class Look(NamedTuple):
 
     Attributes:
       format: ``jpeg``, ``png``, ``bmp``, ``gif`` or ``webp``.
-      height, width: pixels, as they lie in the file: a camera's orientation tag is not applied. Of an animation, the first frame's.
-      channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; of a palette, those of its colors; of GIF and CMYK 3, as which they
-        are decoded. So does ``tf.io.decode_image``, except that it has no palettes in BMP.
+      height, width: pixels, as they lie in the file: a camera's orientation tag is not applied. Of
+        an animation, the first frame's.
+      channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; of a palette, those of its colors; of GIF
+        and CMYK 3, as which they are decoded. So does ``tf.io.decode_image``, except that it has no
+        palettes in BMP.
     """
 
     format: str
@@ -55,14 +72,18 @@ class Look(NamedTuple):
 def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
     """Returns what an image is, after decoding all of it (of an animation, the first frame).
 
-    A JPEG is decoded at an eighth of its size: a quarter of the time, and truncation shows all the same.
+    A JPEG is decoded at an eighth of its size: a quarter of the time, and truncation shows all the
+    same.
 
     Raises:
-      PictureError: no image of a known format, one that does not decode, or one of more pixels than ``limits`` allow.
+      PictureError: no image of a known format, one that does not decode, or one of more pixels than
+        ``limits`` allow.
     """
     with _opened(data, limits) as image:
         look = _look(image)
-        image.draft("L", (max(1, look.width // _SMALLEST_SCALE), max(1, look.height // _SMALLEST_SCALE)))
+        image.draft(
+            "L", (max(1, look.width // _SMALLEST_SCALE), max(1, look.height // _SMALLEST_SCALE))
+        )
         image.load()
     return look
 
@@ -96,7 +117,9 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
 
 @contextlib.contextmanager
 def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
-    """Opens an image, of which only the header is read, and turns whatever goes wrong inside into ``PictureError``."""
+    """Opens an image, of which only the header is read, and turns whatever goes wrong inside into
+    ``PictureError``.
+    """
     try:
         width, height = _webp_size(data) or (0, 0)
         _check_pixels(width, height, limits)
@@ -105,19 +128,24 @@ def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
             if image.format != "PNG":
                 yield image
                 return
-            image.verify()  # checksums, and the end, which decoding does without; it spends the image
+            # Checksums, and the end, which decoding does without; it spends the image
+            image.verify()
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             yield image
     except PictureError:
         raise
     except UnidentifiedImageError as error:
         raise PictureError(
-            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image. Mend the file, or leave it out."
+            f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image. Mend the "
+            "file, or leave it out."
         ) from error
-    except Exception as error:  # Pillow raises whatever its decoders and the bytes make of each other
+    except (
+        Exception
+    ) as error:  # Pillow raises whatever its decoders and the bytes make of each other
         words = str(error).rstrip(".") or type(error).__name__
         raise PictureError(
-            f"found an image that does not decode ({words}), expected a whole one. Get the file again, or leave it out."
+            f"found an image that does not decode ({words}), expected a whole one. Get the file "
+            "again, or leave it out."
         ) from error
 
 
@@ -127,13 +155,16 @@ def _check_pixels(width: int, height: int, limits: Limits) -> None:
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """Returns the width and height of an extended WebP file, for which Pillow would allocate memory as it opens it.
+    """Returns the width and height of an extended WebP file, for which Pillow would allocate memory
+    as it opens it.
 
     Source: https://developers.google.com/speed/webp/docs/riff_container, extended file format.
     """
     if data[:4] != b"RIFF" or data[8:16] != b"WEBPVP8X" or len(data) < 30:
         return None
-    width, height = (struct.unpack("<I", data[start : start + 3] + b"\0")[0] + 1 for start in (24, 27))
+    width, height = (
+        struct.unpack("<I", data[start : start + 3] + b"\0")[0] + 1 for start in (24, 27)
+    )
     return width, height
 
 
@@ -159,7 +190,9 @@ def _target_mode(look: Look, format_: str, wanted: str | None) -> str:
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
     """Converts pixels; 16 bits become 8, of which the upper ones are kept, as TensorFlow does."""
     if image.mode.startswith("I"):
-        image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
+        image = Image.fromarray(
+            (np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8)
+        )
     return image if image.mode == mode else image.convert(mode)
 
 

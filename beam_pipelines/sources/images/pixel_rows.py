@@ -1,4 +1,6 @@
-"""Rows made of arrays of pixels, as CIFAR and IDX files hold them: many pictures of one size, and the class of each."""
+"""Rows made of arrays of pixels, as CIFAR and IDX files hold them: many pictures of one size, and
+the class of each.
+"""
 
 from __future__ import annotations
 
@@ -51,16 +53,25 @@ def check(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option of the source that means nothing where types are fixed."""
     problems = tables.check_text_options(source, name)
     if source.types:
-        problems.append(problem(source, "types", f"{name} files have types of their own. Leave the option out."))
+        problems.append(
+            problem(source, "types", f"{name} files have types of their own. Leave the option out.")
+        )
     if source.schema is not None:
-        problems.append(problem(source, "schema", f"{name} files need no schema. Leave the option out."))
+        problems.append(
+            problem(source, "schema", f"{name} files need no schema. Leave the option out.")
+        )
     return problems
 
 
 def contents_of(
-    source: Source, types: Mapping[str, pa.DataType], files: tuple[FileInfo, ...], classes: Sequence[Classes]
+    source: Source,
+    types: Mapping[str, pa.DataType],
+    files: tuple[FileInfo, ...],
+    classes: Sequence[Classes],
 ) -> Contents:
-    """Returns the contents of a source that has columns of these types, and files that hold rows."""
+    """Returns the contents of a source that has columns of these types, and files that hold
+    rows.
+    """
     whole = pa.schema(list(types.items()))
     read = pa.schema([whole.field(name) for name in inference.selected(source, tuple(types))])
     labels = {kind.label: kind.names for kind in classes if kind.names}
@@ -90,10 +101,14 @@ def shape_columns(pixels: npt.NDArray[Any]) -> dict[str, pa.Array]:
 
 
 def class_columns(classes: Classes, ids: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Returns the columns of ids [n], and of the names that they have; an id without a name has none."""
+    """Returns the columns of ids [n], and of the names that they have; an id without a name has
+    none.
+    """
     columns = {classes.label: pa.array(ids)}
     if classes.names:
-        columns[classes.text] = pa.array(classes.names, pa.string()).take(pa.array(ids, mask=_is_unknown(classes, ids)))
+        columns[classes.text] = pa.array(classes.names, pa.string()).take(
+            pa.array(ids, mask=_is_unknown(classes, ids))
+        )
     return columns
 
 
@@ -122,22 +137,29 @@ def rows(
     Raises:
       DataError: a bad row.
     """
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in plan.schema.names], schema=plan.schema)
+    batch = pa.RecordBatch.from_arrays(
+        [columns[name] for name in plan.schema.names], schema=plan.schema
+    )
     rejected: dict[int, Rejected] = {}
     for classes, numbers in ids.items():
         if not classes.names or not {classes.label, classes.text} & set(plan.schema.names):
             continue
         for row in np.flatnonzero(_is_unknown(classes, numbers)).tolist():
             reason = (
-                f"found class {numbers[row]}, expected 0 to {len(classes.names) - 1}, which have names. "
+                f"found class {numbers[row]}, expected 0 to {len(classes.names) - 1}, which have "
+                "names. "
                 "Get the file again, or mend the names."
             )
-            bad = Rejected(plan.source.name, file.path, f"image {first + row}", classes.label, reason, "")
+            bad = Rejected(
+                plan.source.name, file.path, f"image {first + row}", classes.label, reason, ""
+            )
             if not reject:
                 raise DataError(bad.describe())
             rejected.setdefault(row, bad)
     if rejected:
-        batch = batch.take(pa.array([row for row in range(batch.num_rows) if row not in rejected], pa.int64()))
+        batch = batch.take(
+            pa.array([row for row in range(batch.num_rows) if row not in rejected], pa.int64())
+        )
     yield Rows(batch, tuple(rejected[row] for row in sorted(rejected)))
 
 
@@ -148,11 +170,15 @@ def integers(values: Any, where: str, what: str) -> npt.NDArray[np.int64]:
       DataError: it is none.
     """
     if not isinstance(values, (list, np.ndarray)):
-        raise DataError(f"{where}: found {what} that are no list, expected one number an image. Get the file again.")
+        raise DataError(
+            f"{where}: found {what} that are no list, expected one number an image. Get the file "
+            "again."
+        )
     try:
         numbers: npt.NDArray[np.int64] = pa.array(values, pa.int64()).to_numpy()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
         raise DataError(
-            f"{where}: found {what} that are no numbers ({error}), each expected {expected(pa.int64())}. Get the file again."
+            f"{where}: found {what} that are no numbers ({error}), each expected "
+            f"{expected(pa.int64())}. Get the file again."
         ) from error
     return numbers

@@ -1,7 +1,8 @@
-"""Many small pictures of one size as PNG files, filtered together: three times the speed of an encoder that takes one at a time.
+"""Many small pictures of one size as PNG files, filtered together: three times the speed of an
+encoder that takes one at a time.
 
-Source of the format: https://www.w3.org/TR/png-3/. Every row of pixels takes the Paeth filter (9.2), which suits photographs and costs
-drawings little.
+Source of the format: https://www.w3.org/TR/png-3/. Every row of pixels takes the Paeth filter
+(9.2), which suits photographs and costs drawings little.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def encode_pngs(pixels: npt.NDArray[np.uint8]) -> pa.BinaryArray:
     """Encodes pictures without loss.
 
     Args:
-      pixels: uint8[n, height, width, channels], of 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels.
+      pixels: uint8[n, height, width, channels], of 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA)
+        channels.
 
     Returns:
       n PNG files.
@@ -48,17 +50,25 @@ def encode_pngs(pixels: npt.NDArray[np.uint8]) -> pa.BinaryArray:
 
 
 def _filter(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns uint8[n, bytes]: of each row of pixels the filter's number, and what differs from the filter's prediction."""
+    """Returns uint8[n, bytes]: of each row of pixels the filter's number, and what differs from the
+    filter's prediction.
+    """
     count, height, width, channels = pixels.shape
     # What lies left of the first column and above the first row counts as 0.
     known = np.zeros((count, height + 1, (width + 1) * channels), np.int16)
     known[:, 1:, channels:] = pixels.reshape(count, height, -1)
-    left, above, corner = known[:, 1:, :-channels], known[:, :-1, channels:], known[:, :-1, :-channels]
+    left, above, corner = (
+        known[:, 1:, :-channels],
+        known[:, :-1, channels:],
+        known[:, :-1, :-channels],
+    )
     by_row: npt.NDArray[Any] = above - corner
     by_column: npt.NDArray[Any] = left - corner
     to_left, to_above, to_corner = abs(by_row), abs(by_column), abs(by_row + by_column)
     predicted = np.where(
-        (to_left <= to_above) & (to_left <= to_corner), left, np.where(to_above <= to_corner, above, corner)
+        (to_left <= to_above) & (to_left <= to_corner),
+        left,
+        np.where(to_above <= to_corner, above, corner),
     )
     filtered = np.full((count, height, 1 + width * channels), _PAETH, np.uint8)
     filtered[:, :, 1:] = (known[:, 1:, channels:] - predicted).astype(np.uint8)
@@ -66,4 +76,9 @@ def _filter(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
+    return (
+        struct.pack(">I", len(data))
+        + kind
+        + data
+        + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))
+    )

@@ -1,11 +1,15 @@
-"""Reads pickles that hold data and nothing else, without pickle: no opcode here calls, imports or looks up anything.
+"""Reads pickles that hold data and nothing else, without pickle: no opcode here calls, imports or
+looks up anything.
 
-A pickle is a program for a small stack machine. Python's own machine has instructions that call whatever the pickle names, so that
-reading a stranger's pickle runs a stranger's code. This one knows the instructions that build numbers, texts, lists and mappings. Where a
-pickle names numpy's constructors, the names are matched as text, and the array is made here, as a view of the pickle's bytes.
+A pickle is a program for a small stack machine. Python's own machine has instructions that call
+whatever the pickle names, so that reading a stranger's pickle runs a stranger's code. This one
+knows the instructions that build numbers, texts, lists and mappings. Where a pickle names numpy's
+constructors, the names are matched as text, and the array is made here, as a view of the pickle's
+bytes.
 
-What is read takes no more memory than about four times the pickle's size, and 64 bytes for each of ``MAX_INSTRUCTIONS``, whatever the
-pickle claims. Source of the format: Python's ``pickletools``, which parses the instructions (and executes none).
+What is read takes no more memory than about four times the pickle's size, and 64 bytes for each of
+``MAX_INSTRUCTIONS``, whatever the pickle claims. Source of the format: Python's ``pickletools``,
+which parses the instructions (and executes none).
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ class UnsafePickleError(ValueError):
 
 
 class TooDeepError(ValueError):
-    """A pickle with values nested too deeply. The message says what was found and expected, and what to do."""
+    """A pickle with values nested too deeply. The message says what was found and expected, and
+    what to do.
+    """
 
 
 class _Name(NamedTuple):
@@ -53,7 +59,8 @@ class _Array:
     values: npt.NDArray[Any] | None = None
 
 
-# The largest real one, CIFAR-100's training batch, has some 400,000. One byte of instruction makes up to 64 bytes of memory.
+# The largest real one, CIFAR-100's training batch, has some 400,000. One byte of instruction makes
+# up to 64 bytes of memory.
 MAX_INSTRUCTIONS = 4_000_000
 _RECONSTRUCT = "_reconstruct"
 _FROM_BUFFER = "_frombuffer"
@@ -68,7 +75,8 @@ _ALLOWED = frozenset(
     + [_Name(f"numpy.{core}.numeric", _FROM_BUFFER) for core in ("core", "_core")]
 )
 _TYPE_CODES = frozenset(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8))
-# Behind the code of a type stand whether to align it and whether to copy it, as Python 3 and Python 2 write them.
+# Behind the code of a type stand whether to align it and whether to copy it, as Python 3 and Python
+# 2 write them.
 _FLAG_TYPES = ((bool, bool), (int, int))
 _MARK = object()
 _CONTAINERS = (list, tuple, dict)
@@ -80,8 +88,8 @@ def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is f
     Byte strings of Python 2 stay bytes.
 
     Returns:
-      None, bool, int, bytes, str, list, tuple, dict, or a numpy array of integers, which is the whole or a value of the whole, if that
-      is a dict.
+      None, bool, int, bytes, str, list, tuple, dict, or a numpy array of integers, which is the
+      whole or a value of the whole, if that is a dict.
 
     Raises:
       UnsafePickleError: it holds anything else, or is damaged.
@@ -98,7 +106,9 @@ def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is f
     except (UnsafePickleError, TooDeepError):
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, UnicodeError) as error:
-        raise UnsafePickleError(f"damaged data ({type(error).__name__}: {str(error)[:200]})") from error
+        raise UnsafePickleError(
+            f"damaged data ({type(error).__name__}: {str(error)[:200]})"
+        ) from error
     raise UnsafePickleError(f"more than {MAX_INSTRUCTIONS:,} instructions")
 
 
@@ -108,7 +118,8 @@ class _Machine:
     def __init__(self, size_bytes: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        # Of all instructions, only a text that is encoded again and again could make more bytes than the pickle has.
+        # Of all instructions, only a text that is encoded again and again could make more bytes
+        # than the pickle has.
         self._left_to_encode = size_bytes
 
     def run(self, name: str, argument: Any) -> None:
@@ -179,7 +190,9 @@ class _Machine:
 
     def _container(self, kind: type) -> Any:
         if type(self._stack[-1]) is not kind:
-            raise UnsafePickleError(f"damaged data (items for something that is no {kind.__name__})")
+            raise UnsafePickleError(
+                f"damaged data (items for something that is no {kind.__name__})"
+            )
         return self._stack[-1]
 
     def stack_global(self) -> None:
@@ -191,7 +204,9 @@ class _Machine:
             raise UnsafePickleError("damaged data (a name that is no text)")
         found = _Name(module, name)
         if found not in _ALLOWED:
-            raise UnsafePickleError(f"the name '{str(found)[:200]}', which stands for code and not for data")
+            raise UnsafePickleError(
+                f"the name '{str(found)[:200]}', which stands for code and not for data"
+            )
         self._stack.append(found)
 
     def reduce(self) -> None:
@@ -217,7 +232,9 @@ class _Machine:
     def _encode(self, text: Any, encoding: Any) -> bytes:
         """Encodes as Latin-1, the way in which Python 3 writes bytes for Python 2."""
         if type(text) is not str or encoding != "latin1":
-            raise UnsafePickleError("a call of _codecs.encode with other arguments than a text and 'latin1'")
+            raise UnsafePickleError(
+                "a call of _codecs.encode with other arguments than a text and 'latin1'"
+            )
         self._left_to_encode -= len(text)
         if self._left_to_encode < 0:
             raise UnsafePickleError("a text that is encoded again and again")
@@ -249,7 +266,11 @@ def _pairs(items: list[Any]) -> dict[Any, Any]:
 
 def _type_code(arguments: tuple[Any, ...]) -> str:
     """Returns the code of an integer type, ``u1``, of the arguments of ``numpy.dtype``."""
-    if len(arguments) != 3 or tuple(map(type, arguments[1:])) not in _FLAG_TYPES or arguments[1:] != (False, True):
+    if (
+        len(arguments) != 3
+        or tuple(map(type, arguments[1:])) not in _FLAG_TYPES
+        or arguments[1:] != (False, True)
+    ):
         raise UnsafePickleError("an array of a type that no pickled array has")
     code = arguments[0].decode("ascii") if type(arguments[0]) is bytes else arguments[0]
     if type(code) is not str or code not in _TYPE_CODES:
@@ -259,7 +280,9 @@ def _type_code(arguments: tuple[Any, ...]) -> str:
 
 
 def _byte_order(state: tuple[Any, ...]) -> Literal["<", ">", "|"]:
-    """Returns the byte order of a type's state: ``(version, order, subtype, names, fields, size, alignment, …)``."""
+    """Returns the byte order of a type's state:
+    ``(version, order, subtype, names, fields, size, alignment, …)``.
+    """
     order = state[1].decode("ascii") if type(state[1]) is bytes else state[1]
     if order not in ("<", ">", "|") or any(part is not None for part in state[2:5]):
         raise UnsafePickleError("an array of a type with parts, expected integers")
@@ -267,28 +290,42 @@ def _byte_order(state: tuple[Any, ...]) -> Literal["<", ">", "|"]:
 
 
 def _view(raw: Any, type_: Any, shape: Any, order: Any) -> npt.NDArray[Any]:
-    """Returns an array that shares the bytes it is made of. What they are too few or too many for is refused."""
-    if type(raw) not in (bytes, bytearray) or type(type_) is not _Type or type(shape) is not tuple or len(shape) > 8:
+    """Returns an array that shares the bytes it is made of. What they are too few or too many for
+    is refused.
+    """
+    if (
+        type(raw) not in (bytes, bytearray)
+        or type(type_) is not _Type
+        or type(shape) is not tuple
+        or len(shape) > 8
+    ):
         raise UnsafePickleError("a state that no pickled array of integers has")
     if not all(type(size) is int and size >= 0 for size in shape) or order not in ("C", "F"):
         raise UnsafePickleError("an array of no shape")
     if math.prod(shape) * type_.dtype.itemsize != len(raw):
         raise UnsafePickleError(
-            f"an array of {math.prod(shape):,} values of {type_.dtype.itemsize} bytes, made of {len(raw):,} bytes"
+            f"an array of {math.prod(shape):,} values of {type_.dtype.itemsize} bytes, made of "
+            f"{len(raw):,} bytes"
         )
     return np.frombuffer(raw, type_.dtype).reshape(shape, order=order)
 
 
 def _check_depth(value: Any, limits: Limits) -> None:
-    """Raises ``TooDeepError`` if values are nested deeper than the limit. Goes level by level, and into a value once on each."""
+    """Raises ``TooDeepError`` if values are nested deeper than the limit. Goes level by level, and
+    into a value once on each.
+    """
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(limits.nesting_depth):
-        inside = itertools.chain.from_iterable(item.values() if type(item) is dict else item for item in level)
+        inside = itertools.chain.from_iterable(
+            item.values() if type(item) is dict else item for item in level
+        )
         level = list({id(item): item for item in inside if type(item) in _CONTAINERS}.values())
         if not level:
             return
     raise TooDeepError(
-        exceeded(limits, "nesting_depth", f"values nested more than {limits.nesting_depth:,} levels deep")
+        exceeded(
+            limits, "nesting_depth", f"values nested more than {limits.nesting_depth:,} levels deep"
+        )
     )
 
 

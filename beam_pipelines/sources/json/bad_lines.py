@@ -1,8 +1,10 @@
-"""Says what is wrong with bad lines of JSON, and remembers what pyarrow said of some, so as not to ask it of each of many.
+"""Says what is wrong with bad lines of JSON, and remembers what pyarrow said of some, so as not to
+ask it of each of many.
 
-pyarrow's parser takes a tenth of a millisecond for a line alone, and a bad one has to be tried column by column. Where many lines are bad, a line
-is judged by what Python's parser makes of it: a line that is no JSON, no object, or has an unknown field is bad, and so is one with a kind of
-value in a column that pyarrow has refused there before. Whatever is not certain is asked as ever.
+pyarrow's parser takes a tenth of a millisecond for a line alone, and a bad one has to be tried
+column by column. Where many lines are bad, a line is judged by what Python's parser makes of it: a
+line that is no JSON, no object, or has an unknown field is bad, and so is one with a kind of value
+in a column that pyarrow has refused there before. Whatever is not certain is asked as ever.
 """
 
 from __future__ import annotations
@@ -20,14 +22,23 @@ from beam_pipelines.core import columns
 from beam_pipelines.sources import bad_rows, nested
 from beam_pipelines.sources.plan import SourcePlan
 
-# Lines of which more may be said than Python's values show: escapes (of half a character), numbers beyond a float64.
+# Lines of which more may be said than Python's values show: escapes (of half a character), numbers
+# beyond a float64.
 _SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
 _UNPARSED = "couldn't parse:"
-_KIND_FOR_TYPE = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+_KIND_FOR_TYPE = {
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
 _UNCERTAIN = object()
 _LARGEST = {pa.float32(): 3.4e38, pa.float64(): sys.float_info.max}
 _UNKNOWN = (
-    "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of the "
+    "found a field that was not seen at planning, expected only known ones. Set 'infer: full' of "
+    "the "
     "source to look at every line first, or name the columns to read with 'columns'."
 )
 
@@ -50,14 +61,24 @@ def _written(found: str) -> _Written:
 class BadLines:
     """Explains bad lines of one source."""
 
-    def __init__(self, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]) -> None:
-        """Takes what reads lines, with a plan of all columns or of one, and raises one of ``bad_rows.ERRORS`` if one is bad."""
+    def __init__(
+        self, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]
+    ) -> None:
+        """Takes what reads lines, with a plan of all columns or of one, and raises one of
+        ``bad_rows.ERRORS`` if one is bad.
+        """
         self._plan = plan
         self._read_lines = read_lines
-        self._columns = [_Column(field, tuple(field.name.split(".")), _Values.of(field)) for field in plan.read_schema]
+        self._columns = [
+            _Column(field, tuple(field.name.split(".")), _Values.of(field))
+            for field in plan.read_schema
+        ]
         names = [field.name.split(".") for field in nested.flatten_fields(plan.file_schema)]
-        self._known_names = {".".join(keys[: place + 1]) for keys in names for place in range(len(keys))}
-        # (column, kind of JSON value) -> what the parser says of any such value; column -> what it says before a number.
+        self._known_names = {
+            ".".join(keys[: place + 1]) for keys in names for place in range(len(keys))
+        }
+        # (column, kind of JSON value) -> what the parser says of any such value; column -> what it
+        # says before a number.
         self._refused: dict[tuple[str, str], Exception] = {}
         self._unparsed: dict[str, str] = {}
 
@@ -71,7 +92,9 @@ class BadLines:
         return self._explain_fields(line, value) or ("", f"{plain(error)}. Mend the line.")
 
     def _explain_fields(self, line: bytes, value: dict[str, Any]) -> Explanation | None:
-        """Returns the first column that cannot be read alone, or the first field that is not known."""
+        """Returns the first column that cannot be read alone, or the first field that is not
+        known.
+        """
         for field in self._plan.read_schema:
             try:
                 self._read_lines(line, _only(self._plan, field.name))
@@ -90,14 +113,18 @@ class BadLines:
         found = _found(value, name.split("."))
         if not _kind(found):
             return
-        if str(error).startswith(f"JSON parse error: Column(/{name.replace('.', '/')}) changed from "):
+        if str(error).startswith(
+            f"JSON parse error: Column(/{name.replace('.', '/')}) changed from "
+        ):
             self._refused[name, _kind(found)] = error
         before, unparsed, written = str(error).partition(_UNPARSED)
         if unparsed and _kind(found) == "number" and written == _as_written(found):
             self._unparsed[name] = before + unparsed
 
     def judge(self, line: bytes) -> Explanation | None:
-        """Returns what ``explain`` would of a line that is certainly bad; ``None`` of one that is not."""
+        """Returns what ``explain`` would of a line that is certainly bad; ``None`` of one that is
+        not.
+        """
         try:
             value, wrong = _parsed(line, parse_float=_written, object_pairs_hook=_plain_object)
         except (_UncertainError, RecursionError):
@@ -111,7 +138,11 @@ class BadLines:
             if column.values.take(found):
                 continue
             error = self._refusal(found, column)
-            return None if error is None else (column.field.name, _explain_value(value, column.field, error))
+            return (
+                None
+                if error is None
+                else (column.field.name, _explain_value(value, column.field, error))
+            )
         return None if self._plan.source.columns else self._unknown_field(value)
 
     def _refusal(self, found: Any, column: _Column) -> Exception | None:
@@ -143,17 +174,27 @@ class _Values(NamedTuple):
 
     @classmethod
     def of(cls, field: pa.Field) -> _Values:
-        """Returns the values of a column; none of one with a type of which pyarrow has more to say."""
+        """Returns the values of a column; none of one with a type of which pyarrow has more to
+        say.
+        """
         types, type_ = pa.types, field.type
         if types.is_list(type_) and columns.shape_of(field) is None:
             return (
-                cls.of(type_.value_field)._replace(are_lists=True) if not types.is_list(type_.value_type) else cls(())
+                cls.of(type_.value_field)._replace(are_lists=True)
+                if not types.is_list(type_.value_type)
+                else cls(())
             )
         if types.is_integer(type_) and type_ != pa.uint64():
             return cls((int,), *bad_rows.integer_range(type_))
         if type_ in _LARGEST:
             return cls((int, _Written), -_LARGEST[type_], _LARGEST[type_])
-        return cls((str,)) if types.is_string(type_) else cls((bool,)) if types.is_boolean(type_) else cls(())
+        return (
+            cls((str,))
+            if types.is_string(type_)
+            else cls((bool,))
+            if types.is_boolean(type_)
+            else cls(())
+        )
 
     def take(self, found: Any) -> bool:
         """Whether a value is one of them, or null, which lists may not hold."""
@@ -161,9 +202,13 @@ class _Values(NamedTuple):
             return True
         if self.are_lists:
             return (
-                isinstance(found, list) and None not in found and all(map(self._replace(are_lists=False).take, found))
+                isinstance(found, list)
+                and None not in found
+                and all(map(self._replace(are_lists=False).take, found))
             )
-        return type(found) in self.types and (self.lowest is None or self.lowest <= found <= self.largest)
+        return type(found) in self.types and (
+            self.lowest is None or self.lowest <= found <= self.largest
+        )
 
     def lack(self, found: Any) -> bool:
         """Whether a number is none of these integers."""
@@ -196,16 +241,35 @@ def _parsed(line: bytes, **options: Any) -> tuple[dict[str, Any], str | None]:
     try:
         value = json.loads(line.decode(), **options)
     except UnicodeDecodeError:
-        return {}, "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the file to UTF-8."
+        return (
+            {},
+            (
+                "found bytes that are not UTF-8, expected a JSON object in UTF-8. Convert the "
+                "file to "
+                "UTF-8."
+            ),
+        )
     except ValueError as wrong:
-        return {}, f"found text that is not JSON ({wrong}), expected one object a line. Mend the line."
+        return (
+            {},
+            f"found text that is not JSON ({wrong}), expected one object a line. Mend the line.",
+        )
     if not isinstance(value, dict):
-        return {}, f"found {bad_rows.clip(repr(value), 100)}, expected an object with named fields. Mend the line."
+        return (
+            {},
+            (
+                f"found {bad_rows.clip(repr(value), 100)}, expected an object with named "
+                "fields. Mend "
+                "the line."
+            ),
+        )
     return value, None
 
 
 def _found(value: Any, keys: Sequence[str]) -> Any:
-    """Returns what a parsed line holds in a flat column, ``None`` if nothing; ``_UNCERTAIN`` within lists, or something else than an object."""
+    """Returns what a parsed line holds in a flat column, ``None`` if nothing; ``_UNCERTAIN`` within
+    lists, or something else than an object.
+    """
     for key in keys:
         if value is None:
             return None
@@ -225,8 +289,14 @@ def _as_written(found: float) -> str:
 
 def plain(error: Exception) -> str:
     """Returns the parser's own words, without its row number, which counts from another place."""
-    words = re.sub(r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()).rstrip(". ")
-    return re.sub(r"Column\(/?(.*?)\)", lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'", words)
+    words = re.sub(
+        r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()
+    ).rstrip(". ")
+    return re.sub(
+        r"Column\(/?(.*?)\)",
+        lambda match: f"field '{match[1].replace('/[]', '').replace('/', '.')}'",
+        words,
+    )
 
 
 def values_of(value: Any, name: str) -> Iterator[Any]:
@@ -247,7 +317,9 @@ def values_of(value: Any, name: str) -> Iterator[Any]:
 def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
     found = list(values_of(value, field.name))
     if None in found and nested.is_list(field.type):
-        return "found a null inside a list, expected values only. Leave the column out with 'columns'."
+        return (
+            "found a null inside a list, expected values only. Leave the column out with 'columns'."
+        )
     if not found:
         return f"{plain(error)}. Mend the line, or leave the column out with 'columns'."
     cure = f"Mend the line, or leave the column out with 'columns' ({plain(error)})."
@@ -258,7 +330,9 @@ def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
 
 def _only(plan: SourcePlan, name: str) -> SourcePlan:
     """Returns the plan for one column, whatever else is there."""
-    keep = pa.schema(nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None))
+    keep = pa.schema(
+        nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None)
+    )
     return dataclasses.replace(
         plan,
         source=dataclasses.replace(plan.source, columns=(name,)),

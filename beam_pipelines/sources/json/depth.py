@@ -1,4 +1,6 @@
-"""How deep JSON is nested, found before any parser meets it: parsers call themselves for each level, until the stack ends."""
+"""How deep JSON is nested, found before any parser meets it: parsers call themselves for each
+level, until the stack ends.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,25 @@ def check_depth(source: Source, file: FileInfo, body: Body) -> None:
     """
     most = source.limits.nesting_depth
     data = body.data
-    # Each line that begins with an object has one bracket for it; if the others are few, no line can be deep.
+    # Each line that begins with an object has one bracket for it; if the others are few, no line
+    # can be deep.
     if data.count(b"{") + data.count(b"[") - data.count(b"\n{") - data.startswith(b"{") < most:
         return
     line = _deep_line(data, most)
     if line >= 0:
         numbers = LineNumbers(source, file, body)
-        message = exceeded(source.limits, "nesting_depth", f"values nested more than {most:,} levels deep")
+        message = exceeded(
+            source.limits, "nesting_depth", f"values nested more than {most:,} levels deep"
+        )
         raise DataError(f"{file.path}, line {numbers.line(_line_start(data, line))}: {message}")
 
 
 def _deep_line(data: bytes, most: int) -> int:
-    """Returns the number, from 0, of the first line with more brackets open at a time than ``most``, or -1."""
-    # What is escaped ends no string. Of what is left only brackets, quotes and line ends matter, and empty strings do not.
+    """Returns the number, from 0, of the first line with more brackets open at a time than
+    ``most``, or -1.
+    """
+    # What is escaped ends no string. Of what is left only brackets, quotes and line ends matter,
+    # and empty strings do not.
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     brackets = _STRING.sub(b"", plain.translate(None, _OTHERS).replace(b'""', b""))
     characters = np.frombuffer(brackets, np.uint8)

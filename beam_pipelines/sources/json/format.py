@@ -28,13 +28,21 @@ from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.quotes import Dialect, Positions, record_spans
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
-# It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else what a row is would depend on where a file is cut.
+# It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else
+# what a row is would depend on where a file is cut.
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
-# What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and crashes if it is the first that it infers from.
-_NULL_LINES = (re.compile(rb"\A[ \t\r\n]*n"), re.compile(rb"\n[ \t\r]*n"), re.compile(rb"\r[ \t]*n"))
-# Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are not of one kind.
+# What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and
+# crashes if it is the first that it infers from.
+_NULL_LINES = (
+    re.compile(rb"\A[ \t\r\n]*n"),
+    re.compile(rb"\n[ \t\r]*n"),
+    re.compile(rb"\r[ \t]*n"),
+)
+# Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are
+# not of one kind.
 _MAX_RUNS = 1_000
-# Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so many at a time.
+# Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so
+# many at a time.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _NO_QUOTES = np.empty(0, np.int64)
 _OPENS, _CLOSES = b"{}"
@@ -57,7 +65,7 @@ class JsonLines:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002 (JSON strings hold no line ends)
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -82,18 +90,27 @@ class JsonLines:
             if rows:
                 break
         if not rows:
-            raise wrong or DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise wrong or DataError(
+                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
         nested_types = {field.name: field.type for field in nested.flatten_fields(schema)}
         if not nested_types:
             raise DataError(
-                f"{files[0].path}: found objects without fields, expected some. Check 'path' of the source."
+                f"{files[0].path}: found objects without fields, expected some. Check 'path' of "
+                "the source."
             )
         # Lines that lost to others of another type have no say in the shape either.
-        seen = {name: seen[name] for name, type_ in nested_types.items() if name in seen and shapes.depth(type_) > 1}
+        seen = {
+            name: seen[name]
+            for name, type_ in nested_types.items()
+            if name in seen and shapes.depth(type_) > 1
+        }
         contents = tables.contents_of(source, [(files[0], schema)], seen)
         return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
             *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
@@ -129,16 +146,22 @@ def _declared_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _runs(data: bytes) -> list[pa.Table] | None:
-    """Parses lines and infers nested types: one table if all agree, else runs of lines that do, in order.
+    """Parses lines and infers nested types: one table if all agree, else runs of lines that do, in
+    order.
 
-    Lines that are no objects are left out: they are reported when they are read. ``None`` if there are too many of them, or of runs.
+    Lines that are no objects are left out: they are reported when they are read. ``None`` if there
+    are too many of them, or of runs.
     """
     with contextlib.suppress(*bad_rows.ERRORS):
         return [_parse(data, None, "infer")]
     starts, ends = _lines(data)
     runs: list[pa.Table] = []
     for number, found in enumerate(
-        bad_rows.sift(lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"), 0, len(starts))
+        bad_rows.sift(
+            lambda start, end: _parse(data[starts[start] : ends[end - 1]], None, "infer"),
+            0,
+            len(starts),
+        )
     ):
         if number == _MAX_RUNS:
             return None
@@ -167,7 +190,9 @@ def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.
 
 
 def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
-    """Returns the error for a sample that cannot be inferred from: the first line with which it goes wrong."""
+    """Returns the error for a sample that cannot be inferred from: the first line with which it
+    goes wrong.
+    """
     starts, ends = _lines(body.data)
     low, high = 0, len(starts)
     error: Exception = ValueError("lines that do not agree")
@@ -181,13 +206,16 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
-        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON object like those before: "
+        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON "
+        "object like those before: "
         f"{plain(error)}. Mend the line."
     )
 
 
 def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
-    """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond int64."""
+    """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond
+    int64.
+    """
     for line in body.data.splitlines():
         try:
             values = list(values_of(json.loads(line), name)) if line.strip() else []
@@ -196,7 +224,8 @@ def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
         for value in values:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise DataError(
-                    f"{file.path}, column '{name}': found the integer {bad_rows.clip(str(value), 100)}, expected none beyond int64. "
+                    f"{file.path}, column '{name}': found the integer "
+                    f"{bad_rows.clip(str(value), 100)}, expected none beyond int64. "
                     f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
                 )
 
@@ -205,13 +234,16 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
     """Parses lines in one block and one thread.
 
     Raises:
-      pa.ArrowInvalid: a line that is not an object as the schema wants it, bytes that are not UTF-8, a line with two objects.
+      pa.ArrowInvalid: a line that is not an object as the schema wants it, bytes that are not
+        UTF-8, a line with two objects.
     """
     if not data.strip():
         return pa.schema([]).empty_table()
     if not blocks.is_utf8(data):  # the parser would take them as they are
         raise pa.ArrowInvalid("bytes that are not UTF-8")
-    if data.startswith(blocks.BYTE_ORDER_MARK):  # the parser would skip one, wherever in a file these lines lie
+    if data.startswith(
+        blocks.BYTE_ORDER_MARK
+    ):  # the parser would skip one, wherever in a file these lines lie
         raise pa.ArrowInvalid("a byte order mark within the file")
     if any(pattern.search(data) for pattern in _NULL_LINES):
         raise pa.ArrowInvalid("null in the place of an object")
@@ -224,7 +256,9 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
     )
     try:
         table.validate()
-    except pa.ArrowInvalid as error:  # pyarrow forgets the fields of a null among objects if all are null
+    except (
+        pa.ArrowInvalid
+    ) as error:  # pyarrow forgets the fields of a null among objects if all are null
         raise pa.ArrowInvalid("a null inside a list") from error
     if table.num_rows != _count_lines(data) or not _are_whole(data, table.num_rows):
         raise pa.ArrowInvalid("a line that is not exactly one object")
@@ -232,9 +266,15 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
 
 
 def _are_whole(data: bytes, lines: int) -> bool:
-    """Whether lines begin and end with a brace: then none of as many objects is broken over two of them, as nothing else stands between ``}`` and ``{`` within one."""
+    """Whether lines begin and end with a brace: then none of as many objects is broken over two of
+    them, as nothing else stands between ``}`` and ``{`` within one.
+    """
     ends_well = data[-3:].rstrip(b"\r\n").endswith(b"}")
-    if data.startswith(b"{") and ends_well and data.count(b"}\n{") + data.count(b"}\r\n{") == lines - 1:
+    if (
+        data.startswith(b"{")
+        and ends_well
+        and data.count(b"}\n{") + data.count(b"}\r\n{") == lines - 1
+    ):
         return True
     starts, ends = _lines(data)
     characters = np.frombuffer(data, np.uint8)
@@ -266,11 +306,15 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         _check_json(line for line in data.splitlines() if b"-NaN" in line)
     if not table.num_rows:
         table = plan.file_schema.empty_table()
-    batch = pa.RecordBatch.from_arrays([only_chunk(column) for column in table.columns], schema=table.schema)
+    batch = pa.RecordBatch.from_arrays(
+        [only_chunk(column) for column in table.columns], schema=table.schema
+    )
     converted = tables.convert(batch, plan)
     for name, column in zip(plan.schema.names, converted.columns, strict=True):
         values = column.flatten() if nested.is_list(column.type) else column
-        if pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py():  # JSON has no word for infinity
+        if (
+            pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py()
+        ):  # JSON has no word for infinity
             raise tables.ColumnError(name, "a number beyond the range of its type")
     return converted
 
@@ -291,7 +335,8 @@ def _read_body(
     try:
         return _read_lines(body.data, plan), ()
     except bad_rows.ERRORS:
-        # With the plan's types the parser goes no deeper than they do. What looks for the bad row does.
+        # With the plan's types the parser goes no deeper than they do. What looks for the bad row
+        # does.
         check_depth(plan.source, file, body)
     lines = blocks.LineNumbers(plan.source, file, body)
     good: list[pa.RecordBatch] = []
@@ -302,7 +347,9 @@ def _read_body(
             continue
         start, line, (column, reason) = found
         shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
-        bad = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown)
+        bad = Rejected(
+            plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
+        )
         if not reject:
             raise DataError(bad.describe())
         rejected.append(bad)
@@ -310,7 +357,9 @@ def _read_body(
 
 
 def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
-    """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad, each is judged before any is parsed."""
+    """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad,
+    each is judged before any is parsed.
+    """
     starts, ends = _lines(data)
     bad_lines = BadLines(plan, _read_lines)
     place, are_many = 0, False
@@ -350,7 +399,9 @@ def _judge(
     data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
 ) -> Iterator[pa.RecordBatch | Found]:
     """Judges lines, and parses those that are not certainly bad."""
-    lines = [data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    lines = [
+        data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
     verdicts = [bad_lines.judge(line) for line in lines]
     found = [
         (start, line, verdict)

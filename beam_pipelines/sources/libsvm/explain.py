@@ -19,8 +19,12 @@ _INFINITE = float.fromhex("0x1.ffffffp+127")
 
 
 def explain(line: bytes, layout: Layout) -> tuple[str, str]:
-    """Returns the column and what is wrong with a line that ``parse_lines`` refuses; looks at it token by token."""
-    label, *tokens = (token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line)))
+    """Returns the column and what is wrong with a line that ``parse_lines`` refuses; looks at it
+    token by token.
+    """
+    label, *tokens = (
+        token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
+    )
     wrong = _explain_label(label, layout.label)
     if wrong:
         return LABEL, wrong
@@ -51,7 +55,10 @@ def _explain_label(label: str, type_: pa.DataType) -> str:
     if ":" in label:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
-        return f"found '{bad_rows.clip(label, 100)}', expected one label: rows with several are not read. Write them as JSON Lines with a list of labels, or keep one."
+        return (
+            f"found '{bad_rows.clip(label, 100)}', expected one label: rows with several are "
+            "not read. Write them as JSON Lines with a list of labels, or keep one."
+        )
     if not _is_label(label, type_):
         is_number = pa.types.is_integer(type_) and _IS_NUMBER.match(label)
         cure = f"Declare 'types: {{{LABEL}: float32}}'." if is_number else "Mend the line."
@@ -67,12 +74,22 @@ def _is_label(label: str, type_: pa.DataType) -> bool:
     return bool(_IS_NUMBER.match(label)) and abs(float(label)) < most
 
 
-def _explain_feature(token: str, expected: Expected, layout: Layout) -> tuple[tuple[int, ...], str, str]:
+def _explain_feature(
+    token: str, expected: Expected, layout: Layout
+) -> tuple[tuple[int, ...], str, str]:
     """Returns the keys of a token, and the column and what is wrong with it, if something is."""
     form = "field:index:value" if layout.has_fields else "index:value"
     *texts, value = token.split(":")
     if len(texts) != len(expected):
-        return (), "", f"found '{bad_rows.clip(token, 100)}', expected {form}. Mend the line, or set another 'format'."
+        return (
+            (),
+            "",
+            (
+                f"found '{bad_rows.clip(token, 100)}', expected {form}. Mend the line, or set "
+                "another "
+                "'format'."
+            ),
+        )
     keys: list[int] = []
     for text, (column, (low, high)) in zip(texts, expected, strict=True):
         if not _is_integer(text, _IS_INDEX):
@@ -82,7 +99,11 @@ def _explain_feature(token: str, expected: Expected, layout: Layout) -> tuple[tu
             return (), column, _explain_range(token, key, low, high, column == layout.keys[-1])
         keys.append(key)
     if not _IS_NUMBER.match(value) or abs(float(value)) >= _INFINITE:
-        return (), layout.value, _wrong(token, f"{form} with a finite number (of 32 bits) as its value")
+        return (
+            (),
+            layout.value,
+            _wrong(token, f"{form} with a finite number (of 32 bits) as its value"),
+        )
     return tuple(keys), "", ""
 
 
@@ -100,12 +121,17 @@ def _explain_range(token: str, found: int, low: int, high: int | None, is_index:
 def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
     order = "fields, and indices within a field," if layout.has_fields else "indices"
     problem = "which is there already" if is_repeated else "behind a larger one"
-    return f"found '{bad_rows.clip(token, 100)}', {problem}, expected {order} in ascending order, each once. Sort the line."
+    return (
+        f"found '{bad_rows.clip(token, 100)}', {problem}, expected {order} in ascending order, "
+        "each once. Sort the line."
+    )
 
 
 def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
     # Python refuses to read thousands of digits.
-    return bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
+    return (
+        bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
+    )
 
 
 def _wrong(found: str, expected: str) -> str:

@@ -53,12 +53,24 @@ class Libsvm:
         """Returns the options of the source that the format cannot honour."""
         problems = [*tables.check_text_options(source, "libsvm"), *no_zlib(source)]
         if source.libsvm.fields is not None and not self.has_fields:
-            problems.append(problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only."))
-        known = {field.name: field.type for field in self._layout(source, pa.int64(), has_qid=True).schema}
+            problems.append(
+                problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only.")
+            )
+        known = {
+            field.name: field.type
+            for field in self._layout(source, pa.int64(), has_qid=True).schema
+        }
         for name, type_ in source.types.items():
             if name in known and not _can_be(name, type_, known[name]):
-                expected = "an integer or a float type" if name == LABEL else columns.type_name(known[name])
-                message = f"column '{name}': found {type_}, expected {expected}. Declare that, or leave it out."
+                expected = (
+                    "an integer or a float type"
+                    if name == LABEL
+                    else columns.type_name(known[name])
+                )
+                message = (
+                    f"column '{name}': found {type_}, expected {expected}. Declare that, or "
+                    "leave it out."
+                )
                 problems.append(problem(source, "types", message))
         return problems
 
@@ -66,7 +78,7 @@ class Libsvm:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002 (there are no quotes)
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -81,24 +93,33 @@ class Libsvm:
                 rows += len(labels)
                 # What is no number at all is a bad row, and has no say.
                 is_fraction = pc.and_not(
-                    pc.match_substring_regex(labels, NUMBER), pc.match_substring_regex(labels, INTEGER)
+                    pc.match_substring_regex(labels, NUMBER),
+                    pc.match_substring_regex(labels, INTEGER),
                 )
                 has_fractions |= pc.any(is_fraction, min_count=0).as_py()
                 has_qid |= len(tokens.queries()) > 0
             if rows:
                 break
         if not rows:
-            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
         label = columns.parse_type(source.types[LABEL]) if LABEL in source.types else None
-        layout = self._layout(source, label or (pa.float64() if has_fractions else pa.int64()), has_qid)
+        layout = self._layout(
+            source, label or (pa.float64() if has_fractions else pa.int64()), has_qid
+        )
         names = tuple(layout.schema.names)
-        read_schema = pa.schema([layout.schema.field(name) for name in inference.selected(source, names)])
+        read_schema = pa.schema(
+            [layout.schema.field(name) for name in inference.selected(source, names)]
+        )
         option = source.libsvm
         sizes = (*([option.fields] if self.has_fields else []), option.size)
         sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
         return Contents(names, layout.schema, read_schema, sparse=(sparse,))
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         schema = plan.file_schema
         layout = self._layout(plan.source, schema.field(LABEL).type, QID in schema.names)
@@ -111,7 +132,9 @@ class Libsvm:
         option = source.libsvm
         base = self.base if option.base is None else option.base
         label = pa.float32() if pa.types.is_float16(label) else label
-        return Layout(option.name, self.has_fields, has_qid, label, base, option.size, option.fields)
+        return Layout(
+            option.name, self.has_fields, has_qid, label, base, option.size, option.fields
+        )
 
 
 def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
@@ -120,7 +143,11 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
         type_ = columns.parse_type(declared)
     except ValueError:
         return True
-    return pa.types.is_integer(type_) or pa.types.is_floating(type_) if name == LABEL else bool(type_ == known)
+    return (
+        pa.types.is_integer(type_) or pa.types.is_floating(type_)
+        if name == LABEL
+        else bool(type_ == known)
+    )
 
 
 def _read_body(
@@ -140,15 +167,21 @@ def _read_body(
     for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
         line = body.data[start:end]
         shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
-        row = Rejected(plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown)
+        row = Rejected(
+            plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown
+        )
         if not reject:
             raise DataError(row.describe())
         rejected.append(row)
     return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
 
 
-def _sift(data: bytes, starts: Positions, ends: Positions, layout: Layout) -> tuple[list[pa.RecordBatch], Flags]:
-    """Returns what was made of the good lines, and flags of the bad ones: those of one kind at a time."""
+def _sift(
+    data: bytes, starts: Positions, ends: Positions, layout: Layout
+) -> tuple[list[pa.RecordBatch], Flags]:
+    """Returns what was made of the good lines, and flags of the bad ones: those of one kind at a
+    time.
+    """
     bad = np.zeros(len(starts), np.bool_)
     ends = np.minimum(ends + 1, len(data))
     while True:
@@ -161,6 +194,10 @@ def _sift(data: bytes, starts: Positions, ends: Positions, layout: Layout) -> tu
         except bad_rows.ERRORS:
             break
     edges = np.concatenate([np.zeros(1, np.int64), np.cumsum((ends - starts)[left])])
-    found = list(bad_rows.sift(lambda start, end: parse_lines(lines[edges[start] : edges[end]], layout), 0, len(left)))
+    found = list(
+        bad_rows.sift(
+            lambda start, end: parse_lines(lines[edges[start] : edges[end]], layout), 0, len(left)
+        )
+    )
     bad[left[[row.number for row in found if isinstance(row, BadRow)]]] = True
     return [batch for batch in found if isinstance(batch, pa.RecordBatch)], bad

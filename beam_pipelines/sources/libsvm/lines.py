@@ -1,8 +1,10 @@
-"""Lines of libsvm, libfm and libffm text into columns: numpy finds the tokens, Arrow's CSV parser reads the numbers.
+"""Lines of libsvm, libfm and libffm text into columns: numpy finds the tokens, Arrow's CSV parser
+reads the numbers.
 
-A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` behind the label if the rows are ranked by query. Tokens
-are separated by blanks and tabs; from ``#`` on a line is a comment. Once the labels are cut out and the blanks turned into line ends, what is
-left is a CSV file with ``:`` between its cells, which is parsed at about ten times the speed of a loop.
+A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` behind the label
+if the rows are ranked by query. Tokens are separated by blanks and tabs; from ``#`` on a line is a
+comment. Once the labels are cut out and the blanks turned into line ends, what is left is a CSV
+file with ``:`` between its cells, which is parsed at about ten times the speed of a loop.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Layout(NamedTuple):
     """What the lines of a source hold.
 
     Attributes:
-      name: of the features; their columns are ``<name>_index`` and ``<name>_value``, with fields ``<name>_field``.
+      name: of the features; their columns are ``<name>_index`` and ``<name>_value``, with fields
+        ``<name>_field``.
       has_fields: whether a feature has a field before its index.
       has_qid: whether there is a column for queries.
       label: type of the label that is read.
@@ -65,7 +68,10 @@ class Layout(NamedTuple):
     def bounds(self) -> tuple[tuple[int, int | None], ...]:
         """First and last number that each of ``keys`` may have in the text."""
         index = (self.base, None if self.size is None else self.base + self.size - 1)
-        return (*([(0, None if self.fields is None else self.fields - 1)] if self.has_fields else []), index)
+        return (
+            *([(0, None if self.fields is None else self.fields - 1)] if self.has_fields else []),
+            index,
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -99,7 +105,9 @@ class Tokens(NamedTuple):
     row_ends: Integers
 
     def texts(self, chosen: Integers, skip: int = 0) -> tuple[pa.Array, Integers]:
-        """Returns some tokens, without the first ``skip`` bytes, as a binary array, and the positions of all their bytes."""
+        """Returns some tokens, without the first ``skip`` bytes, as a binary array, and the
+        positions of all their bytes.
+        """
         starts = self.starts[chosen] + skip
         lengths = self.ends[chosen] - starts
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -115,14 +123,19 @@ class Tokens(NamedTuple):
         rows = np.flatnonzero(self.number > 1)
         starts = self.starts[self.first[rows] + 1]
         text = np.frombuffer(self.lines, np.uint8)
-        same = [text[np.minimum(starts + place, len(text) - 1)] == byte for place, byte in enumerate(b"qid:")]
+        same = [
+            text[np.minimum(starts + place, len(text) - 1)] == byte
+            for place, byte in enumerate(b"qid:")
+        ]
         return rows[np.logical_and.reduce(same)]
 
 
 def tokenise(data: bytes) -> Tokens:
     """Finds the tokens of whole lines."""
     text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero((text == _NEWLINE) | (text == _RETURN) if b"\r" in data else text == _NEWLINE)
+    ends = np.flatnonzero(
+        (text == _NEWLINE) | (text == _RETURN) if b"\r" in data else text == _NEWLINE
+    )
     ends = np.append(ends, len(text))
     lines = _without_comments(data, text, ends).translate(_TO_LINES)
     filled = np.zeros(len(text) + 2, np.bool_)
@@ -133,7 +146,9 @@ def tokenise(data: bytes) -> Tokens:
     number = np.diff(before)
     rows = np.flatnonzero(number)
     row_starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-    return Tokens(lines, starts, edges[1::2], before[rows], number[rows], row_starts[rows], ends[rows])
+    return Tokens(
+        lines, starts, edges[1::2], before[rows], number[rows], row_starts[rows], ends[rows]
+    )
 
 
 def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integers) -> bytes:
@@ -144,7 +159,9 @@ def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integ
     is_hash[1:] &= text[:-1] != _HASH  # a row of them is one
     hashes = np.flatnonzero(is_hash)
     ends = line_ends[np.searchsorted(line_ends, hashes)]
-    begins = np.concatenate([np.ones(1, np.bool_), ends[1:] != ends[:-1]])  # the first one of its line
+    begins = np.concatenate(
+        [np.ones(1, np.bool_), ends[1:] != ends[:-1]]
+    )  # the first one of its line
     depth = np.zeros(len(text) + 1, np.int8)
     depth[hashes[begins]] += 1
     depth[ends[begins]] -= 1
@@ -155,8 +172,9 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
     """Parses whole lines.
 
     Returns:
-      A batch of ``layout.schema``, the label as a column type; lists are empty where a row has no features, and never null. Indices
-      count from 0 and ascend within a row, with fields within a field.
+      A batch of ``layout.schema``, the label as a column type; lists are empty where a row has no
+      features, and never null. Indices count from 0 and ascend within a row, with fields within a
+      field.
 
     Raises:
       BadLinesError: rows that are not as the layout says.
@@ -178,12 +196,16 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
         numbers.append(_queries(tokens, rows))
     features = _features(lines, tokens, counts, layout)
     arrays = [*numbers, *_lists(features, counts, layout)]
-    fields = [pa.field(name, array.type) for name, array in zip(layout.schema.names, arrays, strict=True)]
+    fields = [
+        pa.field(name, array.type) for name, array in zip(layout.schema.names, arrays, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 class BadLinesError(ValueError):
-    """Rows that cannot be read: all for which one check fails, by their numbers among those parsed, ascending; others may be bad, too."""
+    """Rows that cannot be read: all for which one check fails, by their numbers among those parsed,
+    ascending; others may be bad, too.
+    """
 
     def __init__(self, rows: Integers) -> None:
         super().__init__(f"bad in row {rows[0]}")
@@ -214,7 +236,9 @@ def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
 
 def _check(fine: pa.Array) -> None:
     if not pc.all(fine, min_count=0).as_py():
-        raise BadLinesError(np.flatnonzero(~pc.fill_null(fine, True).to_numpy(zero_copy_only=False)))
+        raise BadLinesError(
+            np.flatnonzero(~pc.fill_null(fine, True).to_numpy(zero_copy_only=False))
+        )
 
 
 def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
@@ -226,7 +250,9 @@ def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
     return _numbers(values, INTEGER, pa.int64())
 
 
-def _features(lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: Layout) -> pa.Table:
+def _features(
+    lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: Layout
+) -> pa.Table:
     """Parses the tokens that are left in ``lines``, one a row."""
     types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
     number = int(counts.sum())
@@ -255,8 +281,12 @@ def _parse_features(lines: npt.NDArray[np.uint8], types: dict[str, pa.DataType])
     )
 
 
-def _check_features(lines: npt.NDArray[np.uint8], counts: Integers, types: dict[str, pa.DataType]) -> None:
-    """Raises ``BadLinesError`` of rows with features that have another number of parts, or else parts that are no such numbers."""
+def _check_features(
+    lines: npt.NDArray[np.uint8], counts: Integers, types: dict[str, pa.DataType]
+) -> None:
+    """Raises ``BadLinesError`` of rows with features that have another number of parts, or else
+    parts that are no such numbers.
+    """
     filled = lines != _NEWLINE
     starts = np.flatnonzero(filled & ~np.concatenate([np.zeros(1, np.bool_), filled[:-1]]))
     wrong = np.add.reduceat(lines == _COLON, starts, dtype=np.int64) != len(types) - 1
@@ -270,7 +300,9 @@ def _check_features(lines: npt.NDArray[np.uint8], counts: Integers, types: dict[
 def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
     """Raises ``BadLinesError`` of the rows in which features are wrong, if any is."""
     if wrong.any():
-        raise BadLinesError(np.unique(np.searchsorted(np.cumsum(counts), np.flatnonzero(wrong), "right")))
+        raise BadLinesError(
+            np.unique(np.searchsorted(np.cumsum(counts), np.flatnonzero(wrong), "right"))
+        )
 
 
 def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Array]:
@@ -287,11 +319,15 @@ def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Arra
     _raise_features(wrong, counts)
     keys[-1] = keys[-1] - layout.base
     offsets_array = pa.array(offsets, pa.int32())
-    return [pa.ListArray.from_arrays(offsets_array, array) for array in (*map(pa.array, keys), values)]
+    return [
+        pa.ListArray.from_arrays(offsets_array, array) for array in (*map(pa.array, keys), values)
+    ]
 
 
 def _ascends(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
-    """Returns of each feature but the first whether its keys, compared in order, are above those of the one before."""
+    """Returns of each feature but the first whether its keys, compared in order, are above those of
+    the one before.
+    """
     above = keys[-1][1:] > keys[-1][:-1]
     for key in keys[-2::-1]:
         above = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & above)

@@ -1,6 +1,8 @@
-"""Columns of Parquet whose dictionary has long values: one of them may stand for millions of rows, in a file of some kilobytes.
+"""Columns of Parquet whose dictionary has long values: one of them may stand for millions of rows,
+in a file of some kilobytes.
 
-What such rows take decoded is known before they are: they are read with their dictionary, and decoded some at a time.
+What such rows take decoded is known before they are: they are read with their dictionary, and
+decoded some at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)  # a map is a 
 
 
 def dictionary_columns(metadata: Any, numbers: Iterable[int]) -> list[str]:
-    """Returns the paths of the columns of texts and bytes that have a dictionary in one of these row groups."""
+    """Returns the paths of the columns of texts and bytes that have a dictionary in one of these
+    row groups.
+    """
     groups = map(metadata.row_group, numbers)
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
     found = (
@@ -31,13 +35,16 @@ def dictionary_columns(metadata: Any, numbers: Iterable[int]) -> list[str]:
 
 
 def longest_row(batch: pa.RecordBatch, group: Any) -> int:
-    """Returns how many bytes the texts of a row may take decoded, by the longest value of each dictionary.
+    """Returns how many bytes the texts of a row may take decoded, by the longest value of each
+    dictionary.
 
     Args:
       batch: some rows of a row group, read with their dictionaries, which are the whole group's.
       group: its metadata, which say how many values a row has, in lists.
     """
-    longest = sum(int(_lengths(array.dictionary).max(initial=0)) for array in _dictionaries(batch.columns))
+    longest = sum(
+        int(_lengths(array.dictionary).max(initial=0)) for array in _dictionaries(batch.columns)
+    )
     values = max((group.column(place).num_values for place in range(group.num_columns)), default=0)
     return int(longest * math.ceil(values / max(1, group.num_rows)))
 
@@ -48,7 +55,8 @@ def row_bytes(batch: pa.RecordBatch) -> Longs:
 
 
 def decode(batch: pa.RecordBatch, schema: pa.Schema, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a batch that was read with dictionaries as they are without, some at a time.
+    """Yields the rows of a batch that was read with dictionaries as they are without, some at a
+    time.
 
     Args:
       batch: of at least one row.
@@ -74,7 +82,9 @@ def _dictionaries(arrays: list[pa.Array]) -> Iterator[pa.DictionaryArray]:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Returns the arrays that an array is made of; of lists, the values of all lists that it is a part of."""
+    """Returns the arrays that an array is made of; of lists, the values of all lists that it is a
+    part of.
+    """
     if isinstance(array, pa.ExtensionArray):
         return [array.storage]
     if isinstance(array, pa.StructArray):
@@ -87,7 +97,9 @@ def _sizes(array: pa.Array) -> Longs:
     if isinstance(array, pa.DictionaryArray):
         # A null takes nothing, and so does what an empty dictionary has no value for.
         lengths = np.append(_lengths(array.dictionary), 0)
-        return np.asarray(lengths[array.indices.fill_null(len(lengths) - 1).to_numpy(zero_copy_only=False)])
+        return np.asarray(
+            lengths[array.indices.fill_null(len(lengths) - 1).to_numpy(zero_copy_only=False)]
+        )
     sizes = sum(map(_sizes, _children(array)), np.zeros(1, np.int64))
     if not isinstance(array, _LISTS):
         return np.broadcast_to(sizes, len(array))

@@ -17,17 +17,32 @@ from beam_pipelines.core.limits import MIB, exceeds_ratio, ratio_exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import inference, nested, shapes, tables
 from beam_pipelines.sources.checksums import tail_crc32c
-from beam_pipelines.sources.format import CHUNK_BYTES, MAX_CHUNK_ROWS, Contents, QuoteStates, Rows, empty_batch, problem
-from beam_pipelines.sources.parquet.dictionaries import decode, dictionary_columns, longest_row, row_bytes
+from beam_pipelines.sources.format import (
+    CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    Contents,
+    QuoteStates,
+    Rows,
+    empty_batch,
+    problem,
+)
+from beam_pipelines.sources.parquet.dictionaries import (
+    decode,
+    dictionary_columns,
+    longest_row,
+    row_bytes,
+)
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 
-# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size of its chunks.
+# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size
+# of its chunks.
 SAMPLE_ROWS = 1000
 
 
-# Of row groups of more than this, uncompressed, so much is in memory at a time, over all columns: Arrow would hold all of one.
+# Of row groups of more than this, uncompressed, so much is in memory at a time, over all columns:
+# Arrow would hold all of one.
 _BUFFERED_BYTES = 128 * MIB
 _LEAST_BUFFER_BYTES = 64 << 10
 
@@ -41,11 +56,11 @@ class Parquet:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "Parquet"), *no_compression(source, "Parquet")]
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return True
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -60,23 +75,35 @@ class Parquet:
                     schemas.append((file, parquet.schema_arrow))
                     rows += parquet.metadata.num_rows
                     if wanted := shapes.open_columns(source, parquet.schema_arrow):
-                        sample = parquet.iter_batches(SAMPLE_ROWS, columns=wanted, use_threads=False)
-                        shapes.note_shapes(seen, sample if source.infer == "full" else itertools.islice(sample, 1))
+                        sample = parquet.iter_batches(
+                            SAMPLE_ROWS, columns=wanted, use_threads=False
+                        )
+                        shapes.note_shapes(
+                            seen, sample if source.infer == "full" else itertools.islice(sample, 1)
+                        )
             if rows:
                 break
         if not rows:
-            raise DataError(f"{files[0].path}: found no rows, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found no rows, expected data. Check 'path' of the source."
+            )
         return tables.contents_of(source, schemas, seen)
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         with _opened(byte_range.file.path) as (file, parquet):
             if byte_range.number_in_file == 0:
                 tables.check_file(plan, byte_range.file, parquet.schema_arrow)
             wanted = _top_columns(plan, parquet.schema_arrow)
-            groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+            groups = [
+                parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)
+            ]
             own = [
-                number for number, group in enumerate(groups) if byte_range.start <= first_byte(group) < byte_range.end
+                number
+                for number, group in enumerate(groups)
+                if byte_range.start <= first_byte(group) < byte_range.end
             ]
             coded = _Coded(file, parquet, wanted, own)
             for number in own:
@@ -85,17 +112,27 @@ class Parquet:
                 for batch in coded.batches(plan.source, byte_range.file, number, row):
                     yield from tables.rows_of(batch, plan, byte_range.file, row, reject)
                     row += batch.num_rows
-            crc32c = tail_crc32c(file, byte_range.file.size_bytes) if byte_range.number_in_file == 0 else None
+            crc32c = (
+                tail_crc32c(file, byte_range.file.size_bytes)
+                if byte_range.number_in_file == 0
+                else None
+            )
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
 
 class _Coded:
-    """The columns of a file that are read, of one range, with an eye on how much they grow when they are decoded."""
+    """The columns of a file that are read, of one range, with an eye on how much they grow when
+    they are decoded.
+    """
 
-    def __init__(self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str], numbers: Sequence[int]) -> None:
+    def __init__(
+        self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str], numbers: Sequence[int]
+    ) -> None:
         self._parquet, self._wanted, self._batch_rows = parquet, wanted, 0
         names = set(wanted)
-        tops = {path: _top_column(path, names) for path in dictionary_columns(parquet.metadata, numbers)}
+        tops = {
+            path: _top_column(path, names) for path in dictionary_columns(parquet.metadata, numbers)
+        }
         paths = [path for path, top in tops.items() if top is not None]
         self._names = {top for top in tops.values() if top is not None}
         self._with_dictionaries = _open(file, parquet.metadata, read_dictionary=paths)
@@ -103,26 +140,41 @@ class _Coded:
         self._nanoseconds = _open(file, parquet.metadata, unit="ns") if self._int96 else None
         self._compressed = self._decoded = 0
 
-    def batches(self, source: Source, file: FileInfo, number: int, first_row: int) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a row group, of which the first has a number, as many at a time as make a chunk.
+    def batches(
+        self, source: Source, file: FileInfo, number: int, first_row: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a row group, of which the first has a number, as many at a time as
+        make a chunk.
 
         Raises:
-          DataError: its dictionaries stand for more than the limit, or a timestamp of 96 bits has a part of a microsecond.
+          DataError: its dictionaries stand for more than the limit, or a timestamp of 96 bits has a
+            part of a microsecond.
         """
         group = self._parquet.metadata.row_group(number)
-        self._compressed += sum(group.column(place).total_compressed_size for place in range(group.num_columns))
-        longest = longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
+        self._compressed += sum(
+            group.column(place).total_compressed_size for place in range(group.num_columns)
+        )
+        longest = (
+            longest_row(self._first_row(number), group) if self._names and group.num_rows else 0
+        )
         if exceeds_ratio(source.limits, self._compressed, self._decoded + longest * group.num_rows):
             coded = self._with_dictionaries.iter_batches(
                 MAX_CHUNK_ROWS, [number], sorted(self._names), use_threads=False
             )
-            self._check(source, file, number, self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded))
+            self._check(
+                source,
+                file,
+                number,
+                self._decoded + sum(int(row_bytes(batch).sum()) for batch in coded),
+            )
         if longest * min(group.num_rows, SAMPLE_ROWS) <= _BUFFERED_BYTES:
             self._batch_rows = self._batch_rows or _batch_rows(self._parquet, number, self._wanted)
         rows = self._batch_rows or SAMPLE_ROWS
         if longest * min(group.num_rows, rows) <= _BUFFERED_BYTES:
             for batch in self._read(self._parquet, file, number, first_row, rows):
-                self._grow(source, file, number, sum(batch.column(name).nbytes for name in self._names))
+                self._grow(
+                    source, file, number, sum(batch.column(name).nbytes for name in self._names)
+                )
                 yield batch
             return
         for batch in self._read(self._with_dictionaries, file, number, first_row, rows):
@@ -143,7 +195,11 @@ class _Coded:
             yield batch
 
     def _first_row(self, number: int) -> pa.RecordBatch:
-        return next(self._with_dictionaries.iter_batches(1, [number], sorted(self._names), use_threads=False))
+        return next(
+            self._with_dictionaries.iter_batches(
+                1, [number], sorted(self._names), use_threads=False
+            )
+        )
 
     def _grow(self, source: Source, file: FileInfo, number: int, size_bytes: int) -> None:
         self._decoded += size_bytes
@@ -152,22 +208,31 @@ class _Coded:
     def _check(self, source: Source, file: FileInfo, number: int, decoded: int) -> None:
         if exceeds_ratio(source.limits, self._compressed, decoded):
             which = ", ".join(f"'{name}'" for name in sorted(self._names))
-            where = f"{file.path}, row group {number}, {'columns' if len(self._names) > 1 else 'column'} {which}"
+            where = (
+                f"{file.path}, row group {number}, "
+                f"{'columns' if len(self._names) > 1 else 'column'} {which}"
+            )
             raise DataError(f"{where}: {ratio_exceeded(source.limits, self._compressed, decoded)}")
 
 
 def _top_column(path: str, names: Collection[str]) -> str | None:
-    """Returns which of the file's columns a path lies in, if it is one of ``names``; a column's own name may have dots, too."""
+    """Returns which of the file's columns a path lies in, if it is one of ``names``; a column's own
+    name may have dots, too.
+    """
     parts = path.split(".")
     beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
     return next((name for name in beginnings if name in names), None)
 
 
 def no_compression(source: Source, name: str) -> list[Problem]:
-    """Returns a problem if the recipe says that files are compressed as a whole, which the format does itself."""
+    """Returns a problem if the recipe says that files are compressed as a whole, which the format
+    does itself.
+    """
     if source.compression in (None, "none"):
         return []
-    return [problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")]
+    return [
+        problem(source, "compression", f"{name} files are compressed inside. Leave the option out.")
+    ]
 
 
 @contextlib.contextmanager
@@ -178,11 +243,14 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
             yield file, _open(file, metadata)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise DataError(
-                f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file again, or set 'format'."
+                f"{path}: found damaged Parquet data, expected a whole file: {error}. Get the file "
+                "again, or set 'format'."
             ) from error
 
 
-def _open(file: BinaryIO, metadata: Any, unit: str = "us", read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
+def _open(
+    file: BinaryIO, metadata: Any, unit: str = "us", read_dictionary: Sequence[str] = ()
+) -> pq.ParquetFile:
     """Opens a file whose metadata are known.
 
     Args:
@@ -205,17 +273,27 @@ def _open(file: BinaryIO, metadata: Any, unit: str = "us", read_dictionary: Sequ
 def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
     """Returns the file's own columns that hold the flat ones to read."""
     wanted = set(plan.read_schema.names)
-    return [field.name for field in schema if wanted.intersection(flat.name for flat in nested.flatten_fields([field]))]
+    return [
+        field.name
+        for field in schema
+        if wanted.intersection(flat.name for flat in nested.flatten_fields([field]))
+    ]
 
 
 def first_byte(group: Any) -> int:
-    """Returns where the first byte of a row group's first column lies in its file: of each range all groups are asked, but not all of their columns."""
+    """Returns where the first byte of a row group's first column lies in its file: of each range
+    all groups are asked, but not all of their columns.
+    """
     column = group.column(0)
-    return int(min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset))
+    return int(
+        min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset)
+    )
 
 
 def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> None:
-    """Raises ``DataError`` if a column of a row group grows beyond the limit when it is decompressed, by what the file says of itself."""
+    """Raises ``DataError`` if a column of a row group grows beyond the limit when it is
+    decompressed, by what the file says of itself.
+    """
     for place in range(group.num_columns):
         column = group.column(place)
         sizes = (column.total_compressed_size, column.total_uncompressed_size)
@@ -225,14 +303,22 @@ def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> Non
 
 
 def _buffer_bytes(metadata: Any) -> int:
-    """Returns how much of a column of a row group is read at a time: all of it (0), unless the groups are large."""
-    sizes = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    """Returns how much of a column of a row group is read at a time: all of it (0), unless the
+    groups are large.
+    """
+    sizes = (
+        metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)
+    )
     is_large = max(sizes, default=0) > _BUFFERED_BYTES
-    return max(_LEAST_BUFFER_BYTES, _BUFFERED_BYTES // max(1, metadata.num_columns)) if is_large else 0
+    return (
+        max(_LEAST_BUFFER_BYTES, _BUFFERED_BYTES // max(1, metadata.num_columns)) if is_large else 0
+    )
 
 
 def _batch_rows(parquet: pq.ParquetFile, number: int, wanted: list[str]) -> int:
-    """Returns how many rows of a row group make a chunk, by the size of its first ones: what the file says of itself is their size as encoded."""
+    """Returns how many rows of a row group make a chunk, by the size of its first ones: what the
+    file says of itself is their size as encoded.
+    """
     group = parquet.metadata.row_group(number)
     row_bytes = group.total_byte_size / max(1, group.num_rows)
     if group.num_rows > SAMPLE_ROWS:

@@ -1,7 +1,9 @@
-"""Timestamps of 96 bits (INT96), as Spark, Hive and Impala write them: read as microseconds, in which any year has a place.
+"""Timestamps of 96 bits (INT96), as Spark, Hive and Impala write them: read as microseconds, in
+which any year has a place.
 
-Arrow reads them as nanoseconds, of which an int64 holds the years 1677 to 2262, and wraps what lies outside, such as 9999-12-31. What a
-value has below a microsecond is lost then, unless the same column is read as nanoseconds too: however it wraps, the difference is that part.
+Arrow reads them as nanoseconds, of which an int64 holds the years 1677 to 2262, and wraps what lies
+outside, such as 9999-12-31. What a value has below a microsecond is lost then, unless the same
+column is read as nanoseconds too: however it wraps, the difference is that part.
 """
 
 from __future__ import annotations
@@ -21,10 +23,14 @@ def int96_columns(metadata: Any, names: Collection[str]) -> list[str]:
     """Returns which of a file's own columns have such timestamps, on any level."""
     leaves = (metadata.schema.column(place) for place in range(metadata.num_columns))
     paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
-    return [name for name in names if any(path == name or path.startswith(f"{name}.") for path in paths)]
+    return [
+        name for name in names if any(path == name or path.startswith(f"{name}.") for path in paths)
+    ]
 
 
-def check_microseconds(path: str, first_row: int, batch: pa.RecordBatch, nanoseconds: pa.RecordBatch) -> None:
+def check_microseconds(
+    path: str, first_row: int, batch: pa.RecordBatch, nanoseconds: pa.RecordBatch
+) -> None:
     """Checks that no timestamp has a part of a microsecond.
 
     Args:
@@ -37,14 +43,18 @@ def check_microseconds(path: str, first_row: int, batch: pa.RecordBatch, nanosec
       DataError: one has.
     """
     for name in nanoseconds.schema.names:
-        leaves = (dict(nested.flatten_array(name, rows.column(name))) for rows in (batch, nanoseconds))
+        leaves = (
+            dict(nested.flatten_array(name, rows.column(name))) for rows in (batch, nanoseconds)
+        )
         for column, micros, nanos in _pairs(*leaves):
             rest = _int64(nanos) - _int64(micros) * 1000  # both wrap alike
             for place in np.flatnonzero(rest)[:1]:
                 row = f", row {first_row + place}" if len(rest) == batch.num_rows else ""
                 raise DataError(
-                    f"{path}{row}, column '{column}': found a timestamp with {rest[place]} ns beside its microseconds, expected whole ones. "
-                    "Write the file with timestamps of 64 bits, or leave the column out with 'columns'."
+                    f"{path}{row}, column '{column}': found a timestamp with {rest[place]} ns "
+                    "beside its microseconds, expected whole ones. "
+                    "Write the file with timestamps of 64 bits, or leave the column out with "
+                    "'columns'."
                 )
 
 

@@ -1,4 +1,6 @@
-"""Text files cut into bodies of whole records: by ranges where the file can be cut, as a stream where it is compressed."""
+"""Text files cut into bodies of whole records: by ranges where the file can be cut, as a stream
+where it is compressed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.compression import ChecksummedFile, check_beginning, compression_of, decompressed_blocks
+from beam_pipelines.sources.compression import (
+    ChecksummedFile,
+    check_beginning,
+    compression_of,
+    decompressed_blocks,
+)
 from beam_pipelines.sources.format import CHUNK_BYTES, QuoteStates
 from beam_pipelines.sources.inference import SAMPLE_BYTES
 from beam_pipelines.sources.plan import ByteRange, FileInfo
@@ -45,7 +52,9 @@ class Body(NamedTuple):
     crc32c: int | None = None
 
 
-def read_bodies(source: Source, byte_range: ByteRange, states: QuoteStates, dialect: Dialect) -> Iterator[Body]:
+def read_bodies(
+    source: Source, byte_range: ByteRange, states: QuoteStates, dialect: Dialect
+) -> Iterator[Body]:
     """Yields the records of one range, at least one body, in order."""
     path = byte_range.file.path
     compression = compression_of(source, path)
@@ -60,24 +69,43 @@ def read_bodies(source: Source, byte_range: ByteRange, states: QuoteStates, dial
 
 
 def _cut_body(
-    file: BinaryIO, byte_range: ByteRange, quote_states: QuoteStates, dialect: Dialect, limits: Limits
+    file: BinaryIO,
+    byte_range: ByteRange,
+    quote_states: QuoteStates,
+    dialect: Dialect,
+    limits: Limits,
 ) -> Body:
-    """Reads the records that begin in a range: its own bytes, less the end of a record, more the rest of another."""
+    """Reads the records that begin in a range: its own bytes, less the end of a record, more the
+    rest of another.
+    """
     path, size = byte_range.file.path, byte_range.file.size_bytes
     states = quote_states.get(path)
     if states is None:
         if dialect.quote is not None and (byte_range.start, byte_range.end) != (0, size):
-            raise RuntimeError(f"{path}: range {byte_range.number} is read without the states of a scan for quotes")
+            raise RuntimeError(
+                f"{path}: range {byte_range.number} is read without the states of a scan for quotes"
+            )
         states = bytes(byte_range.number_in_file + 2)  # OUTSIDE everywhere
-    begin = quotes.record_start(file, path, byte_range.start, size, states[byte_range.number_in_file], dialect, limits)
-    end = quotes.record_start(file, path, byte_range.end, size, states[byte_range.number_in_file + 1], dialect, limits)
+    begin = quotes.record_start(
+        file, path, byte_range.start, size, states[byte_range.number_in_file], dialect, limits
+    )
+    end = quotes.record_start(
+        file, path, byte_range.end, size, states[byte_range.number_in_file + 1], dialect, limits
+    )
     if begin >= end:
-        return Body(begin, b"", crc32c=google_crc32c.value(read_exactly(file, path, byte_range.start, byte_range.end)))
-    # The checksum is of the range's own bytes, which the records need not begin and end with. To copy them costs more than to sum them.
+        return Body(
+            begin,
+            b"",
+            crc32c=google_crc32c.value(read_exactly(file, path, byte_range.start, byte_range.end)),
+        )
+    # The checksum is of the range's own bytes, which the records need not begin and end with. To
+    # copy them costs more than to sum them.
     before = read_exactly(file, path, byte_range.start, begin)
     data = read_exactly(file, path, begin, end)
     crc32c = google_crc32c.value(before)
-    for start, stop in itertools.pairwise((*range(0, byte_range.end - begin, MIB), byte_range.end - begin)):
+    for start, stop in itertools.pairwise(
+        (*range(0, byte_range.end - begin, MIB), byte_range.end - begin)
+    ):
         crc32c = google_crc32c.extend(crc32c, data[start:stop])
     return Body(*without_mark(begin, data, path), begins_file=byte_range.start == 0, crc32c=crc32c)
 
@@ -102,13 +130,16 @@ def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
         data = file.read(end - start)
     if len(data) != end - start:
         raise DataError(
-            f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was listed. "
+            f"{path}: found {start + len(data):,} bytes, expected at least {end:,} as when it was "
+            "listed. "
             "Do not change sources while they are read; run again."
         )
     return data
 
 
-def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect, limits: Limits) -> Iterator[Body]:
+def stream_bodies(
+    blocks: Iterator[bytes], path: str, dialect: Dialect, limits: Limits
+) -> Iterator[Body]:
     """Cuts a stream of blocks where records end; a record's beginning waits for the next block.
 
     Raises:
@@ -118,19 +149,28 @@ def stream_bodies(blocks: Iterator[bytes], path: str, dialect: Dialect, limits: 
     begins_file = True
     for block in itertools.chain([b""], blocks):
         waiting = waiting + block if block else waiting
-        end = quotes.last_newline(waiting, quotes.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect)) + 1
+        end = (
+            quotes.last_newline(waiting, quotes.toggling_quotes(waiting, OUTSIDE, NEWLINE, dialect))
+            + 1
+        )
         if end:
             yield Body(offset, waiting[:end], begins_file)
             begins_file = False
             offset, waiting = offset + end, waiting[end:]
         elif len(waiting) > limits.line_bytes:
-            raise DataError(f"{path}, after byte {offset:,} of the text: {quotes.endless_record(limits)}")
+            raise DataError(
+                f"{path}, after byte {offset:,} of the text: {quotes.endless_record(limits)}"
+            )
     if waiting:
         yield Body(offset, waiting, begins_file)
 
 
-def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect) -> Iterator[tuple[FileInfo, Body]]:
-    """Yields the records to infer types from: the beginnings of the sampled files or, with ``infer: full``, all of them."""
+def sample_bodies(
+    source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect
+) -> Iterator[tuple[FileInfo, Body]]:
+    """Yields the records to infer types from: the beginnings of the sampled files or, with
+    ``infer: full``, all of them.
+    """
     full = source.infer == "full"
     size = CHUNK_BYTES if full else SAMPLE_BYTES // len(sampled)
     for file in sampled:
@@ -140,15 +180,19 @@ def sample_bodies(source: Source, sampled: tuple[FileInfo, ...], dialect: Dialec
                 check_beginning(file.path, compression, source.limits)
             blocks = decompressed_blocks(opened, file.path, compression, size, source.limits)
             first = next(blocks, b"")
-            bodies = stream_bodies(itertools.chain([first], blocks), file.path, dialect, source.limits)
-            # The first body of a file that goes on ends where a record does; what follows it may be a part of one.
+            bodies = stream_bodies(
+                itertools.chain([first], blocks), file.path, dialect, source.limits
+            )
+            # The first body of a file that goes on ends where a record does; what follows it may be
+            # a part of one.
             cut = not full and len(first) == size
             for body in itertools.islice(bodies, 1) if cut else bodies:
                 yield file, body
 
 
 def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
-    """Strips a UTF-8 byte order mark from the beginning of a file, and returns where the text begins and the text.
+    """Strips a UTF-8 byte order mark from the beginning of a file, and returns where the text
+    begins and the text.
 
     Raises:
       DataError: the mark is UTF-16's.
@@ -156,8 +200,14 @@ def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
     if offset:
         return offset, data
     if data.startswith(_UTF_16_MARKS):
-        raise DataError(f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'.")
-    return (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :]) if data.startswith(BYTE_ORDER_MARK) else (0, data)
+        raise DataError(
+            f"{path}: found UTF-16 text, expected UTF-8. Convert it: 'iconv -f UTF-16 -t UTF-8'."
+        )
+    return (
+        (len(BYTE_ORDER_MARK), data[len(BYTE_ORDER_MARK) :])
+        if data.startswith(BYTE_ORDER_MARK)
+        else (0, data)
+    )
 
 
 class LineNumbers:
@@ -222,7 +272,9 @@ def _count_lines(source: Source, path: str, length: int) -> int:
     """Counts the line ends in the first ``length`` bytes of a file's text."""
     count, after_return = 0, False
     with files.open_read(path) as file:
-        for block in decompressed_blocks(file, path, compression_of(source, path), 4 * MIB, source.limits):
+        for block in decompressed_blocks(
+            file, path, compression_of(source, path), 4 * MIB, source.limits
+        ):
             if length <= 0:
                 break
             part = block[:length]

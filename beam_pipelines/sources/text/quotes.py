@@ -1,13 +1,16 @@
-"""Where CSV records begin: quotes are followed by an automaton, at memory speed, so that a cut never splits a record.
+"""Where CSV records begin: quotes are followed by an automaton, at memory speed, so that a cut
+never splits a record.
 
-A range [start, end) owns the records whose first byte lies in it. To know whether a newline ends a record one has to know
-whether it lies inside quotes, which depends on all the text before it. So each range of a file is scanned once, on its own,
-for *each* state in which it might begin; the results are functions from state to state, and folding them from the front
-of the file gives the state in which every range does begin.
+A range [start, end) owns the records whose first byte lies in it. To know whether a newline ends a
+record one has to know whether it lies inside quotes, which depends on all the text before it. So
+each range of a file is scanned once, on its own, for *each* state in which it might begin; the
+results are functions from state to state, and folding them from the front of the file gives the
+state in which every range does begin.
 
-The automaton is the one of pyarrow and of Python's ``csv`` module: a quote opens a quoted cell only as its first
-character. Anywhere else outside quotes it is a plain character, as in ``5" disk``, which is why counting quotes is not
-enough. Inside quotes, two quotes are one plain quote, and a single one closes.
+The automaton is the one of pyarrow and of Python's ``csv`` module: a quote opens a quoted cell only
+as its first character. Anywhere else outside quotes it is a plain character, as in ``5" disk``,
+which is why counting quotes is not enough. Inside quotes, two quotes are one plain quote, and a
+single one closes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from beam_pipelines.core import _native
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB, Limits, exceeded
 
-# States between two bytes. CLOSED: just after a quote that closed a cell, or is the first half of a doubled quote.
+# States between two bytes. CLOSED: just after a quote that closed a cell, or is the first half of a
+# doubled quote.
 OUTSIDE, CLOSED, INSIDE = 0, 1, 2
 NEWLINE, RETURN = 10, 13
 _LOOK_AHEAD_BYTES = 64 * 1024
@@ -33,7 +37,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Dialect(NamedTuple):
-    """How cells are separated and quoted, as bytes; ``quote`` is ``None`` when there is no quoting."""
+    """How cells are separated and quoted, as bytes; ``quote`` is ``None`` when there is no
+    quoting.
+    """
 
     delimiter: int
     quote: int | None
@@ -57,12 +63,14 @@ def toggling_quotes(data: bytes, state: int, previous: int, dialect: Dialect) ->
     return _without_stray(text, np.flatnonzero(text == dialect.quote), state, previous, dialect)
 
 
-def _without_stray(text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect) -> Positions:
+def _without_stray(
+    text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect
+) -> Positions:
     """Returns the quotes that open or close. Costs Python only for each stray quote.
 
-    Quotes open and close in turn, so every second one has to be able to open: after a delimiter or a line end, or directly
-    after a quote that closed, of which it makes a doubled one. The first that is not is stray; so are those that touch it.
-    After them the turns start again.
+    Quotes open and close in turn, so every second one has to be able to open: after a delimiter or
+    a line end, or directly after a quote that closed, of which it makes a doubled one. The first
+    that is not is stray; so are those that touch it. After them the turns start again.
     """
     stray = array.array("q")
     cannot_open: dict[int, Positions] = {}
@@ -70,7 +78,10 @@ def _without_stray(text: Bytes, quotes: Positions, state: int, previous: int, di
     while True:
         turn = number & 1
         if turn not in cannot_open:
-            cannot_open[turn] = 2 * np.flatnonzero(~_can_open(text, quotes[turn::2], state, previous, dialect)) + turn
+            cannot_open[turn] = (
+                2 * np.flatnonzero(~_can_open(text, quotes[turn::2], state, previous, dialect))
+                + turn
+            )
         found = int(cannot_open[turn].searchsorted(number))
         if found == len(cannot_open[turn]):
             return np.delete(quotes, np.frombuffer(stray, np.int64)) if stray else quotes
@@ -82,8 +93,12 @@ def _without_stray(text: Bytes, quotes: Positions, state: int, previous: int, di
             number += 1
 
 
-def _can_open(text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect) -> npt.NDArray[np.bool_]:
-    """Returns which quotes can open a cell, or a closed one again, provided that the text before is outside quotes."""
+def _can_open(
+    text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect
+) -> npt.NDArray[np.bool_]:
+    """Returns which quotes can open a cell, or a closed one again, provided that the text before is
+    outside quotes.
+    """
     opens_after = np.zeros(256, np.bool_)
     opens_after[[dialect.delimiter, NEWLINE, RETURN, dialect.quote or 0]] = True
     can_open = opens_after[text[quotes - 1]]
@@ -102,7 +117,9 @@ def state_after(data: bytes, state: int, toggles: Positions) -> int:
 
 
 def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, int]:
-    """Scans one range and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE) before it."""
+    """Scans one range and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE)
+    before it.
+    """
     if dialect.quote is None or bytes((dialect.quote,)) not in data:
         return (OUTSIDE, OUTSIDE, INSIDE) if data else (OUTSIDE, CLOSED, INSIDE)
     if _native.KERNELS_AVAILABLE:
@@ -118,7 +135,9 @@ def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, 
 
 
 def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:
-    """Returns the state before each range of a file, and after the last one, from the transitions of its ranges in order."""
+    """Returns the state before each range of a file, and after the last one, from the transitions
+    of its ranges in order.
+    """
     states = bytearray((OUTSIDE,))
     for transition in transitions:
         states.append(transition[states[-1]])
@@ -126,9 +145,16 @@ def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:
 
 
 def record_start(
-    file: BinaryIO, path: str, position: int, size: int, state: int, dialect: Dialect, limits: Limits
+    file: BinaryIO,
+    path: str,
+    position: int,
+    size: int,
+    state: int,
+    dialect: Dialect,
+    limits: Limits,
 ) -> int:
-    """Returns the first byte at or after ``position`` at which a record begins: after a newline outside quotes.
+    """Returns the first byte at or after ``position`` at which a record begins: after a newline
+    outside quotes.
 
     A carriage return alone ends a record, too, but no range: such files are read as one.
 
@@ -166,13 +192,15 @@ def record_start(
 def endless_record(limits: Limits) -> str:
     """Returns the message, without its place, for a record that does not end."""
     return (
-        f"{exceeded(limits, 'line_bytes', f'a record of more than {limits.line_bytes:,} bytes')} A quote that is opened and never closed does this, "
+        f"{exceeded(limits, 'line_bytes', f'a record of more than {limits.line_bytes:,} bytes')} A "
+        "quote that is opened and never closed does this, "
         "too: close it, or set 'quote' of the source ('quote: \"\"' turns quoting off)."
     )
 
 
 def long_record(data: bytes, toggles: Positions, most: int) -> int:
-    """Returns where the first record of more than ``most`` bytes begins, its end not counted, or -1.
+    """Returns where the first record of more than ``most`` bytes begins, its end not counted, or
+    -1.
 
     Looks at one line end for each ``most`` bytes or so, not at all of them.
 
@@ -214,7 +242,9 @@ def first_newline(data: bytes, state: int, toggles: Positions) -> int:
 
 
 def last_newline(data: bytes, toggles: Positions) -> int:
-    """Returns the position of the last newline outside quotes, or -1, in text that begins outside quotes."""
+    """Returns the position of the last newline outside quotes, or -1, in text that begins outside
+    quotes.
+    """
     end = len(data)
     while (newline := data.rfind(b"\n", 0, end)) >= 0:
         before = int(np.searchsorted(toggles, newline))
@@ -241,7 +271,11 @@ def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]
         ends = np.append(ends, len(text))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     first = text[np.minimum(starts, len(text) - 1)] if len(text) else np.empty(0, np.uint8)
-    kept = (ends > starts) & (first != NEWLINE) & (first != RETURN) if len(text) else np.zeros(len(ends), bool)
+    kept = (
+        (ends > starts) & (first != NEWLINE) & (first != RETURN)
+        if len(text)
+        else np.zeros(len(ends), bool)
+    )
     return starts[kept], ends[kept]
 
 
@@ -260,18 +294,27 @@ def count_cells(data: bytes, toggles: Positions, starts: Positions, dialect: Dia
     if len(toggles):
         turns = np.zeros(len(data), np.uint8)
         turns[toggles] = 1
-        is_delimiter &= np.cumsum(turns, dtype=np.uint8) & 1 == 0  # whole turns of 256 change nothing
+        is_delimiter &= (
+            np.cumsum(turns, dtype=np.uint8) & 1 == 0
+        )  # whole turns of 256 change nothing
     counts: Positions = np.add.reduceat(is_delimiter, starts, dtype=np.int64) + 1
     return counts
 
 
 def badly_closed(data: bytes, toggles: Positions, dialect: Dialect) -> Positions:
-    """Returns the closing quotes after which a cell goes on, as in ``"x"y``, in text that begins outside quotes."""
+    """Returns the closing quotes after which a cell goes on, as in ``"x"y``, in text that begins
+    outside quotes.
+    """
     closing = toggles[1::2]
     if not len(closing):
         return closing
     text = np.frombuffer(data, np.uint8)
     after = text[np.minimum(closing + 1, len(text) - 1)]
-    fine = (after == dialect.delimiter) | (after == NEWLINE) | (after == RETURN) | (after == dialect.quote)
+    fine = (
+        (after == dialect.delimiter)
+        | (after == NEWLINE)
+        | (after == RETURN)
+        | (after == dialect.quote)
+    )
     bad: Positions = closing[~fine & (closing + 1 < len(text))]
     return bad

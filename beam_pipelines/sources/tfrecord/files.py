@@ -1,4 +1,6 @@
-"""What the formats share whose files are TFRecord files, whatever the records are: compression, blocks, and the read of a file, block by block."""
+"""What the formats share whose files are TFRecord files, whatever the records are: compression,
+blocks, and the read of a file, block by block.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
 
 
 def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
-    """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the file's bytes.
+    """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the
+    file's bytes.
 
     Raises:
       DataError: the file is damaged.
@@ -54,8 +57,12 @@ def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) 
 def _blocks(source: Source, file: FileInfo, opened: BinaryIO) -> Iterator[RecordBlock]:
     compression = source.compression or compression_of(file.path)
     compressed, decompressed = CountedFile(opened), 0
-    for block in read_record_blocks(cast("BinaryIO", compressed), file.path, compression, source.limits):
+    for block in read_record_blocks(
+        cast("BinaryIO", compressed), file.path, compression, source.limits
+    ):
         decompressed += block.framed_bytes
         if compression != "none" and exceeds_ratio(source.limits, compressed.count, decompressed):
-            raise DataError(f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}")
+            raise DataError(
+                f"{file.path}: {ratio_exceeded(source.limits, compressed.count, decompressed)}"
+            )
         yield block

@@ -1,4 +1,6 @@
-"""TFRecord files of tf.Example or tf.SequenceExample, with the TFMD schema that says which features they have."""
+"""TFRecord files of tf.Example or tf.SequenceExample, with the TFMD schema that says which features
+they have.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,26 @@ from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, 
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
-from beam_pipelines.sources.tfrecord.schema import column_types, most_values_a_step, read_schema, schema_path, shapes_of
-from beam_pipelines.tfrecord.decoder import ExampleDecoder, is_sequence_example, layout_of, sequence_batch
+from beam_pipelines.sources.tfrecord.schema import (
+    column_types,
+    most_values_a_step,
+    read_schema,
+    schema_path,
+    shapes_of,
+)
+from beam_pipelines.tfrecord.decoder import (
+    ExampleDecoder,
+    is_sequence_example,
+    layout_of,
+    sequence_batch,
+)
 from beam_pipelines.tfrecord.sequence_decoder import Layout, WireError
 
 
 class TFRecord:
-    """Serialized examples; one range a file, because nothing in a file says where a record begins."""
+    """Serialized examples; one range a file, because nothing in a file says where a record
+    begins.
+    """
 
     suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib")
 
@@ -37,11 +52,11 @@ class TFRecord:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "TFRecord"), *check_compression(source)]
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return False
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
@@ -51,45 +66,75 @@ class TFRecord:
         schema = read_schema(source, path)
         sample = first_block(source, files)
         if not sample:
-            raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found no records, expected data. Check 'path' of the source."
+            )
         _check_schema(source, path, schema, sample)
         single, seen = _seen_in_steps(schema, sample)
         found = column_types(schema, single)
-        return tables.contents_of(source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)})
+        return tables.contents_of(
+            source, [(FileInfo(path, 0), found)], {**seen, **shapes_of(schema, found)}
+        )
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         decoder = _decoder(plan)
         yield from read_file(
-            plan, byte_range, lambda block, number: _read_block(block, decoder, plan, byte_range.file, number, reject)
+            plan,
+            byte_range,
+            lambda block, number: _read_block(
+                block, decoder, plan, byte_range.file, number, reject
+            ),
         )
 
 
-def _check_schema(source: Source, path: str, schema: schema_pb2.Schema, sample: Sequence[bytes]) -> None:
-    """Raises ``RecipeProblems`` if the schema has no feature lists where records have, or gives two of its features one name."""
+def _check_schema(
+    source: Source, path: str, schema: schema_pb2.Schema, sample: Sequence[bytes]
+) -> None:
+    """Raises ``RecipeProblems`` if the schema has no feature lists where records have, or gives two
+    of its features one name.
+    """
     if not feature_lists_of(schema) and any(map(is_sequence_example, sample)):
         message = (
-            f"found tf.SequenceExamples, but no feature list in {path}, expected them in the struct_domain of a feature '{SEQUENCE}' of "
+            f"found tf.SequenceExamples, but no feature list in {path}, expected them in the "
+            f"struct_domain of a feature '{SEQUENCE}' of "
             "type STRUCT. Without it, none would be read."
         )
         raise RecipeProblems([problem(source, "schema", message)])
     for name, _ in duplicates(schema):
-        message = f"found '{name}' twice in {path}, expected one column of the name. Rename it there, or leave it out."
+        message = (
+            f"found '{name}' twice in {path}, expected one column of the name. Rename it "
+            "there, or leave it out."
+        )
         raise RecipeProblems([problem(source, "schema", message)])
 
 
-def _seen_in_steps(schema: schema_pb2.Schema, sample: Sequence[bytes]) -> tuple[list[str], dict[str, Shape | None]]:
-    """Returns which feature lists have one value in a step at most, of those whose schema does not say; and shapes of the others."""
+def _seen_in_steps(
+    schema: schema_pb2.Schema, sample: Sequence[bytes]
+) -> tuple[list[str], dict[str, Shape | None]]:
+    """Returns which feature lists have one value in a step at most, of those whose schema does not
+    say; and shapes of the others.
+    """
     most = {feature.name: most_values_a_step(feature) for feature in feature_lists_of(schema)}
     layout = layout_of(schema, [name for name, values in most.items() if values != 1])
     seen: dict[str, Shape | None] = {}
     if not layout.lists:
         return [], seen
     found = bad_rows.sift(
-        lambda start, end: sequence_batch(sample[start:end], Layout({}, layout.lists)), 0, len(sample)
+        lambda start, end: sequence_batch(sample[start:end], Layout({}, layout.lists)),
+        0,
+        len(sample),
     )
-    batches = [batch for batch in found if not isinstance(batch, BadRow)]  # a bad one is told of when it is read
-    single = [name for name in layout.lists if most[name] is None and not any(_has_several(b[name]) for b in batches)]
+    batches = [
+        batch for batch in found if not isinstance(batch, BadRow)
+    ]  # a bad one is told of when it is read
+    single = [
+        name
+        for name in layout.lists
+        if most[name] is None and not any(_has_several(b[name]) for b in batches)
+    ]
     shapes.note_shapes(seen, (batch.drop_columns(single) for batch in batches))
     return single, seen
 
@@ -109,7 +154,8 @@ class _Decoder:
         """Decodes serialized examples into large lists.
 
         Raises:
-          ColumnError: one of them cannot be decoded; the column is empty if the whole record cannot.
+          ColumnError: one of them cannot be decoded; the column is empty if the whole record
+            cannot.
         """
         try:
             return self._decoder.decode(records)
@@ -126,7 +172,8 @@ class _SequenceDecoder:
         self.lists = tuple(self._layout.lists)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Decodes serialized sequences into large lists, feature lists into large lists of large lists.
+        """Decodes serialized sequences into large lists, feature lists into large lists of large
+        lists.
 
         Raises:
           ColumnError: as ``_Decoder.decode``.
@@ -135,12 +182,16 @@ class _SequenceDecoder:
             return sequence_batch(records, self._layout)
         except WireError as error:
             # The row in the message is where to look for it among many.
-            raise tables.ColumnError(error.feature, error.found if len(records) == 1 else str(error)) from error
+            raise tables.ColumnError(
+                error.feature, error.found if len(records) == 1 else str(error)
+            ) from error
 
 
 def _decoder(plan: SourcePlan) -> _Decoder | _SequenceDecoder:
     schema = read_schema(plan.source, schema_path(plan.source, [plan.files[0]]))
-    return (_SequenceDecoder if feature_lists_of(schema) else _Decoder)(schema, plan.read_schema.names)
+    return (_SequenceDecoder if feature_lists_of(schema) else _Decoder)(
+        schema, plan.read_schema.names
+    )
 
 
 def _read_block(
@@ -156,12 +207,24 @@ def _read_block(
     for found in bad_rows.sift(functools.partial(_decode, block, decoder, plan), 0, len(block)):
         if isinstance(found, BadRow):
             column = found.error.column if isinstance(found.error, tables.ColumnError) else ""
-            message = found.error.message if isinstance(found.error, tables.ColumnError) else str(found.error)
+            message = (
+                found.error.message
+                if isinstance(found.error, tables.ColumnError)
+                else str(found.error)
+            )
             reason = (
-                f"found an example that does not fit the schema ({message}). Mend the record, or {plan.source.schema}."
+                f"found an example that does not fit the schema ({message}). Mend the "
+                f"record, or {plan.source.schema}."
             )
             shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
-            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", column, reason, shown)
+            bad = Rejected(
+                plan.source.name,
+                file.path,
+                f"record {number + found.number}",
+                column,
+                reason,
+                shown,
+            )
             if not reject:
                 raise DataError(bad.describe())
             rejected.append(bad)
@@ -171,7 +234,11 @@ def _read_block(
 
 
 def _decode(
-    block: Sequence[bytes], decoder: _Decoder | _SequenceDecoder, plan: SourcePlan, start: int, end: int
+    block: Sequence[bytes],
+    decoder: _Decoder | _SequenceDecoder,
+    plan: SourcePlan,
+    start: int,
+    end: int,
 ) -> pa.RecordBatch:
     decoded = decoder.decode(block[start:end])
     lists = decoder.lists if isinstance(decoder, _SequenceDecoder) else ()
@@ -187,18 +254,28 @@ def _decode(
     return _convert(columns, plan, [name for name in lists if not _is_nested(columns[name].type)])
 
 
-def _convert(columns: Mapping[str, pa.Array], plan: SourcePlan, lists: Sequence[str]) -> pa.RecordBatch:
+def _convert(
+    columns: Mapping[str, pa.Array], plan: SourcePlan, lists: Sequence[str]
+) -> pa.RecordBatch:
     """Returns the plan's columns. Steps may be null, which values of any other list may not."""
     made: dict[str, pa.Array] = {}
-    others = [name for name in columns if name not in lists or plan.source.types.get(name) == TENSOR]
+    others = [
+        name for name in columns if name not in lists or plan.source.types.get(name) == TENSOR
+    ]
     if others:
-        rest = dataclasses.replace(plan, read_schema=_only(plan.read_schema, others), schema=_only(plan.schema, others))
-        batch = tables.convert(pa.RecordBatch.from_arrays([columns[name] for name in others], others), rest)
+        rest = dataclasses.replace(
+            plan, read_schema=_only(plan.read_schema, others), schema=_only(plan.schema, others)
+        )
+        batch = tables.convert(
+            pa.RecordBatch.from_arrays([columns[name] for name in others], others), rest
+        )
         made = dict(zip(rest.schema.names, batch.columns, strict=True))
     for name in lists:
         if name not in made:
             made[name] = _converted_steps(name, columns[name], plan.read_schema.field(name).type)
-    return pa.RecordBatch.from_arrays([made[name] for name in plan.schema.names], schema=plan.schema)
+    return pa.RecordBatch.from_arrays(
+        [made[name] for name in plan.schema.names], schema=plan.schema
+    )
 
 
 def _converted_steps(name: str, steps: pa.ListArray, type_: pa.DataType) -> pa.Array:
@@ -219,7 +296,8 @@ def _is_nested(type_: pa.DataType) -> bool:
 
 
 def _steps(lists: pa.LargeListArray, type_: pa.DataType) -> pa.ListArray:
-    """Returns a decoded feature list as lists of ``type_``: of values, null where a step has none, or of lists.
+    """Returns a decoded feature list as lists of ``type_``: of values, null where a step has none,
+    or of lists.
 
     Raises:
       pa.ArrowInvalid: several values in a step where there is to be one.

@@ -1,4 +1,6 @@
-"""TFRecord files whose records are taken as they are, whatever they hold: each is a row of one column."""
+"""TFRecord files whose records are taken as they are, whatever they hold: each is a row of one
+column.
+"""
 
 from __future__ import annotations
 
@@ -22,48 +24,76 @@ COLUMN = "record"
 
 
 class RawRecords:
-    """Payloads of TFRecord files; one range a file, because nothing in a file says where a record begins."""
+    """Payloads of TFRecord files; one range a file, because nothing in a file says where a record
+    begins.
+    """
 
     suffixes = ()
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*payloads.check(source, "TFRecord", "TFRecord file"), *check_compression(source)]
+        problems = [
+            *payloads.check(source, "TFRecord", "TFRecord file"),
+            *check_compression(source),
+        ]
         if source.schema is not None:
-            message = "raw records are not parsed. Leave the option out, or set 'format: tfrecord' for tf.Examples."
+            message = (
+                "raw records are not parsed. Leave the option out, or set 'format: "
+                "tfrecord' for tf.Examples."
+            )
             problems.append(problem(source, "schema", message))
         return problems
 
-    def splittable(self, source: Source, path: str) -> bool:  # noqa: ARG002
+    def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return False
 
-    def quoting(self, source: Source) -> Dialect | None:  # noqa: ARG002
+    def quoting(self, source: Source) -> Dialect | None:
         """Returns the dialect if line ends may lie inside quotes."""
         return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         if not first_block(source, files):
-            raise DataError(f"{files[0].path}: found no records, expected data. Check 'path' of the source.")
+            raise DataError(
+                f"{files[0].path}: found no records, expected data. Check 'path' of the source."
+            )
         return payloads.contents_of(COLUMN, parse_type(source.types.get(COLUMN, "bytes")))
 
-    def read(self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool) -> Iterator[Rows]:  # noqa: ARG002
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         yield from read_file(
-            plan, byte_range, lambda block, number: _read_block(block, plan, byte_range.file, number, reject)
+            plan,
+            byte_range,
+            lambda block, number: _read_block(block, plan, byte_range.file, number, reject),
         )
 
 
-def _read_block(block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool) -> Iterator[Rows]:
+def _read_block(
+    block: RecordBlock, plan: SourcePlan, file: FileInfo, number: int, reject: bool
+) -> Iterator[Rows]:
     records = pa.array(list(block), pa.binary())
     good: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
-    for found in bad_rows.sift(lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)):
+    for found in bad_rows.sift(
+        lambda start, end: payloads.convert(records[start:end], plan), 0, len(records)
+    ):
         if isinstance(found, BadRow):
-            reason = "found bytes that are not UTF-8, expected text. Leave out 'types' of the source to read bytes."
+            reason = (
+                "found bytes that are not UTF-8, expected text. Leave out 'types' of the "
+                "source to read bytes."
+            )
             shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
-            bad = Rejected(plan.source.name, file.path, f"record {number + found.number}", COLUMN, reason, shown)
+            bad = Rejected(
+                plan.source.name,
+                file.path,
+                f"record {number + found.number}",
+                COLUMN,
+                reason,
+                shown,
+            )
             if not reject:
                 raise DataError(bad.describe())
             rejected.append(bad)

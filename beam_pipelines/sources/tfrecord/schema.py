@@ -1,4 +1,6 @@
-"""The TFMD schema of a TFRecord source: where it is, and which columns its features and feature lists become."""
+"""The TFMD schema of a TFRecord source: where it is, and which columns its features and feature
+lists become.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _EXAMPLES, _MANIFEST = "/examples/Split-", "dataset.json"
 
 
 def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
-    """Returns the path of the schema: the recipe's, or that of the dataset whose shards the files are.
+    """Returns the path of the schema: the recipe's, or that of the dataset whose shards the files
+    are.
 
     Raises:
       RecipeProblems: there is none, or several.
@@ -35,13 +38,17 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
     manifest_path = files.join(folder, _MANIFEST)
     if folders or not folder or not files.exists(manifest_path):
         message = (
-            "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with 'schema'. The shards of one "
+            "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with "
+            "'schema'. The shards of one "
             f"dataset (with its {_MANIFEST}) do without."
         )
         raise RecipeProblems([problem(source, "schema", message)])
     manifest = json.loads(files.read_bytes(manifest_path))
     if manifest["record"] == "raw":
-        message = f"{folder} has raw records, which no schema parses. Read them with 'format: raw_records'."
+        message = (
+            f"{folder} has raw records, which no schema parses. Read them with 'format: "
+            "raw_records'."
+        )
         raise RecipeProblems([problem(source, "format", message)])
     return files.join(folder, *manifest["schema"].split("/"))
 
@@ -67,17 +74,21 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
 def column_types(schema: schema_pb2.Schema, open_lists: Sequence[str] = ()) -> pa.Schema:
     """Returns the columns of a schema's features, and behind them of its feature lists.
 
-    A feature with a shape of one value, or at most one value by ``value_count``, is a scalar; any other is a list. A feature list is a
-    list of values if the schema allows one in a step at most, else a list of lists. Bytes are text if the schema gives them a domain of
-    strings, language or URLs.
+    A feature with a shape of one value, or at most one value by ``value_count``, is a scalar; any
+    other is a list. A feature list is a list of values if the schema allows one in a step at most,
+    else a list of lists. Bytes are text if the schema gives them a domain of strings, language or
+    URLs.
 
     Args:
       schema: of tf.Examples or tf.SequenceExamples.
-      open_lists: feature lists of which the schema says nothing, and whose records have one value in a step at most.
+      open_lists: feature lists of which the schema says nothing, and whose records have one value
+        in a step at most.
     """
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
-    fields = [(f.name, _value_type(f) if _has_one_value(f) else pa.list_(_value_type(f))) for f in context]
+    fields = [
+        (f.name, _value_type(f) if _has_one_value(f) else pa.list_(_value_type(f))) for f in context
+    ]
     for feature in lists:
         steps = pa.list_(_value_type(feature))
         is_flat = most_values_a_step(feature) == 1 or feature.name in open_lists
@@ -86,8 +97,12 @@ def column_types(schema: schema_pb2.Schema, open_lists: Sequence[str] = ()) -> p
 
 
 def shapes_of(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Shape]:
-    """Returns the shapes of several dimensions that a schema gives to lists; not of feature lists with one value in a step."""
-    flat = {feature.name for feature in feature_lists_of(schema) if most_values_a_step(feature) == 1}
+    """Returns the shapes of several dimensions that a schema gives to lists; not of feature lists
+    with one value in a step.
+    """
+    flat = {
+        feature.name for feature in feature_lists_of(schema) if most_values_a_step(feature) == 1
+    }
     return {
         feature.name: tuple(dim.size for dim in feature.shape.dim)
         for feature in features_of(schema)
@@ -98,7 +113,9 @@ def shapes_of(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Shape]
 
 
 def most_values_a_step(feature: schema_pb2.Feature) -> int | None:
-    """Returns how many values a step of a feature list has at most by the schema; ``None`` if it does not say."""
+    """Returns how many values a step of a feature list has at most by the schema; ``None`` if it
+    does not say.
+    """
     if len(feature.shape.dim) > 1:
         return int(feature.shape.dim[1].size)
     counts = feature.value_counts.value_count
@@ -106,7 +123,9 @@ def most_values_a_step(feature: schema_pb2.Feature) -> int | None:
 
 
 def _value_type(feature: schema_pb2.Feature) -> pa.DataType:
-    type_ = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32()}.get(feature.type, pa.binary())
+    type_ = {schema_pb2.INT: pa.int64(), schema_pb2.FLOAT: pa.float32()}.get(
+        feature.type, pa.binary()
+    )
     is_text = type_ == pa.binary() and any(feature.HasField(domain) for domain in _TEXT_DOMAINS)
     return pa.string() if is_text else type_
 

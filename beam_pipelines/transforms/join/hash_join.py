@@ -1,10 +1,13 @@
-"""The hash-partitioned join: both sides cut by key into partitions, joined one by one, and sent back to where they came from.
+"""The hash-partitioned join: both sides cut by key into partitions, joined one by one, and sent
+back to where they came from.
 
-Rows with one key meet in one partition, as Arrow IPC payloads of an exchange; the right ones come first and are indexed,
-the left ones pass by. Where the right rows of a partition are too many, because many have one key, they are indexed some at a time. A second exchange takes the joined rows back to their range, where they are put into the order and
-the chunks they had: so the result is the broadcast join's, byte by byte. The chunks' accounts take the short way, straight
-into the second exchange. In memory are, at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows, and
-the joined rows of one range.
+Rows with one key meet in one partition, as Arrow IPC payloads of an exchange; the right ones come
+first and are indexed, the left ones pass by. Where the right rows of a partition are too many,
+because many have one key, they are indexed some at a time. A second exchange takes the joined rows
+back to their range, where they are put into the order and the chunks they had: so the result is the
+broadcast join's, byte by byte. The chunks' accounts take the short way, straight into the second
+exchange. In memory are, at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows,
+and the joined rows of one range.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from beam_pipelines.transforms.join.plan import JoinStep
 PARTITION_SEED = 0x6A6F696E  # "join"
 # Joined rows of a partition that wait for a file of their own.
 FLUSH_BYTES = 64 << 20
-# Plain bytes of right rows that are indexed at a time; a partition has 64 MiB of them, unless many have one key, or the estimate was wrong.
+# Plain bytes of right rows that are indexed at a time; a partition has 64 MiB of them, unless many
+# have one key, or the estimate was wrong.
 RIGHT_BYTES = 256 << 20
 # Where messages of a side stand in the order of a partition's.
 _SIDES = {"right": 0, "left": 1}
@@ -78,19 +82,29 @@ def unpack(payload: bytes) -> Iterator[Packed]:
             yield Packed(batch, json.loads(metadata[_METADATA_KEY]))
 
 
-def cut_by_key(batch: pa.RecordBatch, on: Sequence[str], partitions: int) -> dict[int, pa.RecordBatch]:
-    """Cuts a batch into partitions by the hash of its key columns; rows keep their order; nulls hash as one value."""
+def cut_by_key(
+    batch: pa.RecordBatch, on: Sequence[str], partitions: int
+) -> dict[int, pa.RecordBatch]:
+    """Cuts a batch into partitions by the hash of its key columns; rows keep their order; nulls
+    hash as one value.
+    """
     hashes = hashing.hash_rows([batch.column(name) for name in on], PARTITION_SEED)
     numbers = (hashes % np.uint64(partitions)).astype(np.int64)
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers, minlength=partitions)
     grouped = take_rows(batch, order)
     starts = np.cumsum(sizes) - sizes
-    return {partition: grouped.slice(int(starts[partition]), int(size)) for partition, size in enumerate(sizes) if size}
+    return {
+        partition: grouped.slice(int(starts[partition]), int(size))
+        for partition, size in enumerate(sizes)
+        if size
+    }
 
 
 def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
-    """Sends the right rows of a chunk to their partitions; they sort before the left ones. Rows with a null in the key match nothing, and stay."""
+    """Sends the right rows of a chunk to their partitions; they sort before the left ones. Rows
+    with a null in the key match nothing, and stay.
+    """
     keyed = np.flatnonzero(all_valid([chunk.batch.column(name) for name in on]))
     batch = chunk.batch if len(keyed) == chunk.batch.num_rows else take_rows(chunk.batch, keyed)
     parts = cut_by_key(batch, on, partitions)
@@ -103,7 +117,9 @@ def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
 def send_left(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
     """Sends the left rows of a chunk to their partitions, each with its place in the chunk."""
     places = pa.array(np.arange(chunk.batch.num_rows))
-    batch = pa.RecordBatch.from_arrays([places, *chunk.batch.columns], schema=pa.schema([_PLACE, *chunk.batch.schema]))
+    batch = pa.RecordBatch.from_arrays(
+        [places, *chunk.batch.columns], schema=pa.schema([_PLACE, *chunk.batch.schema])
+    )
     about = {"range": chunk.range_number, "part": chunk.part}
     parts = cut_by_key(batch, on, partitions)
     return Message(
@@ -122,11 +138,16 @@ def send_counts(chunk: Chunk) -> Message:
         "path": chunk.path,
     }
     empty = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
-    return Message((0, chunk.range_number, chunk.part), {chunk.range_number: pack([Packed(empty, about)])})
+    return Message(
+        (0, chunk.range_number, chunk.part), {chunk.range_number: pack([Packed(empty, about)])}
+    )
 
 
 def join_partition(
-    received: Received, step: JoinStep, flush_bytes: int = FLUSH_BYTES, right_bytes: int = RIGHT_BYTES
+    received: Received,
+    step: JoinStep,
+    flush_bytes: int = FLUSH_BYTES,
+    right_bytes: int = RIGHT_BYTES,
 ) -> Iterator[Message]:
     """Joins the rows of one partition.
 
@@ -134,8 +155,9 @@ def join_partition(
       delivery: of rows of both sides, the right ones first.
       step: the join.
       flush_bytes: of joined rows in a message.
-      right_bytes: of right rows that are indexed at a time. If there are more, as where many have one key, the left rows pass by once for
-        each index: with the same result, because a row's matches come in the order of the right ones.
+      right_bytes: of right rows that are indexed at a time. If there are more, as where many have
+        one key, the left rows pass by once for each index: with the same result, because a row's
+          matches come in the order of the right ones.
 
     Yields:
       The joined rows for their ranges, in messages of about ``flush_bytes``.
@@ -152,7 +174,9 @@ def join_partition(
         yield _joined_message(received.partition, flushes, waiting)
 
 
-def _joined_rows(received: Received, step: JoinStep, right_bytes: int) -> Iterator[tuple[int, Packed]]:
+def _joined_rows(
+    received: Received, step: JoinStep, right_bytes: int
+) -> Iterator[tuple[int, Packed]]:
     """Yields joined rows and the ranges they belong to."""
     how, number = step.join.how, step.number
     matches: dict[tuple[int, int], Matches] = {}
@@ -170,7 +194,9 @@ def _joined_rows(received: Received, step: JoinStep, right_bytes: int) -> Iterat
     if not matches:
         return
     # What is left: rows without a match in any index, and the counts.
-    none = build_index(pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added)
+    none = build_index(
+        pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
+    )
     for batch, about in _rows_of(received, "left"):
         found = matches[about["range"], about["part"]]
         counts = dict(zip(count_names(how, number), summed_matches(found), strict=True))
@@ -178,13 +204,19 @@ def _joined_rows(received: Received, step: JoinStep, right_bytes: int) -> Iterat
         yield about["range"], Packed(joined, {"part": about["part"], "counts": counts})
 
 
-def _indexes(received: Received, step: JoinStep, right_bytes: int) -> Iterator[tuple[JoinIndex, bool]]:
-    """Yields indexes of the right rows, in order, one in memory at a time; and whether it is the only one."""
+def _indexes(
+    received: Received, step: JoinStep, right_bytes: int
+) -> Iterator[tuple[JoinIndex, bool]]:
+    """Yields indexes of the right rows, in order, one in memory at a time; and whether it is the
+    only one.
+    """
     right: list[pa.RecordBatch] = []
     size, is_only = 0, True
 
     def build() -> JoinIndex:
-        return build_index(pa.Table.from_batches(right, step.source_plan.schema), step.right_on, step.added)
+        return build_index(
+            pa.Table.from_batches(right, step.source_plan.schema), step.right_on, step.added
+        )
 
     for batch, _ in _rows_of(received, "right"):
         if right and size + batch.nbytes > right_bytes:
@@ -204,7 +236,9 @@ def _rows_of(received: Received, side: str) -> Iterator[Packed]:
 
 
 def _joined_message(partition: int, flush: int, waiting: Mapping[int, Sequence[Packed]]) -> Message:
-    return Message((1, partition, flush), {number: pack(batches) for number, batches in waiting.items()})
+    return Message(
+        (1, partition, flush), {number: pack(batches) for number, batches in waiting.items()}
+    )
 
 
 def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
@@ -225,13 +259,25 @@ def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
         yield _restore_chunk(received.partition, source_counts[part], joined.pop(part, []), step)
 
 
-def _restore_chunk(range_number: int, row_counts: Mapping[str, Any], joined: Sequence[Packed], step: JoinStep) -> Chunk:
-    counts = add_counts(row_counts["counts"], dict.fromkeys(count_names(step.join.how, step.number), 0))
+def _restore_chunk(
+    range_number: int, row_counts: Mapping[str, Any], joined: Sequence[Packed], step: JoinStep
+) -> Chunk:
+    counts = add_counts(
+        row_counts["counts"], dict.fromkeys(count_names(step.join.how, step.number), 0)
+    )
     for packed in joined:
         counts = add_counts(counts, packed.about["counts"])
     rejected = tuple(Rejected(*row) for row in row_counts["rejected"])
     batch = _in_order([packed.batch for packed in joined], step.schema)
-    return Chunk(range_number, row_counts["part"], batch, counts, rejected, row_counts["crc32c"], row_counts["path"])
+    return Chunk(
+        range_number,
+        row_counts["part"],
+        batch,
+        counts,
+        rejected,
+        row_counts["crc32c"],
+        row_counts["path"],
+    )
 
 
 def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

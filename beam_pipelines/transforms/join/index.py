@@ -1,7 +1,8 @@
 """An index over key columns, and the join of one batch with an indexed table.
 
-Keys are compared as DuckDB compares them in a join: a null in any key column matches nothing, not even another null; NaN
-equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash and then compares the values themselves.
+Keys are compared as DuckDB compares them in a join: a null in any key column matches nothing, not
+even another null; NaN equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash and
+then compares the values themselves.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class JoinIndex:
 
 def table_batch(table: pa.Table) -> pa.RecordBatch:
     """Returns the table as one batch."""
-    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
+    return pa.RecordBatch.from_arrays(
+        [column.combine_chunks() for column in table.columns], schema=table.schema
+    )
 
 
 def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, str]]) -> JoinIndex:
@@ -46,13 +49,21 @@ def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, s
     """
     batch = table_batch(table)
     fields = [table.schema.field(name).with_name(result) for name, result in added]
-    columns = pa.RecordBatch.from_arrays([batch.column(name) for name, _ in added], schema=pa.schema(fields))
+    columns = pa.RecordBatch.from_arrays(
+        [batch.column(name) for name, _ in added], schema=pa.schema(fields)
+    )
     return JoinIndex(index_keys([batch.column(name) for name in on]), columns)
 
 
 def count_names(how: JoinHow, number: int) -> tuple[str, str, str]:
-    """Returns the names under which join ``number`` counts left rows with and without match, and rows it adds."""
-    return f"matched/{number}", f"{'unmatched' if how == 'left' else 'dropped'}/{number}", f"added/{number}"
+    """Returns the names under which join ``number`` counts left rows with and without match, and
+    rows it adds.
+    """
+    return (
+        f"matched/{number}",
+        f"{'unmatched' if how == 'left' else 'dropped'}/{number}",
+        f"added/{number}",
+    )
 
 
 def join_batch(
@@ -67,7 +78,8 @@ def join_batch(
       number: of the join in the recipe, for the names of the counts.
 
     Returns:
-      The left columns and the added ones: rows in the batch's order, several matches of a row in the table's order;
+      The left columns and the added ones: rows in the batch's order, several matches of a row in
+        the table's order;
       and the counts of ``chunks.Chunk`` for this join.
     """
     keys = find_keys(index.keys, [batch.column(name) for name in on])
@@ -75,7 +87,9 @@ def join_batch(
     left_rows, right_rows = _pair_rows(index.keys, keys, matches, how)
     left = batch if left_rows is None else take_rows(batch, left_rows)
     right = index.added.take(pa.array(right_rows, mask=right_rows < 0))
-    joined = pa.RecordBatch.from_arrays(left.columns + right.columns, schema=joined_schema(left.schema, right.schema))
+    joined = pa.RecordBatch.from_arrays(
+        left.columns + right.columns, schema=joined_schema(left.schema, right.schema)
+    )
     return joined, dict(zip(count_names(how, number), summed_matches(matches), strict=True))
 
 
@@ -85,7 +99,9 @@ def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) ->
 
 
 def summed_matches(matches: Rows) -> tuple[int, int, int]:
-    """Returns how many of n rows have a match and how many have none, and how many matches there are beyond one a row."""
+    """Returns how many of n rows have a match and how many have none, and how many matches there
+    are beyond one a row.
+    """
     matched = int(np.count_nonzero(matches))
     return matched, len(matches) - matched, int(matches.sum()) - matched
 
@@ -100,8 +116,12 @@ def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:
     return pa.schema([*left, *added])
 
 
-def _pair_rows(index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow) -> tuple[Rows | None, Rows]:
-    """Returns the left rows (``None``: each once, in order) and, next to each, the right row or -1."""
+def _pair_rows(
+    index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow
+) -> tuple[Rows | None, Rows]:
+    """Returns the left rows (``None``: each once, in order) and, next to each, the right row or
+    -1.
+    """
     copies = np.maximum(matches, 1) if how == "left" else matches
     firsts = np.where(matches > 0, index.starts[keys], 0)
     left_rows = None
@@ -139,9 +159,15 @@ def check_unique(
         worst = repeated[np.argmin(index.rows[index.starts[repeated]])]
         row = int(index.rows[index.starts[worst]])
         shown = ", ".join(f"{name}={table[name][row].as_py()!r}" for name in key)
-        others = f" (and {len(repeated) - 1} more keys occur more than once)" if len(repeated) > 1 else ""
+        others = (
+            f" (and {len(repeated) - 1} more keys occur more than once)"
+            if len(repeated) > 1
+            else ""
+        )
         raise DataError(
-            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the source declares "
-            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several matches are meant."
+            f"{where}: found {shown} {counts[worst]} times{others}, expected once, because the "
+            "source declares "
+            f"'key: [{', '.join(key)}]'. Remove the repeated rows, or leave 'key' out if several "
+            "matches are meant."
         )
     return len(counts)

@@ -1,7 +1,8 @@
-"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned; both give the same chunks.
+"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned;
+both give the same chunks.
 
-Broadcast: each worker process reads and indexes the right source once and probes the index chunk by chunk.
-Hash partitioned: see ``transforms/join/hash_join.py``.
+Broadcast: each worker process reads and indexes the right source once and probes the index chunk by
+chunk. Hash partitioned: see ``transforms/join/hash_join.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from beam_pipelines.core.key_index import index_keys
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join import hash_join
-from beam_pipelines.transforms.join.index import JoinIndex, build_index, check_unique, join_batch, table_batch
+from beam_pipelines.transforms.join.index import (
+    JoinIndex,
+    build_index,
+    check_unique,
+    join_batch,
+    table_batch,
+)
 from beam_pipelines.transforms.join.plan import JoinPlan, JoinStep
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.rejected_rows import store_rejected
@@ -46,7 +53,9 @@ def join_chunk(chunk: Chunk, step: JoinStep, index: JoinIndex) -> Chunk:
 
 
 class _ProbeIndex(beam.DoFn):
-    """Probes the index that all threads of a worker process share; it belongs to this step of this pipeline only."""
+    """Probes the index that all threads of a worker process share; it belongs to this step of this
+    pipeline only.
+    """
 
     def __init__(self, step: JoinStep, reject: bool) -> None:
         self._step = step
@@ -55,7 +64,9 @@ class _ProbeIndex(beam.DoFn):
         self._index: JoinIndex | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
-        if self._index is None:  # Shared itself keeps only the last object of a process: a chain of joins has several
+        if (
+            self._index is None
+        ):  # Shared itself keeps only the last object of a process: a chain of joins has several
             self._index = self._shared.acquire(lambda: load_index(self._step, self._reject))
         yield join_chunk(chunk, self._step, self._index)
 
@@ -123,13 +134,14 @@ def _subfolder(folder: str | None, name: str) -> str | None:
 class JoinBatches(beam.PTransform):
     """Joins chunks with one right source after the other.
 
-    Input: ``Chunk`` elements. Output: a ``Chunk`` for each of them, with the same address, its rows in order (several
-    matches of a row in the right source's order), and the joins' counts in its account. The same bytes whatever the
-    strategies.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` for each of them, with the same address, its rows
+    in order (several matches of a row in the right source's order), and the joins' counts in its
+    account. The same bytes whatever the strategies.
 
     Attributes:
       plan: what ``plan_join`` returned.
-      folder: where rows of hash-partitioned joins wait, used by nobody else; ``None`` sends them through the engine.
+      folder: where rows of hash-partitioned joins wait, used by nobody else; ``None`` sends them
+        through the engine.
       reject: as ``read.ReadBatches`` takes it.
     """
 
@@ -152,7 +164,8 @@ class CountedSources(NamedTuple):
 
     Attributes:
       chunk_counts: ``(source, ChunkCounts)``, one for each chunk.
-      keys: number of keys in each partition of a source with a declared key, which was found unique; to wait for.
+      keys: number of keys in each partition of a source with a declared key, which was found
+        unique; to wait for.
     """
 
     chunk_counts: beam.PCollection[tuple[str, ChunkCounts]]
@@ -163,7 +176,8 @@ class CountedSources(NamedTuple):
 class CountRightSources(beam.PTransform):
     """Reads each right source once more, to account for its rows and to check its declared key.
 
-    Input: the start of a pipeline. Output: ``CountedSources``, each source once however often it is joined.
+    Input: the start of a pipeline. Output: ``CountedSources``, each source once however often it is
+    joined.
 
     Attributes:
       plan: what ``plan_join`` returned.
@@ -183,7 +197,9 @@ class CountRightSources(beam.PTransform):
             plan = step.source_plan
             chunks = start.pipeline | f"Read_{name}" >> read.ReadBatches(plan, self.reject)
             chunk_counts.append(
-                chunks | f"Receipt_{name}" >> beam.Map(_keyed_counts, name, files.join(self.rejected, name))
+                chunks
+                | f"Receipt_{name}"
+                >> beam.Map(_keyed_counts, name, files.join(self.rejected, name))
             )
             if plan.source.key:
                 folder = _subfolder(self.folder, f"key-{name}")
@@ -194,15 +210,21 @@ class CountRightSources(beam.PTransform):
         )
 
 
-def counts_by_source(chunk_counts: Iterable[tuple[str, ChunkCounts]]) -> dict[str, list[ChunkCounts]]:
+def counts_by_source(
+    chunk_counts: Iterable[tuple[str, ChunkCounts]],
+) -> dict[str, list[ChunkCounts]]:
     """Returns source -> the row counts of its chunks, in order."""
     by_source: dict[str, list[ChunkCounts]] = {}
     for source, counted in chunk_counts:
         by_source.setdefault(source, []).append(counted)
-    return {source: sorted(own, key=lambda counted: counted[:2]) for source, own in by_source.items()}
+    return {
+        source: sorted(own, key=lambda counted: counted[:2]) for source, own in by_source.items()
+    }
 
 
 def _keyed_counts(chunk: Chunk, source: str, folder: str) -> tuple[str, ChunkCounts]:
     rejected = store_rejected(chunk, folder)
-    counted = ChunkCounts(chunk.range_number, chunk.part, chunk.counts, {}, rejected, chunk.crc32c, chunk.path)
+    counted = ChunkCounts(
+        chunk.range_number, chunk.part, chunk.counts, {}, rejected, chunk.crc32c, chunk.path
+    )
     return source, counted

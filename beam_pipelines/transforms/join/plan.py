@@ -1,4 +1,6 @@
-"""Which joins are run, on what, and how: decided from the sources' columns and sizes before anything is read."""
+"""Which joins are run, on what, and how: decided from the sources' columns and sizes before
+anything is read.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
 from beam_pipelines.sources.plan import SourcePlan
 
-# A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its plain bytes.
+# A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its
+# plain bytes.
 BROADCAST_LIMIT_BYTES = 64 * MIB
 # Plain bytes of the right side in one partition, which is indexed in memory.
 PARTITION_BYTES = 64 * MIB
-# Flink concatenates the rows of a partition that are in one of its sort buffers, of some MiB, and the result has to fit into another one. With 2 partitions
-# a hash join of a million rows through its shuffle failed; with 16 it did not.
+# Flink concatenates the rows of a partition that are in one of its sort buffers, of some MiB, and
+# the result has to fit into another one. With 2 partitions a hash join of a million rows through
+# its shuffle failed; with 16 it did not.
 LEAST_PARTITIONS = 16
-# Plain bytes of a compressed byte: gzip takes tables of numbers and short texts to about a quarter, Parquet likewise.
+# Plain bytes of a compressed byte: gzip takes tables of numbers and short texts to about a quarter,
+# Parquet likewise.
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
 _COMPRESSED_FORMATS = ("parquet", "tfrecord")
@@ -79,14 +84,20 @@ def plain_bytes(source_plan: SourcePlan) -> int:
 
 
 def count_partitions(source_plan: SourcePlan, partition_bytes: int = PARTITION_BYTES) -> int:
-    """Returns how many partitions a source is cut into, so that one of them fits in memory; from its size alone."""
+    """Returns how many partitions a source is cut into, so that one of them fits in memory; from
+    its size alone.
+    """
     return max(1, math.ceil(plain_bytes(source_plan) / partition_bytes))
 
 
 def _expansion(source_plan: SourcePlan, path: str) -> int:
     declared = source_plan.source.compression
-    compressed = path.lower().endswith(_COMPRESSED_SUFFIXES) if declared is None else declared != "none"
-    return PLAIN_BYTES_PER_COMPRESSED if compressed or source_plan.format in _COMPRESSED_FORMATS else 1
+    compressed = (
+        path.lower().endswith(_COMPRESSED_SUFFIXES) if declared is None else declared != "none"
+    )
+    return (
+        PLAIN_BYTES_PER_COMPRESSED if compressed or source_plan.format in _COMPRESSED_FORMATS else 1
+    )
 
 
 def plan_join(
@@ -102,11 +113,13 @@ def plan_join(
       joins: the recipe's joins.
       base: the source on the very left.
       sources: plans of the right sources, by name.
-      broadcast_limit_bytes: larger right sources are hash partitioned, where the recipe leaves it open.
+      broadcast_limit_bytes: larger right sources are hash partitioned, where the recipe leaves it
+        open.
       partition_bytes: bytes of the right source in one partition.
 
     Raises:
-      RecipeProblems: columns that are not there, key types that differ, names that occur twice in the result.
+      RecipeProblems: columns that are not there, key types that differ, names that occur twice in
+        the result.
     """
     problems: list[Problem] = []
     schema = base.schema
@@ -119,12 +132,22 @@ def plan_join(
         added = tuple((name, join.prefix + name) for name in right.schema.names if name not in keys)
         known = set(schema.names)
         problems.extend(_name_problems(number, join, known, added))
-        fields = [right.schema.field(name).with_name(result) for name, result in added if result not in known]
+        fields = [
+            right.schema.field(name).with_name(result)
+            for name, result in added
+            if result not in known
+        ]
         schema = pa.schema([*schema, *fields])
-        origins.update({result: (join.source, name) for name, result in added if result not in origins})
+        origins.update(
+            {result: (join.source, name) for name, result in added if result not in origins}
+        )
         size_bytes = plain_bytes(right)
         strategy = _strategy(join, size_bytes, broadcast_limit_bytes)
-        partitions = max(LEAST_PARTITIONS, count_partitions(right, partition_bytes)) if strategy == "hash" else 0
+        partitions = (
+            max(LEAST_PARTITIONS, count_partitions(right, partition_bytes))
+            if strategy == "hash"
+            else 0
+        )
         steps.append(JoinStep(number, join, right, strategy, size_bytes, partitions, added, schema))
     if problems:
         raise RecipeProblems(problems)
@@ -138,7 +161,11 @@ def _strategy(join: Join, size_bytes: int, broadcast_limit_bytes: int) -> Strate
 
 
 def _key_problems(
-    number: int, join: Join, schema: pa.Schema, right: SourcePlan, origins: Mapping[str, tuple[str, str]]
+    number: int,
+    join: Join,
+    schema: pa.Schema,
+    right: SourcePlan,
+    origins: Mapping[str, tuple[str, str]],
 ) -> Iterator[Problem]:
     """Yields what is wrong with the columns that are joined on."""
     path = ("join", number, "on")
@@ -150,13 +177,22 @@ def _key_problems(
         ):
             if name not in names:
                 known = False
-                yield Problem(path, f"found '{name}', expected one of the columns {side}.{nearest(name, names)}")
+                yield Problem(
+                    path,
+                    f"found '{name}', expected one of the columns {side}.{nearest(name, names)}",
+                )
         if known:
-            yield from _type_problems(path, schema.field(left_name), right.schema.field(right_name), join, origins)
+            yield from _type_problems(
+                path, schema.field(left_name), right.schema.field(right_name), join, origins
+            )
 
 
 def _type_problems(
-    path: tuple[str | int, ...], left: pa.Field, right: pa.Field, join: Join, origins: Mapping[str, tuple[str, str]]
+    path: tuple[str | int, ...],
+    left: pa.Field,
+    right: pa.Field,
+    join: Join,
+    origins: Mapping[str, tuple[str, str]],
 ) -> Iterator[Problem]:
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         name = left.name if pa.types.is_list(left.type) else right.name
@@ -165,11 +201,15 @@ def _type_problems(
         left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
         left_source, left_column = origins[left.name]
         source, column, target = join.source, right.name, left_type
-        if right_type in ("text", "bytes"):  # everything can be read as text, not the other way round
+        if right_type in (
+            "text",
+            "bytes",
+        ):  # everything can be read as text, not the other way round
             source, column, target = left_source, left_column, right_type
         yield Problem(
             path,
-            f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is {right_type}, expected the "
+            f"'{left.name}' is {left_type} and '{right.name}' of source '{join.source}' is "
+            f"{right_type}, expected the "
             f"same type. Add 'types: {{{column}: {target}}}' to source '{source}'.",
         )
 
@@ -184,6 +224,7 @@ def _name_problems(
         example = f"{join.source}_" if not join.prefix else f"{join.source}_{join.prefix}"
         yield Problem(
             ("join", number),
-            f"source '{join.source}' adds {listed}, which the rows so far have already, expected new names. "
+            f"source '{join.source}' adds {listed}, which the rows so far have already, expected "
+            "new names. "
             f"Set another prefix, such as 'prefix: {example}'.",
         )

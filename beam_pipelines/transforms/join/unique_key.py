@@ -41,8 +41,8 @@ def check_partition(received: Received, source: Source) -> int:
 class CheckUniqueKey(beam.PTransform):
     """Fails if a source's declared key is not unique.
 
-    Input: the source's ``Chunk`` elements. Output: the number of keys found in each partition, for others to wait on;
-    rows with a null in a key column are not counted.
+    Input: the source's ``Chunk`` elements. Output: the number of keys found in each partition, for
+    others to wait on; rows with a null in a key column are not counted.
 
     Attributes:
       plan: of the source; its ``key`` is declared.

@@ -1,4 +1,6 @@
-"""What the tests of accumulators share: batches with all there is, and three ways to the same result."""
+"""What the tests of accumulators share: batches with all there is, and three ways to the same
+result.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,14 @@ def arrays(draw: st.DrawFn, types: Sequence[pa.DataType] = tuple(VALUES_FOR_TYPE
 
 
 def three_ways(
-    array: Any, of: Callable[[Any], Accumulator], merged: Callable[[Sequence[Accumulator]], Accumulator], seed: int = 0
+    array: Any,
+    of: Callable[[Any], Accumulator],
+    merged: Callable[[Sequence[Accumulator]], Accumulator],
+    seed: int = 0,
 ) -> list[Accumulator]:
-    """Accumulates an array (or batch) at once; chunk by chunk in any order; and in a tree, pickled between all steps."""
+    """Accumulates an array (or batch) at once; chunk by chunk in any order; and in a tree, pickled
+    between all steps.
+    """
     chooser = random.Random(seed)
     cuts = sorted({0, len(array), *(chooser.randint(0, len(array)) for _ in range(5))})
     slices = [array.slice(start, end - start) for start, end in itertools.pairwise(cuts)] or [array]

@@ -43,13 +43,19 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")])
+@pytest.mark.parametrize(
+    "folder", [pytest.param(None, id="engine"), pytest.param("kept", id="files")]
+)
 @pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
 def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
-    """Any number of tree levels gives exactly what one merge over all chunks gives, shuffled chunks included."""
+    """Any number of tree levels gives exactly what one merge over all chunks gives, shuffled chunks
+    included.
+    """
     given = chunks(num_ranges)
     expected = {
-        split: TableStatistics.merged([TableStatistics.of(chunk.batch) for chunk in given if chunk.split == split])
+        split: TableStatistics.merged(
+            [TableStatistics.of(chunk.batch) for chunk in given if chunk.split == split]
+        )
         for split in ("train", "eval")
     }
     expected["test"] = TableStatistics.empty(SCHEMA)
@@ -64,7 +70,12 @@ def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Pat
         found = (
             pipeline
             | beam.Create(given)
-            | ComputeStatistics(num_ranges, ("train", "eval", "test"), SCHEMA, folder=folder and str(tmp_path / folder))
+            | ComputeStatistics(
+                num_ranges,
+                ("train", "eval", "test"),
+                SCHEMA,
+                folder=folder and str(tmp_path / folder),
+            )
         )
         assert_that(found, check)
 
@@ -76,4 +87,6 @@ def test_no_chunks_give_empty_splits() -> None:
         assert [table.rows for table in results[0].values()] == [0, 0]
 
     with TestPipeline("FnApiRunner") as pipeline:
-        assert_that(pipeline | beam.Create([]) | ComputeStatistics(1, ("train", "eval"), SCHEMA), check)
+        assert_that(
+            pipeline | beam.Create([]) | ComputeStatistics(1, ("train", "eval"), SCHEMA), check
+        )

@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, storage, to_proto
-from beam_pipelines.analysis.statistics.datasets import merge_datasets, read_accumulators, statistics_to_files
+from beam_pipelines.analysis.statistics.datasets import (
+    merge_datasets,
+    read_accumulators,
+    statistics_to_files,
+)
 from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.cli import main as main_module
 from beam_pipelines.core.errors import DataError
@@ -39,7 +43,9 @@ def batch_of(seed: int, rows: int = 200) -> pa.RecordBatch:
     )
 
 
-def write(folder: pathlib.Path, splits: dict[str, pa.RecordBatch], plan: StatisticsPlan = PLAN) -> str:
+def write(
+    folder: pathlib.Path, splits: dict[str, pa.RecordBatch], plan: StatisticsPlan = PLAN
+) -> str:
     """Writes the statistics of splits as a dataset has them."""
     statistics = {split: TableStatistics.of(batch, plan) for split, batch in splits.items()}
     for path, content in statistics_to_files(statistics, plan):
@@ -52,8 +58,12 @@ def write(folder: pathlib.Path, splits: dict[str, pa.RecordBatch], plan: Statist
 @given(arrays(), st.booleans(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced: bool) -> None:
-    """Statistics of any column come back as they were: the same proto, the same file when written again."""
-    batch = pa.record_batch({"x": array, "w": np.arange(len(array)) / 3, "s": np.arange(len(array)) % 2})
+    """Statistics of any column come back as they were: the same proto, the same file when written
+    again.
+    """
+    batch = pa.record_batch(
+        {"x": array, "w": np.arange(len(array)) / 3, "s": np.arange(len(array)) % 2}
+    )
     plan = StatisticsPlan("w" if is_weighted else None, ("s",) if is_sliced else (), ("s",))
     table = TableStatistics.of(batch, plan)
     data = to_bytes(table, plan)
@@ -61,24 +71,33 @@ def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced:
     assert found_plan == plan
     assert to_bytes(found, plan) == data
     pair = to_proto({"a": table, "b": found})
-    assert pair["a"].SerializeToString(deterministic=True) == pair["b"].SerializeToString(deterministic=True)
+    assert pair["a"].SerializeToString(deterministic=True) == pair["b"].SerializeToString(
+        deterministic=True
+    )
 
 
 def test_sketched_statistics_come_back() -> None:
     """What is beyond the bounds is stored as well, and goes on merging."""
     generator = np.random.default_rng(1)
-    columns = {"x": generator.normal(size=70_000), "t": generator.integers(0, 2**60, 300_000)[:300_000]}
+    columns = {
+        "x": generator.normal(size=70_000),
+        "t": generator.integers(0, 2**60, 300_000)[:300_000],
+    }
     batch = pa.record_batch({"x": np.resize(columns["x"], 300_000), "t": columns["t"].astype(str)})
     table = TableStatistics.of(batch)
     found, _ = from_bytes(to_bytes(table, StatisticsPlan()), "there")
     assert not found.columns["x"].values.exact
     assert not found.columns["t"].values.exact
     assert found.merge(table).columns["t"].values.distinct == table.columns["t"].values.distinct
-    assert found.columns["x"].values.distribution.error == table.columns["x"].values.distribution.error
+    assert (
+        found.columns["x"].values.distribution.error == table.columns["x"].values.distribution.error
+    )
 
 
 def test_merged_equals_computed_at_once(tmp_path: pathlib.Path) -> None:
-    """Of three datasets: what is merged is what the rows of all together give, slices and splits that some lack included."""
+    """Of three datasets: what is merged is what the rows of all together give, slices and splits
+    that some lack included.
+    """
     batches = [batch_of(seed) for seed in range(3)]
     folders = [
         write(tmp_path / "a", {"train": batches[0], "eval": batches[1].slice(0, 50)}),
@@ -108,11 +127,15 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
     batches = [batch_of(seed) for seed in (1, 2)]
     folders = [write(tmp_path / str(i), {"train": batch}, plan) for i, batch in enumerate(batches)]
     merged = merge_datasets(folders, str(tmp_path / "out"))["train"]
-    whole = TableStatistics.of(pa.Table.from_batches(batches).combine_chunks().to_batches()[0], plan)
+    whole = TableStatistics.of(
+        pa.Table.from_batches(batches).combine_chunks().to_batches()[0], plan
+    )
     assert merged.weight == whole.weight
     assert merged.columns["l"].weighted == whole.columns["l"].weighted
     assert merged.columns["t"].values.weighted.top(3) == whole.columns["t"].values.weighted.top(3)
-    assert merged.columns["n"].values.weighted.mean == pytest.approx(whole.columns["n"].values.weighted.mean)
+    assert merged.columns["n"].values.weighted.mean == pytest.approx(
+        whole.columns["n"].values.weighted.mean
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +154,11 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
         (
             batch_of(2),
             StatisticsPlan("w"),
-            "found weight w; no slices; no categorical integers, expected no weight; slices by t; categorical n as in",
+            (
+                "found weight w; no slices; no categorical integers, expected no weight; "
+                "slices by t; "
+                "categorical n as in"
+            ),
         ),
     ],
     ids=["columns", "types", "plan"],
@@ -139,7 +166,9 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
 def test_what_does_not_go_together(
     changed: pa.RecordBatch, plan: StatisticsPlan, message: str, tmp_path: pathlib.Path
 ) -> None:
-    """Datasets that differ in columns, types or what was asked for are an error that names both of them."""
+    """Datasets that differ in columns, types or what was asked for are an error that names both of
+    them.
+    """
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": changed}, plan)
     with pytest.raises(DataError, match=message) as error:
@@ -150,7 +179,9 @@ def test_what_does_not_go_together(
 
 
 def test_damaged_accumulators() -> None:
-    """A file that is cut, changed in one of many places, or no Arrow file is an error that names it, unless padding was hit."""
+    """A file that is cut, changed in one of many places, or no Arrow file is an error that names
+    it, unless padding was hit.
+    """
     good = to_bytes(TableStatistics.of(batch_of(1), PLAN), PLAN)
     expected = to_proto({"a": from_bytes(good, "x")[0]})
     places = np.random.default_rng(3).integers(0, len(good), 200)
@@ -176,7 +207,9 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``statistics merge`` writes proto and accumulators; without accumulators, or with statistics in the way, it says so."""
+    """``statistics merge`` writes proto and accumulators; without accumulators, or with statistics
+    in the way, it says so.
+    """
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": batch_of(2)})
     out = str(tmp_path / "out")
@@ -184,25 +217,46 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str])
     assert "train: 400 rows, 7 columns" in capsys.readouterr().out
     assert main_module.run(["statistics", "merge", first, other, "--output", out]) == 2
     assert "there are statistics already" in capsys.readouterr().err
-    assert main_module.run(["statistics", "merge", first, str(tmp_path), "--output", str(tmp_path / "new")]) == 1
+    assert (
+        main_module.run(
+            ["statistics", "merge", first, str(tmp_path), "--output", str(tmp_path / "new")]
+        )
+        == 1
+    )
     assert f"{tmp_path}: found no accumulators" in capsys.readouterr().err
     assert main_module.run(["statistics", "merge", first, "--output", str(tmp_path / "new")]) == 2
     assert "expected at least two" in capsys.readouterr().err
 
 
 def test_a_run_stores_what_merges(tmp_path: pathlib.Path) -> None:
-    """``describe`` on two halves of a table, merged, says what it says on the whole, with weights and slices of the recipe."""
+    """``describe`` on two halves of a table, merged, says what it says on the whole, with weights
+    and slices of the recipe.
+    """
     rows = [f"{i},{i % 7},{'abc'[i % 3]}" for i in range(60)]
     parts = {"whole": rows, "first": rows[:25], "second": rows[25:]}
     for name, lines in parts.items():
         (tmp_path / f"{name}.csv").write_text("\n".join(["x,w,t", *lines]) + "\n")
-        recipe = {"name": "d", "sources": {"d": f"{name}.csv"}, "statistics": {"weight": "w", "slice_by": "t"}}
+        recipe = {
+            "name": "d",
+            "sources": {"d": f"{name}.csv"},
+            "statistics": {"weight": "w", "slice_by": "t"},
+        }
         (tmp_path / f"{name}.yaml").write_text(json.dumps(recipe))
         assert (
-            main_module.run(["describe", str(tmp_path / f"{name}.yaml"), "--output", str(tmp_path / name), "--quiet"])
+            main_module.run(
+                [
+                    "describe",
+                    str(tmp_path / f"{name}.yaml"),
+                    "--output",
+                    str(tmp_path / name),
+                    "--quiet",
+                ]
+            )
             == 0
         )
-    merged = merge_datasets([str(tmp_path / "first"), str(tmp_path / "second")], str(tmp_path / "merged"))["train"]
+    merged = merge_datasets(
+        [str(tmp_path / "first"), str(tmp_path / "second")], str(tmp_path / "merged")
+    )["train"]
     whole = read_accumulators(str(tmp_path / "whole")).splits["train"]
     assert (merged.rows, merged.weight) == (whole.rows, whole.weight) == (60, 174.0)
     assert merged.slices.keys() == whole.slices.keys()

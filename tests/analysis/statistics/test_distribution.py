@@ -1,4 +1,6 @@
-"""Distributions beyond their bound: ranks stay within the error that they state, whatever comes and however it is merged."""
+"""Distributions beyond their bound: ranks stay within the error that they state, whatever comes and
+however it is merged.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +32,42 @@ def largest_error(found: Distribution, values: np.ndarray, weights: np.ndarray) 
     probes = np.concatenate([values, found.values])
     for side in ("left", "right"):
         difference = (
-            stated[np.searchsorted(found.values, probes, side)] - true[np.searchsorted(values[order], probes, side)]
+            stated[np.searchsorted(found.values, probes, side)]
+            - true[np.searchsorted(values[order], probes, side)]
         )
         assert np.abs(difference).max() <= found.error + 1e-9 * true[-1]
     return found.error
 
 
-def distribution_of(values: np.ndarray, weights: np.ndarray, limits: Limits = TIGHT) -> Distribution:
+def distribution_of(
+    values: np.ndarray, weights: np.ndarray, limits: Limits = TIGHT
+) -> Distribution:
     distinct, places = np.unique(values, return_inverse=True)
     sums = np.bincount(places, weights)
     return Distribution.of(distinct, sums.astype(weights.dtype), limits)
 
 
 @given(
-    st.lists(st.lists(st.tuples(st.integers(0, 60), st.sampled_from([1, 2, 50])), max_size=80), min_size=1, max_size=8),
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 60), st.sampled_from([1, 2, 50])), max_size=80),
+        min_size=1,
+        max_size=8,
+    ),
     st.booleans(),
     st.randoms(),
 )
 @settings(max_examples=150, deadline=None)
-def test_the_stated_error_holds(parts: list[list[tuple[int, int]]], are_weights: bool, random: object) -> None:
-    """No rank is further off than ``error`` says, whatever was merged in which grouping; total and ends are exact."""
+def test_the_stated_error_holds(
+    parts: list[list[tuple[int, int]]], are_weights: bool, random: object
+) -> None:
+    """No rank is further off than ``error`` says, whatever was merged in which grouping; total and
+    ends are exact.
+    """
     dtype = np.float64 if are_weights else np.int64
-    pairs = [(np.array([v for v, _ in part], np.int64), np.array([w for _, w in part], dtype)) for part in parts]
+    pairs = [
+        (np.array([v for v, _ in part], np.int64), np.array([w for _, w in part], dtype))
+        for part in parts
+    ]
     nodes = [distribution_of(values, weights) for values, weights in pairs]
     while len(nodes) > 1:
         random.shuffle(nodes)
@@ -80,7 +96,9 @@ STREAMS = {
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_half_a_percent_after_a_thousand_parts(stream: str) -> None:
-    """A million values in a thousand parts, merged as a run merges them, are off by less than half a percent of all ranks."""
+    """A million values in a thousand parts, merged as a run merges them, are off by less than half
+    a percent of all ranks.
+    """
     number = 1_000_000
     values = STREAMS[stream](number, np.random.default_rng(1))
     tree = Tree()
@@ -103,9 +121,13 @@ def _column(values: np.ndarray) -> object:
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=300), st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
 def test_three_ways(limits: Limits, values: list[int], seed: int) -> None:
-    """At once, one by one and in a stored tree: equal while exact, and each within its own error when compacted."""
+    """At once, one by one and in a stored tree: equal while exact, and each within its own error
+    when compacted.
+    """
     of = functools.partial(NumberStatistics.of, limits=limits)
-    ways = three_ways(pa.array(values), of, functools.partial(NumberStatistics.merged, limits=limits), seed)
+    ways = three_ways(
+        pa.array(values), of, functools.partial(NumberStatistics.merged, limits=limits), seed
+    )
     for way in ways:
         largest_error(way.distribution, np.array(values), np.ones(len(values)))
         if limits.numbers > 200:

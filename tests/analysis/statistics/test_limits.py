@@ -1,4 +1,6 @@
-"""Bounds: what all columns together may hold does not depend on their number, nor on that of the rows."""
+"""Bounds: what all columns together may hold does not depend on their number, nor on that of the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, TABLE_BYTE
 
 @pytest.mark.parametrize("columns", [1, 8, 9, 40, 512, 2000, 5000])
 def test_columns_share_one_budget(columns: int) -> None:
-    """However many columns there are up to 5,000, all of them full take no more than the table may."""
+    """However many columns there are up to 5,000, all of them full take no more than the table
+    may.
+    """
     limits = Limits.of_columns(columns)
     assert limits.text_bytes * columns <= TABLE_BYTES
     assert (limits.kept_bytes + 8 * limits.hashes) * columns <= TABLE_BYTES
@@ -21,7 +25,9 @@ def test_columns_share_one_budget(columns: int) -> None:
 
 
 def test_more_columns_hold_less_each() -> None:
-    """A table of many columns goes over to sketches earlier, and stays within its share while more and more values come."""
+    """A table of many columns goes over to sketches earlier, and stays within its share while more
+    and more values come.
+    """
     generator = np.random.default_rng(1)
     limits = Limits.of_columns(2000)
     table = None
@@ -29,11 +35,16 @@ def test_more_columns_hold_less_each() -> None:
         numbers = generator.integers(0, 1 << 62, 3000)
         columns = {f"t{i}": pa.array([""] * 3000) for i in range(1998)}
         batch = pa.record_batch({"f": numbers / 7, "t": numbers.astype(str), **columns})
-        table = TableStatistics.of(batch) if table is None else table.merge(TableStatistics.of(batch))
+        table = (
+            TableStatistics.of(batch) if table is None else table.merge(TableStatistics.of(batch))
+        )
     texts, values = table.columns["t"].values, table.columns["f"].values
     assert not texts.exact
     assert not values.exact
     assert len(values.values) <= limits.numbers < 6 * 3000
-    assert sum(map(len, texts.values.to_pylist())) + BYTES_PER_TEXT * len(texts.values) <= limits.kept_bytes
+    assert (
+        sum(map(len, texts.values.to_pylist())) + BYTES_PER_TEXT * len(texts.values)
+        <= limits.kept_bytes
+    )
     assert texts.distinct == pytest.approx(18_000, rel=0.1)
     assert values.distribution.rank_error < 0.005

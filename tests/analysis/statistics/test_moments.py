@@ -29,7 +29,9 @@ def oracle(values: list[float] | list[int]) -> tuple[float, float]:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_floats_agree_with_fractions(values: list[float]) -> None:
-    """Mean and deviation of any finite floats are right to 12 digits of the largest value, subnormals and 1e308 included."""
+    """Mean and deviation of any finite floats are right to 12 digits of the largest value,
+    subnormals and 1e308 included.
+    """
     mean, deviation = oracle(values)
     moments = moments_of(values)
     largest = max(abs(value) for value in values)
@@ -37,17 +39,27 @@ def test_floats_agree_with_fractions(values: list[float]) -> None:
     assert moments.standard_deviation == pytest.approx(deviation, rel=1e-9, abs=largest * 1e-12)
 
 
-@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(2**63 - 9, 2**63 - 1), min_size=1, max_size=20))
+@given(
+    st.lists(
+        st.integers(-(2**63), 2**63 - 1) | st.integers(2**63 - 9, 2**63 - 1),
+        min_size=1,
+        max_size=20,
+    )
+)
 @settings(max_examples=150, deadline=None)
 def test_integers_do_not_overflow(values: list[int]) -> None:
-    """The mean of any int64 values is the correctly rounded one, and their deviation is right to 12 digits."""
+    """The mean of any int64 values is the correctly rounded one, and their deviation is right to 12
+    digits.
+    """
     mean, deviation = oracle(values)
     moments = moments_of(values, np.int64)
     assert moments.mean == mean
     assert moments.standard_deviation == pytest.approx(deviation, rel=1e-12)
 
 
-@given(st.lists(st.lists(st.floats(-1e300, 1e300), max_size=5), min_size=1, max_size=6), st.randoms())
+@given(
+    st.lists(st.lists(st.floats(-1e300, 1e300), max_size=5), min_size=1, max_size=6), st.randoms()
+)
 @settings(max_examples=100, deadline=None)
 def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object) -> None:
     """Merging moments in any order and grouping gives equal values, not merely close ones."""
@@ -55,11 +67,15 @@ def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object)
     together = Moments.merged(moments)
     random.shuffle(moments)
     half = len(moments) // 2
-    assert Moments.merged([Moments.merged(moments[half:]), Moments.merged(moments[:half])]) == together
+    assert (
+        Moments.merged([Moments.merged(moments[half:]), Moments.merged(moments[:half])]) == together
+    )
 
 
 def test_a_small_deviation_far_from_zero_survives() -> None:
-    """Values around 1e15 that differ by 1 have their deviation of one half, where the textbook formula finds 0."""
+    """Values around 1e15 that differ by 1 have their deviation of one half, where the textbook
+    formula finds 0.
+    """
     assert moments_of([1e15, 1e15 + 1]).standard_deviation == 0.5
     assert moments_of([2**62, 2**62 + 1], np.int64).standard_deviation == 0.5
 

@@ -21,7 +21,13 @@ NUMBERS = (pa.int64(), pa.float32(), pa.float64())
 def described(statistics: NumberStatistics) -> tuple[object, ...]:
     """Everything exact that can be read from the statistics."""
     return (
-        (statistics.count, statistics.zeros, statistics.nans, statistics.minus_infinities, statistics.plus_infinities),
+        (
+            statistics.count,
+            statistics.zeros,
+            statistics.nans,
+            statistics.minus_infinities,
+            statistics.plus_infinities,
+        ),
         (statistics.minimum, statistics.maximum, statistics.distinct),
         (statistics.quantiles(4), statistics.histogram(5)),
     )
@@ -30,8 +36,12 @@ def described(statistics: NumberStatistics) -> tuple[object, ...]:
 @given(arrays(NUMBERS))
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_numpy(array: pa.Array) -> None:
-    """Counts, extremes, zeros and distinct values are numpy's, for any numbers, NaN and infinities included."""
-    values = np.array(array.drop_null().to_pylist(), np.int64 if pa.types.is_int64(array.type) else np.float64)
+    """Counts, extremes, zeros and distinct values are numpy's, for any numbers, NaN and infinities
+    included.
+    """
+    values = np.array(
+        array.drop_null().to_pylist(), np.int64 if pa.types.is_int64(array.type) else np.float64
+    )
     numbers = values[~np.isnan(values)]
     found = NumberStatistics.of(array)
     assert found.count == len(numbers)
@@ -42,25 +52,35 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
     assert found.maximum == (numbers.max() if len(numbers) else None)
     if len(numbers) and not np.isfinite(numbers).all():
         infinities = {value for value in numbers.tolist() if math.isinf(value)}
-        assert found.mean == pytest.approx(math.nan if len(infinities) == 2 else infinities.pop(), nan_ok=True)
+        assert found.mean == pytest.approx(
+            math.nan if len(infinities) == 2 else infinities.pop(), nan_ok=True
+        )
         assert math.isnan(found.standard_deviation)
 
 
 @given(arrays(NUMBERS), st.integers(1, 12))
 @settings(max_examples=150, deadline=None)
 def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
-    """A quantile of an exact distribution is the first value that more than its share of all values lie at or below."""
+    """A quantile of an exact distribution is the first value that more than its share of all values
+    lie at or below.
+    """
     values = np.array(array.drop_null().to_pylist(), np.float64)
     values = np.sort(values[~np.isnan(values)])
     found = NumberStatistics.of(array).quantiles(number)
-    ranks = [min(k * len(values) // number, len(values) - 1) for k in range(number + 1)] if len(values) else []
+    ranks = (
+        [min(k * len(values) // number, len(values) - 1) for k in range(number + 1)]
+        if len(values)
+        else []
+    )
     assert found == [values[rank] for rank in ranks]
 
 
 @given(arrays(NUMBERS), st.integers(0, 1000))
 @settings(max_examples=150, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
-    """At once, merged in any order, or stored in between: the same statistics; the mean, up to rounding in the batches."""
+    """At once, merged in any order, or stored in between: the same statistics; the mean, up to
+    rounding in the batches.
+    """
     first, *others = three_ways(array, NumberStatistics.of, NumberStatistics.merged, seed)
     for other in others:
         assert described(other) == described(first)
@@ -71,14 +91,18 @@ def test_three_ways_agree(array: pa.Array, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "lognormal", "integers", "mostly one value"])
 def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
-    """Beyond the exact bound every percentile is within half a percent of its rank, after merging 20 parts pairwise."""
+    """Beyond the exact bound every percentile is within half a percent of its rank, after merging
+    20 parts pairwise.
+    """
     generator = np.random.default_rng(5)
     size = 20 * (numeric.MAX_DISTINCT + 5_000)
     values = {
         "normal": lambda: generator.normal(size=size),
         "lognormal": lambda: generator.lognormal(0, 3, size),
         "integers": lambda: generator.integers(-(2**62), 2**62, size),
-        "mostly one value": lambda: np.where(generator.random(size) < 0.9, 7.0, generator.normal(size=size)),
+        "mostly one value": lambda: np.where(
+            generator.random(size) < 0.9, 7.0, generator.normal(size=size)
+        ),
     }[kind]()
     merged = NumberStatistics.of(pa.array(values[:0]))
     for part in np.array_split(values, 20):
@@ -90,14 +114,19 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
     assert merged.distribution.rank_error < 0.005
     ordered = np.sort(values).astype(np.float64)
     for percent, quantile in enumerate(merged.quantiles(100)):
-        low, high = np.searchsorted(ordered, quantile, "left"), np.searchsorted(ordered, quantile, "right")
+        low, high = (
+            np.searchsorted(ordered, quantile, "left"),
+            np.searchsorted(ordered, quantile, "right"),
+        )
         assert low / size - 0.005 <= percent / 100 <= high / size + 0.005
 
 
 @given(arrays((pa.float64(), pa.int64())), st.integers(1, 10))
 @settings(max_examples=100, deadline=None)
 def test_histogram_holds_all_finite_values(array: pa.Array, number: int) -> None:
-    """A histogram's buckets join, ascend, and hold as many values as there are finite ones, whatever their magnitude."""
+    """A histogram's buckets join, ascend, and hold as many values as there are finite ones,
+    whatever their magnitude.
+    """
     values = np.array(array.drop_null().to_pylist(), np.float64)
     buckets = NumberStatistics.of(array).histogram(number)
     assert sum(bucket.weight for bucket in buckets) == np.isfinite(values).sum()

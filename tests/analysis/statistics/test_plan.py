@@ -29,10 +29,12 @@ def recipe_of(statistics: str) -> Recipe:
 
 
 def test_what_is_asked_for() -> None:
-    """Weight and slices come from the recipe, one column or a list; nothing is asked for by default."""
-    assert plan_statistics(recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None) == StatisticsPlan(
-        "w", ("t", "day")
-    )
+    """Weight and slices come from the recipe, one column or a list; nothing is asked for by
+    default.
+    """
+    assert plan_statistics(
+        recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
+    ) == StatisticsPlan("w", ("t", "day"))
     assert plan_statistics(recipe_of("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
     empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")[0]
     assert plan_statistics(empty, SCHEMA, None) == StatisticsPlan()
@@ -41,13 +43,28 @@ def test_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("statistics", "path", "message"),
     [
-        ("{weight: nn}", ("statistics", "weight"), "found 'nn', expected a column that is written. Did you mean 'n'?"),
-        ("{weight: t}", ("statistics", "weight"), "found column 't' of type text, expected a number column."),
-        ("{weight: l}", ("statistics", "weight"), "found column 'l' of type list<int64>, expected a number column."),
+        (
+            "{weight: nn}",
+            ("statistics", "weight"),
+            "found 'nn', expected a column that is written. Did you mean 'n'?",
+        ),
+        (
+            "{weight: t}",
+            ("statistics", "weight"),
+            "found column 't' of type text, expected a number column.",
+        ),
+        (
+            "{weight: l}",
+            ("statistics", "weight"),
+            "found column 'l' of type list<int64>, expected a number column.",
+        ),
         (
             "{slice_by: w}",
             ("statistics", "slice_by"),
-            "found column 'w' of type float64, expected a column of texts, integers, dates or times.",
+            (
+                "found column 'w' of type float64, expected a column of texts, integers, dates or "
+                "times."
+            ),
         ),
         (
             "{slice_by: [t, b]}",
@@ -57,7 +74,9 @@ def test_what_is_asked_for() -> None:
     ],
 )
 def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
-    """A column that is not there, or of a type that does not do, is a problem with its place in the recipe."""
+    """A column that is not there, or of a type that does not do, is a problem with its place in the
+    recipe.
+    """
     with pytest.raises(RecipeProblems) as error:
         plan_statistics(recipe_of(statistics), SCHEMA, None)
     assert [tuple(problem) for problem in error.value.problems] == [(path, message)]
@@ -86,7 +105,9 @@ def test_recipes_that_are_wrong(statistics: str, message: str) -> None:
 
 
 def test_categorical_integers_come_from_the_contract() -> None:
-    """Integers, in lists too, whose domain says is_categorical; of other types, and other domains, none."""
+    """Integers, in lists too, whose domain says is_categorical; of other types, and other domains,
+    none.
+    """
     schema = text_format.Parse(
         """
         feature { name: "n" type: INT int_domain { is_categorical: true } }

@@ -42,7 +42,10 @@ def features() -> dict[str, statistics_pb2.FeatureNameStatistics]:
 
 def test_types(features) -> None:
     """Each column type has the statistics type that TFDV gives to what it is written as."""
-    names = {name: statistics_pb2.FeatureNameStatistics.Type.Name(feature.type) for name, feature in features.items()}
+    names = {
+        name: statistics_pb2.FeatureNameStatistics.Type.Name(feature.type)
+        for name, feature in features.items()
+    }
     expected = ("INT", "FLOAT", "STRING", "BYTES", "STRING", "INT", "INT", "INT")
     assert names == dict(zip(BATCH.schema.names, expected, strict=True))
 
@@ -58,15 +61,26 @@ def test_common_statistics(features) -> None:
 
 
 def test_numbers(features) -> None:
-    """Mean, population deviation, zeros, median; NaN left out and counted in the histograms; infinity carried."""
+    """Mean, population deviation, zeros, median; NaN left out and counted in the histograms;
+    infinity carried.
+    """
     integers = features["i"].num_stats
-    assert (integers.mean, integers.num_zeros, integers.min, integers.median, integers.max) == (2, 1, 0, 1, 5)
+    assert (integers.mean, integers.num_zeros, integers.min, integers.median, integers.max) == (
+        2,
+        1,
+        0,
+        1,
+        5,
+    )
     assert integers.std_dev == pytest.approx(math.sqrt((4 + 1 + 9) / 3))
     floats = features["f"].num_stats
     assert (floats.min, floats.max, floats.mean) == (1, math.inf, math.inf)
     assert math.isnan(floats.std_dev)
     standard, quantiles = floats.histograms
-    assert (standard.type, quantiles.type) == (statistics_pb2.Histogram.STANDARD, statistics_pb2.Histogram.QUANTILES)
+    assert (standard.type, quantiles.type) == (
+        statistics_pb2.Histogram.STANDARD,
+        statistics_pb2.Histogram.QUANTILES,
+    )
     assert standard.num_nan == 1
     assert sum(bucket.sample_count for bucket in standard.buckets) == pytest.approx(3)
     assert standard.buckets[-1].high_value == math.inf
@@ -74,18 +88,29 @@ def test_numbers(features) -> None:
 
 
 def test_texts(features) -> None:
-    """Unique, average length in bytes, top values by count and value descending, and their rank histogram."""
+    """Unique, average length in bytes, top values by count and value descending, and their rank
+    histogram.
+    """
     texts = features["s"].string_stats
     assert texts.unique == 3
     assert texts.avg_length == 1
-    assert [(top.value, top.frequency) for top in texts.top_values] == [("c", 2), ("b", 1), ("a", 1)]
+    assert [(top.value, top.frequency) for top in texts.top_values] == [
+        ("c", 2),
+        ("b", 1),
+        ("a", 1),
+    ]
     assert [(bucket.low_rank, bucket.label) for bucket in texts.rank_histogram.buckets] == [
         (0, "c"),
         (1, "b"),
         (2, "a"),
     ]
     binary = features["b"].bytes_stats
-    assert (binary.unique, binary.avg_num_bytes, binary.min_num_bytes, binary.max_num_bytes_int) == (3, 1, 0, 2)
+    assert (
+        binary.unique,
+        binary.avg_num_bytes,
+        binary.min_num_bytes,
+        binary.max_num_bytes_int,
+    ) == (3, 1, 0, 2)
 
 
 def test_a_column_of_nulls(features) -> None:
@@ -103,7 +128,9 @@ def test_same_bytes_for_the_same_rows() -> None:
 
 
 INT, FLOAT, STRING, BYTES = range(4)
-MODEST = st.floats(-1e6, 1e6, allow_subnormal=False) | st.sampled_from([0.0, 1.0, math.nan, math.inf, -math.inf])
+MODEST = st.floats(-1e6, 1e6, allow_subnormal=False) | st.sampled_from(
+    [0.0, 1.0, math.nan, math.inf, -math.inf]
+)
 SMALL = st.integers(-5, 5) | st.integers(-(2**40), 2**40)
 WORDS = st.sampled_from(["", "a", "b", "é", "longer", "1"])
 KINDS = {
@@ -122,15 +149,22 @@ KINDS = {
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
-    """All fields that TFDV sets, weighted or not, categorical or not, have the values of its definitions, and no other is set."""
+    """All fields that TFDV sets, weighted or not, categorical or not, have the values of its
+    definitions, and no other is set.
+    """
     column_type, feature_type, values = KINDS[kind]
     rows = data.draw(st.lists(st.none() | values, min_size=1, max_size=25))
     weights = data.draw(
-        st.none() | st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.5]), min_size=len(rows), max_size=len(rows))
+        st.none()
+        | st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.5]), min_size=len(rows), max_size=len(rows))
     )
     is_categorical = kind in ("ints", "int lists") and data.draw(st.booleans())
-    batch = {"x": pa.array(rows, column_type)} | ({} if weights is None else {"w": pa.array(weights)})
-    plan = StatisticsPlan(None if weights is None else "w", categorical=("x",) if is_categorical else ())
+    batch = {"x": pa.array(rows, column_type)} | (
+        {} if weights is None else {"w": pa.array(weights)}
+    )
+    plan = StatisticsPlan(
+        None if weights is None else "w", categorical=("x",) if is_categorical else ()
+    )
     dataset = to_proto({"a": TableStatistics.of(pa.record_batch(batch), plan)})["a"].datasets[0]
     feature = dataset.features[0]
     assert [*feature.path.step] == ["x"]
@@ -140,18 +174,35 @@ def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
     assert {path for path in found if not isinstance(found[path], float)} == {
         path for path in expected if not isinstance(expected[path], float)
     }
-    scale = np.nanmax(np.abs([v for v in found.values() if isinstance(v, float) and math.isfinite(v)] or [0.0]))
+    scale = np.nanmax(
+        np.abs([v for v in found.values() if isinstance(v, float) and math.isfinite(v)] or [0.0])
+    )
     for path in expected.keys() | found.keys():
-        value = expected.get(path, 0.0)  # a float that is not set is zero, and what is off by rounding may be
-        wanted = pytest.approx(value, rel=1e-6, abs=1e-9 * scale, nan_ok=True) if isinstance(value, float) else value
+        value = expected.get(
+            path, 0.0
+        )  # a float that is not set is zero, and what is off by rounding may be
+        wanted = (
+            pytest.approx(value, rel=1e-6, abs=1e-9 * scale, nan_ok=True)
+            if isinstance(value, float)
+            else value
+        )
         assert found.get(path, 0.0) == wanted, path
 
 
 def test_slices_are_datasets_of_their_own() -> None:
-    """Behind all examples comes one dataset for each value, named column_value, with just the rows that have it."""
-    batch = pa.record_batch({"t": ["b", "a", None, "b"], "x": [1, 2, 3, 5], "l": pa.array([[1, 1], [], [2], [1, 2]])})
-    datasets = to_proto({"a": TableStatistics.of(batch, StatisticsPlan(slice_by=("t", "l")))})["a"].datasets
-    found = {dataset.name: (dataset.num_examples, dataset.features[1].num_stats.mean) for dataset in datasets}
+    """Behind all examples comes one dataset for each value, named column_value, with just the rows
+    that have it.
+    """
+    batch = pa.record_batch(
+        {"t": ["b", "a", None, "b"], "x": [1, 2, 3, 5], "l": pa.array([[1, 1], [], [2], [1, 2]])}
+    )
+    datasets = to_proto({"a": TableStatistics.of(batch, StatisticsPlan(slice_by=("t", "l")))})[
+        "a"
+    ].datasets
+    found = {
+        dataset.name: (dataset.num_examples, dataset.features[1].num_stats.mean)
+        for dataset in datasets
+    }
     assert found == {
         "All Examples": (4, 11 / 4),
         "l_1": (2, 3),
@@ -163,16 +214,25 @@ def test_slices_are_datasets_of_their_own() -> None:
 
 
 def test_what_is_sketched_says_so() -> None:
-    """A feature within the bounds has no custom statistic; beyond, it says what is off and how far."""
+    """A feature within the bounds has no custom statistic; beyond, it says what is off and how
+    far.
+    """
     limits = Limits(numbers=100, points=50, texts=100)
     values = np.arange(1000) % 300
     columns = {
         "n": ColumnStatistics.of(pa.array(values), limits=limits),
-        "t": ColumnStatistics.of(pa.array(values.astype(str)), limits=limits._replace(kept_texts=10)),
+        "t": ColumnStatistics.of(
+            pa.array(values.astype(str)), limits=limits._replace(kept_texts=10)
+        ),
         "few": ColumnStatistics.of(pa.array(values % 7), limits=limits),
     }
     features = to_proto({"a": TableStatistics(1000, columns)})["a"].datasets[0].features
-    texts = {feature.path.step[0]: [(stat.name, stat.str) for stat in feature.custom_stats] for feature in features}
+    texts = {
+        feature.path.step[0]: [(stat.name, stat.str) for stat in feature.custom_stats]
+        for feature in features
+    }
     assert texts["few"] == []
     assert texts["n"] == [("sketched", "median and histograms: ranks up to 1.2 % off")]
-    assert texts["t"] == [("sketched", "top_values and rank_histogram: up to 4 too low; unique: estimated")]
+    assert texts["t"] == [
+        ("sketched", "top_values and rank_histogram: up to 4 too low; unique: estimated")
+    ]

@@ -23,7 +23,10 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
     lengths = [len(row) if isinstance(row, list) else 1 for row in rows]
     for found in three_ways(array, ColumnStatistics.of, ColumnStatistics.merged, seed):
         assert (found.present, found.missing) == (len(rows), len(array) - len(rows))
-        assert (found.min_values, found.max_values) == (min(lengths, default=0), max(lengths, default=0))
+        assert (found.min_values, found.max_values) == (
+            min(lengths, default=0),
+            max(lengths, default=0),
+        )
         assert found.num_values == sum(lengths)
         assert found.type == array.type
 
@@ -42,7 +45,9 @@ def test_presence_and_valency(array: pa.Array, seed: int) -> None:
 def test_values_count_as_what_they_are_written_as(
     values: list[object], kind: pa.DataType, minimum: int, maximum: int
 ) -> None:
-    """bool, date, time and timestamp are the integers of their features; a list's items count one by one."""
+    """bool, date, time and timestamp are the integers of their features; a list's items count one
+    by one.
+    """
     found = ColumnStatistics.of(pa.array(values, kind)).values
     assert (found.minimum, found.maximum) == (minimum, maximum)
     assert type(found.minimum) is int
@@ -50,7 +55,9 @@ def test_values_count_as_what_they_are_written_as(
 
 def test_slices_count_only_their_rows() -> None:
     """A slice of a list or text column does not count the rows around it."""
-    table = pa.record_batch({"l": pa.array([[1], [2, 3], [4]]), "t": pa.array(["a", "b", "c"])}).slice(1, 1)
+    table = pa.record_batch(
+        {"l": pa.array([[1], [2, 3], [4]]), "t": pa.array(["a", "b", "c"])}
+    ).slice(1, 1)
     found = TableStatistics.of(table)
     assert found.columns["l"].num_values == 2
     assert found.columns["t"].values.top(9) == [("b", 1)]
@@ -69,7 +76,9 @@ def test_empty_is_neutral() -> None:
 
 
 def test_pickled_statistics_are_small() -> None:
-    """What crosses the runner for 64k rows is bounded: a continuous column takes less than 40 kB, a low-cardinality text 4 kB."""
+    """What crosses the runner for 64k rows is bounded: a continuous column takes less than 40 kB, a
+    low-cardinality text 4 kB.
+    """
     generator = np.random.default_rng(0)
     numbers = ColumnStatistics.of(pa.array(generator.normal(size=1 << 16)))
     texts = ColumnStatistics.of(pa.array(generator.integers(0, 100, 1 << 16).astype(str)))

@@ -38,14 +38,19 @@ def skewed_texts(size: int, seed: int) -> pa.Array:
 @given(arrays((pa.string(), pa.binary())), st.integers(0, 1000))
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
-    """Counts, lengths and top values, ties by value descending, are a Counter's, whichever way they were merged."""
+    """Counts, lengths and top values, ties by value descending, are a Counter's, whichever way they
+    were merged.
+    """
     values = array.drop_null().to_pylist()
     counts = collections.Counter(values)
     lengths = [len(as_bytes(value)) for value in values]
     ordered = sorted(counts.items(), key=lambda item: (item[1], as_bytes(item[0])), reverse=True)
     for found in three_ways(array, TextStatistics.of, TextStatistics.merged, seed):
         assert (found.count, found.total_bytes) == (len(values), sum(lengths))
-        assert (found.min_bytes, found.max_bytes) == (min(lengths, default=0), max(lengths, default=0))
+        assert (found.min_bytes, found.max_bytes) == (
+            min(lengths, default=0),
+            max(lengths, default=0),
+        )
         assert found.exact
         assert found.distinct == len(counts)
         for number in (0, 1, 3, 1000):
@@ -55,11 +60,15 @@ def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
 def bounded(**limits: int) -> tuple[Any, Any]:
     """Returns ``of`` and ``merged`` with other bounds."""
     chosen = Limits(**limits)
-    return functools.partial(TextStatistics.of, limits=chosen), functools.partial(TextStatistics.merged, limits=chosen)
+    return functools.partial(TextStatistics.of, limits=chosen), functools.partial(
+        TextStatistics.merged, limits=chosen
+    )
 
 
 def test_beyond_the_bounds_frequent_values_stay() -> None:
-    """Sketched counts are too low by at most ``undercount``, no frequent value is lost, and distinct is 5 % off at most."""
+    """Sketched counts are too low by at most ``undercount``, no frequent value is lost, and
+    distinct is 5 % off at most.
+    """
     of, merged = bounded(texts=10_000, kept_texts=500)
     array = skewed_texts(120_000, seed=3)
     counts = collections.Counter(array.to_pylist())
@@ -76,14 +85,19 @@ def test_beyond_the_bounds_frequent_values_stay() -> None:
 
 
 def test_weights_beyond_the_bounds() -> None:
-    """Sums of weights are too low by at most the undercount of weights as well, which knows nothing of counts."""
+    """Sums of weights are too low by at most the undercount of weights as well, which knows nothing
+    of counts.
+    """
     limits = Limits(texts=1000, kept_texts=100)
     array = skewed_texts(20_000, seed=5)
     weights = np.random.default_rng(6).random(20_000)
     sums: dict[str, float] = collections.defaultdict(float)
     for value, weight in zip(array.to_pylist(), weights, strict=True):
         sums[value] += weight
-    parts = [TextStatistics.of(array.slice(s, 4000), weights[s : s + 4000], limits) for s in range(0, 20_000, 4000)]
+    parts = [
+        TextStatistics.of(array.slice(s, 4000), weights[s : s + 4000], limits)
+        for s in range(0, 20_000, 4000)
+    ]
     found = TextStatistics.merged(parts, limits).weighted
     assert found is not None
     assert not found.exact
@@ -92,9 +106,13 @@ def test_weights_beyond_the_bounds() -> None:
     assert {value for value, _ in found.top(10)} == {str(number) for number in range(10)}
 
 
-@pytest.mark.parametrize("limits", [{"texts": 1000}, {"text_bytes": 1000 * (16 + 12)}], ids=["number", "bytes"])
+@pytest.mark.parametrize(
+    "limits", [{"texts": 1000}, {"text_bytes": 1000 * (16 + 12)}], ids=["number", "bytes"]
+)
 def test_whether_bounds_are_exceeded_does_not_depend_on_order(limits: dict[str, int]) -> None:
-    """Below a bound every way is exact, above it none is, and the estimate of distinct values is the same."""
+    """Below a bound every way is exact, above it none is, and the estimate of distinct values is
+    the same.
+    """
     for number, exact in ((1000, True), (1001, False)):
         array = pa.array([f"{value % number:016d}" for value in range(3 * number)])
         ways = three_ways(array, *bounded(**limits), seed=number)
@@ -103,7 +121,9 @@ def test_whether_bounds_are_exceeded_does_not_depend_on_order(limits: dict[str, 
 
 
 def test_kept_texts_take_no_more_than_their_bytes() -> None:
-    """Of long frequent texts fewer are kept than of short ones, and their counts stay within the undercount."""
+    """Of long frequent texts fewer are kept than of short ones, and their counts stay within the
+    undercount.
+    """
     of, _ = bounded(texts=100, kept_texts=100, kept_bytes=5000)
     texts = [f"{number:0500d}" for number in range(300) for _ in range(1 + number // 3)]
     found = of(pa.array(texts))

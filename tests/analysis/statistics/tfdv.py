@@ -1,4 +1,6 @@
-"""What TFDV says of a column, worked out value by value: its definitions in plain loops over tfx-bsl's own quantile sketch."""
+"""What TFDV says of a column, worked out value by value: its definitions in plain loops over
+tfx-bsl's own quantile sketch.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,19 @@ def flat(proto: Message, path: str = "") -> dict[str, Any]:
 def feature_of(
     rows: Sequence[Any], kind: int, weights: Sequence[float] | None, is_categorical: bool = False
 ) -> statistics_pb2.FeatureNameStatistics:
-    """Returns the statistics of a column of scalars or lists without null items; kind is INT, FLOAT, STRING or BYTES."""
+    """Returns the statistics of a column of scalars or lists without null items; kind is INT,
+    FLOAT, STRING or BYTES.
+    """
     proto = statistics_pb2.FeatureNameStatistics(type=kind)
     lists = [(row if isinstance(row, list) else [row]) if row is not None else None for row in rows]
     row_weights = [1.0] * len(rows) if weights is None else weights
     items = [item for row in lists if row is not None for item in row]
-    item_weights = [weight for row, weight in zip(lists, row_weights, strict=True) if row is not None for _ in row]
+    item_weights = [
+        weight
+        for row, weight in zip(lists, row_weights, strict=True)
+        if row is not None
+        for _ in row
+    ]
     given = None if weights is None else item_weights
     if kind == statistics_pb2.FeatureNameStatistics.BYTES:
         stats = proto.bytes_stats
@@ -63,10 +72,14 @@ def _common(proto: Any, lists: Sequence[list[Any] | None], weights: Sequence[flo
         proto.avg_num_values = sum(lengths) / len(lengths)
         quantiles_histogram(proto.num_values_histogram, *sketched(lengths, None, 10))
     if weights is not None:
-        present = [(row, weight) for row, weight in zip(lists, weights, strict=True) if row is not None]
+        present = [
+            (row, weight) for row, weight in zip(lists, weights, strict=True) if row is not None
+        ]
         weighted = proto.weighted_common_stats
         weighted.num_non_missing = math.fsum(weight for _, weight in present)
-        weighted.num_missing = math.fsum(w for row, w in zip(lists, weights, strict=True) if row is None)
+        weighted.num_missing = math.fsum(
+            w for row, w in zip(lists, weights, strict=True) if row is None
+        )
         weighted.tot_num_values = math.fsum(len(row) * weight for row, weight in present)
         if weighted.num_non_missing:
             weighted.avg_num_values = weighted.tot_num_values / weighted.num_non_missing
@@ -90,7 +103,11 @@ def _texts(proto: Any, items: Sequence[str], weights: Sequence[float] | None) ->
         sums: dict[str, list[float]] = {}
         for item, weight in zip(items, weights, strict=True):
             sums.setdefault(item, []).append(weight)
-        _ranks(proto.weighted_string_stats, {item: math.fsum(parts) for item, parts in sums.items()}, 1.0)
+        _ranks(
+            proto.weighted_string_stats,
+            {item: math.fsum(parts) for item, parts in sums.items()},
+            1.0,
+        )
 
 
 def _ranks(proto: Any, counts: dict[str, float], threshold: float) -> None:
@@ -100,7 +117,9 @@ def _ranks(proto: Any, counts: dict[str, float], threshold: float) -> None:
             break
         if rank < 20:
             proto.top_values.add(value=value, frequency=count)
-        proto.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=value, sample_count=count)
+        proto.rank_histogram.buckets.add(
+            low_rank=rank, high_rank=rank, label=value, sample_count=count
+        )
 
 
 def _numbers(proto: Any, items: Sequence[float], weights: Sequence[float] | None) -> None:
@@ -125,7 +144,9 @@ def _numbers(proto: Any, items: Sequence[float], weights: Sequence[float] | None
             with np.errstate(invalid="ignore"):
                 mean = np.average(counted, weights=chosen)
                 proto.weighted_numeric_stats.mean = mean
-                proto.weighted_numeric_stats.std_dev = math.sqrt(np.average((counted - mean) ** 2, weights=chosen))
+                proto.weighted_numeric_stats.std_dev = math.sqrt(
+                    np.average((counted - mean) ** 2, weights=chosen)
+                )
             edges = numbers[np.isfinite(numbers)]
             median = _histograms(proto.weighted_numeric_stats, counted, chosen, nans, edges)
             proto.weighted_numeric_stats.median = median
@@ -142,7 +163,9 @@ def _histograms(proto: Any, numbers: Any, weights: Any, nans: int, edges: Any = 
     return quantiles[500]
 
 
-def sketched(numbers: Iterable[float], weights: Any, number: int) -> tuple[list[float], list[float]]:
+def sketched(
+    numbers: Iterable[float], weights: Any, number: int
+) -> tuple[list[float], list[float]]:
     """Returns quantiles and cumulated weights of few numbers as TFDV's sketch has them."""
     sketch = QuantilesSketch(0.01, 1 << 32, 1)
     values = pa.array(np.array(numbers, np.float64))
@@ -151,8 +174,12 @@ def sketched(numbers: Iterable[float], weights: Any, number: int) -> tuple[list[
     return quantiles.flatten().to_pylist(), cumulated.flatten().to_pylist()
 
 
-def bins_of(quantiles: Sequence[float], cumulated: Sequence[float]) -> list[tuple[float, float, float]]:
-    """Returns the bins between quantiles: equal upper ends share evenly, the minimum's own weight goes to the first."""
+def bins_of(
+    quantiles: Sequence[float], cumulated: Sequence[float]
+) -> list[tuple[float, float, float]]:
+    """Returns the bins between quantiles: equal upper ends share evenly, the minimum's own weight
+    goes to the first.
+    """
     steps = list(zip(quantiles[:-1], quantiles[1:], np.diff(cumulated).tolist(), strict=True))
     ending: dict[float, list[float]] = {}
     for _, high, weight in steps:
@@ -161,7 +188,9 @@ def bins_of(quantiles: Sequence[float], cumulated: Sequence[float]) -> list[tupl
     first = 0
     while first < len(steps) and steps[first][:2] == steps[0][:2]:
         first += 1
-    weights = [w + (cumulated[0] / first if place < first else 0) for place, w in enumerate(weights)]
+    weights = [
+        w + (cumulated[0] / first if place < first else 0) for place, w in enumerate(weights)
+    ]
     return [(low, high, weight) for (low, high, _), weight in zip(steps, weights, strict=True)]
 
 
@@ -172,7 +201,9 @@ def quantiles_histogram(proto: Any, quantiles: Sequence[float], cumulated: Seque
         proto.buckets.add(low_value=low, high_value=high, sample_count=weight)
 
 
-def standard_histogram(proto: Any, quantiles: Any, cumulated: Any, finite: Any, plus: float) -> None:
+def standard_histogram(
+    proto: Any, quantiles: Any, cumulated: Any, finite: Any, plus: float
+) -> None:
     """Fills in a STANDARD histogram: bins spread evenly over ten buckets, infinities apart."""
     if not len(finite):
         proto.buckets.add(low_value=math.inf, high_value=-math.inf, sample_count=cumulated[-1])
@@ -193,9 +224,17 @@ def standard_histogram(proto: Any, quantiles: Any, cumulated: Any, finite: Any, 
         count = 0.0
         for bin_low, bin_high, weight in source:
             if bin_low == bin_high:
-                count += weight if start < bin_high <= end or (place == 0 and bin_high == start) else 0.0
+                count += (
+                    weight if start < bin_high <= end or (place == 0 and bin_high == start) else 0.0
+                )
             else:
-                count += weight * max(0.0, min(bin_high, end) - max(bin_low, start)) / (bin_high - bin_low)
+                count += (
+                    weight
+                    * max(0.0, min(bin_high, end) - max(bin_low, start))
+                    / (bin_high - bin_low)
+                )
         proto.buckets.add(low_value=start, high_value=end, sample_count=count)
     if plus:
-        proto.buckets.add(low_value=proto_plus[0], high_value=proto_plus[1], sample_count=proto_plus[2])
+        proto.buckets.add(
+            low_value=proto_plus[0], high_value=proto_plus[1], sample_count=proto_plus[2]
+        )

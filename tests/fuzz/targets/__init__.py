@@ -2,4 +2,14 @@
 
 from __future__ import annotations
 
-NAMES = ("recipe", "csv_ranges", "json_lines", "libfm", "idx", "cifar", "tfrecord", "example", "manifest")
+NAMES = (
+    "recipe",
+    "csv_ranges",
+    "json_lines",
+    "libfm",
+    "idx",
+    "cifar",
+    "tfrecord",
+    "example",
+    "manifest",
+)

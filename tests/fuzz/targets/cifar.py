@@ -47,7 +47,9 @@ class _Oracle(pickle._Unpickler):  # type: ignore[name-defined]  # the machine i
 
 
 def by_python(data: bytes) -> Any:
-    """Returns what Python makes of a pickle that the product has read, and so calls nothing else."""
+    """Returns what Python makes of a pickle that the product has read, and so calls nothing
+    else.
+    """
     return _Oracle(io.BytesIO(data), encoding="bytes").load()
 
 
@@ -63,7 +65,11 @@ def is_same(found: Any, expected: Any) -> bool:
             and bool((found == expected).all())
         )
     if isinstance(found, (list, tuple)):
-        return type(found) is type(expected) and len(found) == len(expected) and all(map(is_same, found, expected))
+        return (
+            type(found) is type(expected)
+            and len(found) == len(expected)
+            and all(map(is_same, found, expected))
+        )
     if isinstance(found, dict):
         return (
             isinstance(expected, dict)
@@ -91,7 +97,9 @@ def run(data: bytes) -> None:
         path = scratch.write("cifar", name, text)
 
     def call() -> Any:
-        return read.read_table(planner.plan_source(Source("s", (path,), format="cifar"), ""), reject)
+        return read.read_table(
+            planner.plan_source(Source("s", (path,), format="cifar"), ""), reject
+        )
 
     found, _ = explained(call)
     if found is not None:
@@ -144,7 +152,12 @@ def batch(rows: int, is_hundred: bool, protocol: int, as_bytes: bool) -> bytes:
         labels = {key("fine_labels"): list(range(rows)), key("coarse_labels"): [0] * rows}
     images = np.zeros((rows, 3072), np.uint8)
     return pickle.dumps(
-        {key("data"): images, **labels, key("filenames"): [key(f"{row}.png") for row in range(rows)]}, protocol=protocol
+        {
+            key("data"): images,
+            **labels,
+            key("filenames"): [key(f"{row}.png") for row in range(rows)],
+        },
+        protocol=protocol,
     )
 
 
@@ -174,7 +187,9 @@ def seeds() -> list[bytes]:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Changes instructions: leaves out, doubles or moves them, puts others in; or numbers within one."""
+    """Changes instructions: leaves out, doubles or moves them, puts others in; or numbers within
+    one.
+    """
     text = data[HEAD:]
     try:
         starts = [place for _, _, place in pickletools.genops(text)]
@@ -202,7 +217,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         )
     elif action == 5 and end - start > 5:
         text = (
-            text[: start + 1] + struct.pack("<I", mutations.near(end - start, chance) % (1 << 32)) + text[start + 5 :]
+            text[: start + 1]
+            + struct.pack("<I", mutations.near(end - start, chance) % (1 << 32))
+            + text[start + 5 :]
         )
     else:
         text = mutations.splice(text, _TOKENS, chance)

@@ -53,7 +53,9 @@ _TOKENS = [
 
 
 class Record(NamedTuple):
-    """A record by Python's csv module: the line where it begins, its cells as bytes, and whether strict mode takes it."""
+    """A record by Python's csv module: the line where it begins, its cells as bytes, and whether
+    strict mode takes it.
+    """
 
     line: int
     cells: list[bytes]
@@ -64,7 +66,9 @@ def records_by_python(text: bytes, delimiter: str, quote: str) -> list[Record]:
     """Reads text with Python's csv module, byte for byte; empty lines are left out."""
     csv.field_size_limit(1 << 30)
     lines = list(io.StringIO(text.decode("latin-1"), newline=""))
-    options: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+    options: dict[str, Any] = (
+        {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+    )
     reader = csv.reader(iter(lines), delimiter=delimiter, **options)
     records, before = [], 0
     for row in reader:
@@ -84,9 +88,13 @@ def _takes(text: str, delimiter: str, options: dict[str, Any]) -> bool:
 
 
 def cut(plan: SourcePlan, places: Sequence[int]) -> SourcePlan:
-    """Returns a plan of a file that is cut at some of its bytes, behind those that may be a byte order mark."""
+    """Returns a plan of a file that is cut at some of its bytes, behind those that may be a byte
+    order mark.
+    """
     file = plan.files[0]
-    edges = sorted({0, file.size_bytes, *(place for place in places if 3 < place < file.size_bytes)})
+    edges = sorted(
+        {0, file.size_bytes, *(place for place in places if 3 < place < file.size_bytes)}
+    )
     return dataclasses.replace(plan, ranges=tuple(ranges_at(file, edges)))
 
 
@@ -103,8 +111,11 @@ def places(head: bytes, size: int) -> list[int]:
     return [head[0] * size // 256, head[1] * size // 256, head[1] * size // 256 + 1]
 
 
-def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple[SourcePlan, Any] | None, str]:
-    """Plans a file and reads it, cut as two bytes say, or compressed and read as a stream of as small blocks.
+def read_all(
+    data: bytes, name: str, head: bytes, **options: Any
+) -> tuple[tuple[SourcePlan, Any] | None, str]:
+    """Plans a file and reads it, cut as two bytes say, or compressed and read as a stream of as
+    small blocks.
 
     Returns:
       The plan and what ``read_table`` returns, or nothing and the explanation.
@@ -112,7 +123,9 @@ def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple
     file_name, reject = options.pop("file_name"), options.pop("reject")
     is_streamed = options.pop("is_streamed", False)
     path = scratch.write(
-        name, f"{file_name}.gz" if is_streamed else file_name, gzip.compress(data, 1, mtime=0) if is_streamed else data
+        name,
+        f"{file_name}.gz" if is_streamed else file_name,
+        gzip.compress(data, 1, mtime=0) if is_streamed else data,
     )
 
     def call() -> tuple[SourcePlan, Any]:
@@ -122,7 +135,9 @@ def read_all(data: bytes, name: str, head: bytes, **options: Any) -> tuple[tuple
         return plan, read.read_table(plan, reject)
 
     # A first block always has room for a byte order mark.
-    with mock.patch.object(text_bodies, "CHUNK_BYTES", 4 + head[0] % 64 if is_streamed else text_bodies.CHUNK_BYTES):
+    with mock.patch.object(
+        text_bodies, "CHUNK_BYTES", 4 + head[0] % 64 if is_streamed else text_bodies.CHUNK_BYTES
+    ):
         return explained(call)
 
 
@@ -133,29 +148,57 @@ def run(data: bytes) -> None:
     has_header, is_text, reject, has_nulls = (bool(head[0] & bit) for bit in (4, 8, 16, 32))
     marked = text.removeprefix(b"\xef\xbb\xbf")
     records = records_by_python(marked, delimiter, quote)
-    names: tuple[str, ...] = tuple(f"c{place}" for place in range(len(records[0].cells) if records else 2))
+    names: tuple[str, ...] = tuple(
+        f"c{place}" for place in range(len(records[0].cells) if records else 2)
+    )
     if has_header and records:
         names = tuple(cell.decode("utf-8", "surrogateescape") for cell in records.pop(0).cells)
     types = declared(names, head[1], is_text)
-    options: dict[str, Any] = {"delimiter": delimiter, "quote": quote, "header": has_header, "types": types}
+    options: dict[str, Any] = {
+        "delimiter": delimiter,
+        "quote": quote,
+        "header": has_header,
+        "types": types,
+    }
     options |= {} if has_header else {"columns": names}
     options |= {} if has_nulls else {"nulls": ()}
     options |= {"file_name": "a.csv", "reject": reject, "is_streamed": bool(head[0] & 64)}
     # The parser in C++ and what stands in for it, both.
-    with mock.patch.object(_native, "KERNELS_AVAILABLE", _native.KERNELS_AVAILABLE and head[0] < 128):
+    with mock.patch.object(
+        _native, "KERNELS_AVAILABLE", _native.KERNELS_AVAILABLE and head[0] < 128
+    ):
         found, why = read_all(text, "csv", head[2:4], **options)
-    is_easy = set(types.values()) <= {"bytes"} and bool(types) and len(set(names)) == len(names) and "" not in names
+    is_easy = (
+        set(types.values()) <= {"bytes"}
+        and bool(types)
+        and len(set(names)) == len(names)
+        and "" not in names
+    )
     if found is None:
-        is_good = records and all(len(record.cells) == len(names) and record.is_strict for record in records)
+        is_good = records and all(
+            len(record.cells) == len(names) and record.is_strict for record in records
+        )
         # UTF-16; or empty lines, of which a first range may have nothing else.
         is_strange = marked.startswith((b"\xff\xfe", b"\xfe\xff", b"\n", b"\r"))
-        require(not (is_easy and is_good and not is_strange and is_utf8(names)), "csv: an error without a reason", why)
+        require(
+            not (is_easy and is_good and not is_strange and is_utf8(names)),
+            "csv: an error without a reason",
+            why,
+        )
         return
     plan, (table, counts, rejected) = found
-    require(tuple(plan.read_schema.names) == names, "csv: other columns", f"{plan.read_schema.names} {names}")
+    require(
+        tuple(plan.read_schema.names) == names,
+        "csv: other columns",
+        f"{plan.read_schema.names} {names}",
+    )
     require(reject or not rejected, "csv: rejected without being asked")
     left = without_rejected(records, rejected)
-    require(len(left) == table.num_rows == counts["read"], "csv: another number of rows", f"{len(left)} {counts}")
+    require(
+        len(left) == table.num_rows == counts["read"],
+        "csv: another number of rows",
+        f"{len(left)} {counts}",
+    )
     compare(plan, table, left, Source.nulls if has_nulls else ())
     by_line = {record.line: record for record in records}
     for bad in rejected:
@@ -183,7 +226,11 @@ def without_rejected(records: Sequence[Record], rejected: Sequence[Rejected]) ->
     lines = [int(bad.position.removeprefix("line ")) for bad in rejected]
     require(len(set(lines)) == len(lines), "csv: a line rejected twice", lines)
     known = {record.line for record in records}
-    require(set(lines) <= known, "csv: rejected a line where no record begins", f"{lines} {sorted(known)}")
+    require(
+        set(lines) <= known,
+        "csv: rejected a line where no record begins",
+        f"{lines} {sorted(known)}",
+    )
     return [record for record in records if record.line not in lines]
 
 

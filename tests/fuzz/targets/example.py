@@ -43,23 +43,42 @@ _KIND_OF = {b"i": 3, b"f": 2, b"b": 1, b"one": 3, b"si": 3, b"sf": 2, b"sb": 1}
 
 @functools.cache
 def message_types() -> tuple[Any, Any]:
-    """Returns protobuf's classes of tf.Example and tf.SequenceExample. Source: tensorflow/core/example/{example,feature}.proto."""
+    """Returns protobuf's classes of tf.Example and tf.SequenceExample. Source:
+    tensorflow/core/example/{example,feature}.proto.
+    """
     text = "name: 'oracle.proto' package: 'oracle' syntax: 'proto3'"
-    for name, kind in (("BytesList", "TYPE_BYTES"), ("FloatList", "TYPE_FLOAT"), ("Int64List", "TYPE_INT64")):
+    for name, kind in (
+        ("BytesList", "TYPE_BYTES"),
+        ("FloatList", "TYPE_FLOAT"),
+        ("Int64List", "TYPE_INT64"),
+    ):
         text += (
-            f" message_type {{ name: '{name}' field {{ name: 'value' number: 1 label: LABEL_REPEATED type: {kind} }} }}"
+            f" message_type {{ name: '{name}' field {{ name: 'value' number: 1 label: "
+            f"LABEL_REPEATED type: {kind} }} }}"
         )
     kinds = "".join(
         _field(kind, number, name, more="oneof_index: 0")
-        for number, (kind, name) in enumerate(zip(_KINDS, ("BytesList", "FloatList", "Int64List"), strict=True), 1)
+        for number, (kind, name) in enumerate(
+            zip(_KINDS, ("BytesList", "FloatList", "Int64List"), strict=True), 1
+        )
     )
     text += f" message_type {{ name: 'Feature' oneof_decl {{ name: 'kind' }} {kinds} }}"
     text += f" message_type {{ name: 'FeatureList' {_field('feature', 1, 'Feature', 'REPEATED')} }}"
     for name, value in (("Features", "Feature"), ("FeatureLists", "FeatureList")):
-        entry = f"nested_type {{ name: 'EEntry' options {{ map_entry: true }} field {{ name: 'key' number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }} {_field('value', 2, value)} }}"
-        text += f" message_type {{ name: '{name}' {_field('e', 1, f'{name}.EEntry', 'REPEATED')} {entry} }}"
+        entry = (
+            f"nested_type {{ name: 'EEntry' options {{ map_entry: true }} field {{ name: "
+            f"'key' number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }} "
+            f"{_field('value', 2, value)} }}"
+        )
+        text += (
+            f" message_type {{ name: '{name}' {_field('e', 1, f'{name}.EEntry', 'REPEATED')} "
+            f"{entry} }}"
+        )
     text += f" message_type {{ name: 'Example' {_field('context', 1, 'Features')} }}"
-    text += f" message_type {{ name: 'SequenceExample' {_field('context', 1, 'Features')} {_field('lists', 2, 'FeatureLists')} }}"
+    text += (
+        f" message_type {{ name: 'SequenceExample' {_field('context', 1, 'Features')} "
+        f"{_field('lists', 2, 'FeatureLists')} }}"
+    )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
     example, sequence = (
@@ -70,7 +89,10 @@ def message_types() -> tuple[Any, Any]:
 
 
 def _field(name: str, number: int, type_: str, label: str = "OPTIONAL", more: str = "") -> str:
-    return f"field {{ name: '{name}' number: {number} label: LABEL_{label} type: TYPE_MESSAGE type_name: '.oracle.{type_}' {more} }}"
+    return (
+        f"field {{ name: '{name}' number: {number} label: LABEL_{label} type: TYPE_MESSAGE "
+        f"type_name: '.oracle.{type_}' {more} }}"
+    )
 
 
 def parsed(record: bytes, is_sequence: bool) -> Message | None:
@@ -83,7 +105,8 @@ def parsed(record: bytes, is_sequence: bool) -> Message | None:
         return None
 
 
-# Fields of a message: number -> wire type, and what is in it: fields, or how its bytes are to be taken.
+# Fields of a message: number -> wire type, and what is in it: fields, or how its bytes are to be
+# taken.
 _FEATURE = {1: (2, {1: (2, "bytes")}), 2: (2, {1: (2, "floats")}), 3: (2, {1: (2, "integers")})}
 _FEATURES = {1: (2, {1: (2, "text"), 2: (2, _FEATURE)})}
 _EXAMPLE = {1: (2, _FEATURES)}
@@ -92,7 +115,9 @@ _UNPACKED = {"floats": 5, "integers": 0}
 
 
 def is_clear(data: bytes, known: dict[int, tuple[int, Any]]) -> bool:
-    """Whether a message is such that all parsers agree: no field of another wire type than it has, no group, no number that is too long."""
+    """Whether a message is such that all parsers agree: no field of another wire type than it has,
+    no group, no number that is too long.
+    """
     place = 0
     while place < len(data):
         tag, place = take_varint(data, place, most=5)
@@ -108,7 +133,10 @@ def is_clear(data: bytes, known: dict[int, tuple[int, Any]]) -> bool:
         place += length
         if place > len(data) or place < 0:
             return False
-        if number not in known and known.get(1) == (2, "text"):  # an entry of a map, with something else in it
+        if number not in known and known.get(1) == (
+            2,
+            "text",
+        ):  # an entry of a map, with something else in it
             return False
         expected, inside = known.get(number, (wire, "bytes"))
         if wire != expected and wire != _UNPACKED.get(inside if isinstance(inside, str) else ""):
@@ -185,7 +213,10 @@ def run(data: bytes) -> None:
 
 
 def decode(
-    records: list[bytes], messages: list[Message | None], schema: schema_pb2.Schema | None, is_sequence: bool
+    records: list[bytes],
+    messages: list[Message | None],
+    schema: schema_pb2.Schema | None,
+    is_sequence: bool,
 ) -> None:
     """Decodes all records at once: what the product decodes has to be what protobuf parsed."""
     try:
@@ -196,7 +227,8 @@ def decode(
     batch.validate(full=True)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_null(column.type):
-            # Without a schema, of what has values nowhere nobody can tell the type; nor then whether it is there.
+            # Without a schema, of what has values nowhere nobody can tell the type; nor then
+            # whether it is there.
             require(not any(map(values_in(name), messages)), "example: values without a type")
             continue
         is_list = pa.types.is_nested(column.type) and pa.types.is_nested(column.type.value_type)
@@ -205,7 +237,9 @@ def decode(
 
 def values_in(name: str) -> Callable[[Any], Any]:
     """Returns what looks for the values that a message has in a feature."""
-    return lambda message: message and name in message.context.e and values_of(message.context.e[name])
+    return lambda message: (
+        message and name in message.context.e and values_of(message.context.e[name])
+    )
 
 
 def compare(name: str, found: list[Any], messages: list[Message | None], is_list: bool) -> None:
@@ -235,17 +269,27 @@ def is_same(found: Any, expected: Any) -> bool:
 
 
 def read_file(
-    records: list[bytes], messages: list[Message | None], schema: schema_pb2.Schema, is_sequence: bool, reject: bool
+    records: list[bytes],
+    messages: list[Message | None],
+    schema: schema_pb2.Schema,
+    is_sequence: bool,
+    reject: bool,
 ) -> None:
     """Reads a file of the records with a schema: rows are what protobuf parsed, or rejected."""
     path = scratch.write("example", "a.tfrecord", b"".join(map(framed, records)))
-    schema_path = scratch.write("example", f"schema{is_sequence:d}.pbtxt", text_format.MessageToString(schema).encode())
+    schema_path = scratch.write(
+        "example", f"schema{is_sequence:d}.pbtxt", text_format.MessageToString(schema).encode()
+    )
     types = {"types": {"si": "tensor", "sb": "tensor"}} if is_sequence else {}
 
     def call() -> Any:
         plan = planner.plan_source(
             Source(
-                "s", (path,), schema=schema_path, columns=("i", "f", "b", "one") if not is_sequence else (), **types
+                "s",
+                (path,),
+                schema=schema_path,
+                columns=("i", "f", "b", "one") if not is_sequence else (),
+                **types,
             ),
             "",
         )
@@ -299,7 +343,9 @@ def feature(kind: int, content: bytes) -> bytes:
 
 
 def packed(chance: random.Random, kind: int) -> bytes:
-    """Returns the content of a list of a kind: packed or not, several times over, with varints of odd lengths."""
+    """Returns the content of a list of a kind: packed or not, several times over, with varints of
+    odd lengths.
+    """
     parts = []
     for _ in range(chance.choice((0, 1, 1, 2))):
         count = chance.choice((0, 1, 2, 5))
@@ -307,15 +353,22 @@ def packed(chance: random.Random, kind: int) -> bytes:
             parts += [delimited(1, bytes(chance.randrange(4))) for _ in range(count)]
         elif kind == 2:
             numbers = [
-                struct.pack("<I", chance.choice((0, 1, 0x3F800000, 0x7FC00000, 0xFF800000))) for _ in range(count)
+                struct.pack("<I", chance.choice((0, 1, 0x3F800000, 0x7FC00000, 0xFF800000)))
+                for _ in range(count)
             ]
             parts += (
-                [delimited(1, b"".join(numbers))] if chance.randrange(3) else [b"\x0d" + number for number in numbers]
+                [delimited(1, b"".join(numbers))]
+                if chance.randrange(3)
+                else [b"\x0d" + number for number in numbers]
             )
         else:
-            numbers = [varint(mutations.near(1, chance), chance.choice((0, 0, 1, 9))) for _ in range(count)]
+            numbers = [
+                varint(mutations.near(1, chance), chance.choice((0, 0, 1, 9))) for _ in range(count)
+            ]
             parts += (
-                [delimited(1, b"".join(numbers))] if chance.randrange(3) else [b"\x08" + number for number in numbers]
+                [delimited(1, b"".join(numbers))]
+                if chance.randrange(3)
+                else [b"\x08" + number for number in numbers]
             )
     return b"".join(parts)
 
@@ -327,10 +380,14 @@ def any_feature(chance: random.Random) -> bytes:
 
 
 def entry(name: bytes, value: bytes, chance: random.Random) -> bytes:
-    """Returns an entry of a map: key and value, in either order, or one of them twice or not at all."""
+    """Returns an entry of a map: key and value, in either order, or one of them twice or not at
+    all.
+    """
     parts = [delimited(1, name), delimited(2, value)]
     if not chance.randrange(15):
-        parts = chance.choice((parts[::-1], parts[:1], parts[1:], parts * 2, [*parts, delimited(1, b"f")]))
+        parts = chance.choice(
+            (parts[::-1], parts[:1], parts[1:], parts * 2, [*parts, delimited(1, b"f")])
+        )
     return delimited(1, b"".join(parts))
 
 
@@ -349,8 +406,13 @@ def usual_feature(name: bytes, chance: random.Random) -> bytes:
 
 
 def any_record(chance: random.Random, is_sequence: bool) -> bytes:
-    """Returns a record with features of its schema, mostly of the right kind, and with unknown fields now and then."""
-    parts = [entry(name, usual_feature(name, chance), chance) for name in chance.sample(_NAMES, chance.randint(0, 5))]
+    """Returns a record with features of its schema, mostly of the right kind, and with unknown
+    fields now and then.
+    """
+    parts = [
+        entry(name, usual_feature(name, chance), chance)
+        for name in chance.sample(_NAMES, chance.randint(0, 5))
+    ]
     unknown = (
         b"\x18\x05",
         b"\x1d\0\0\0\0",
@@ -364,7 +426,10 @@ def any_record(chance: random.Random, is_sequence: bool) -> bytes:
     if is_sequence or not chance.randrange(20):
         lists = []
         for name in chance.sample((b"si", b"sf", b"sb"), chance.randint(0, 3)):
-            steps = [delimited(1, usual_feature(name, chance)) for _ in range(chance.choice((0, 1, 2, 4)))]
+            steps = [
+                delimited(1, usual_feature(name, chance))
+                for _ in range(chance.choice((0, 1, 2, 4)))
+            ]
             lists.append(entry(name, b"".join(steps), chance))
         record += delimited(2, b"".join(lists))
     return record + chance.choice((*[b""] * 20, *unknown))
@@ -373,7 +438,10 @@ def any_record(chance: random.Random, is_sequence: bool) -> bytes:
 def seeds() -> list[bytes]:
     """Records of all kinds of features."""
     return [
-        bytes([switches]) + joined([any_record(random.Random(seed * 3 + row), bool(switches & 1)) for row in range(3)])
+        bytes([switches])
+        + joined(
+            [any_record(random.Random(seed * 3 + row), bool(switches & 1)) for row in range(3)]
+        )
         for switches in range(8)
         for seed in range(6)
     ]
@@ -407,12 +475,24 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         found = list(fields(records[number])) or [(0, len(records[number]))]
         start, end = chance.choice(found)
         records[number] = (
-            records[number][:start] + records[number][end:] + records[number][start:end] * chance.randrange(3)
+            records[number][:start]
+            + records[number][end:]
+            + records[number][start:end] * chance.randrange(3)
         )
     else:
         records[number] = mutations.splice(
             records[number],
-            [b"\0", b"\xff", b"\x80\x01", b"\x0a", b"\x12", b"\x1a", b"\x0a\x00", b"\x12\x00", b"\x08\x01"],
+            [
+                b"\0",
+                b"\xff",
+                b"\x80\x01",
+                b"\x0a",
+                b"\x12",
+                b"\x1a",
+                b"\x0a\x00",
+                b"\x12\x00",
+                b"\x08\x01",
+            ],
             chance,
         )
     return switches + joined([record[:600] for record in records[:6]])

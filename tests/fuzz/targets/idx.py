@@ -1,6 +1,8 @@
-"""IDX files with their labels, compressed or not, cut into ranges anywhere: the numbers that struct finds, or an error.
+"""IDX files with their labels, compressed or not, cut into ranges anywhere: the numbers that struct
+finds, or an error.
 
-Input: a byte of switches, one that chooses the form, two that choose cuts; then the length of the labels' file in two bytes, that file, and the arrays.
+Input: a byte of switches, one that chooses the form, two that choose cuts; then the length of the
+labels' file in two bytes, that file, and the arrays.
 """
 
 from __future__ import annotations
@@ -37,7 +39,13 @@ class Items(NamedTuple):
 
 def items_of(data: bytes) -> Items | None:
     """Reads a file; ``None`` if it is none, or not as long as its header says."""
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _CODES or not data[3] or len(data) < 4 + 4 * data[3]:
+    if (
+        len(data) < 4
+        or data[:2] != b"\0\0"
+        or data[2] not in _CODES
+        or not data[3]
+        or len(data) < 4 + 4 * data[3]
+    ):
         return None
     count, *sizes = struct.unpack_from(f">{data[3]}I", data, 4)
     code = _CODES[data[2]]
@@ -47,7 +55,8 @@ def items_of(data: bytes) -> Items | None:
     if not size or len(body) != count * size:
         return None
     return Items(
-        [struct.unpack_from(f">{number}{code[1]}", body, place * size) for place in range(count)], tuple(sizes)
+        [struct.unpack_from(f">{number}{code[1]}", body, place * size) for place in range(count)],
+        tuple(sizes),
     )
 
 
@@ -56,14 +65,18 @@ def run(data: bytes) -> None:
     head, body = data[:HEAD].ljust(HEAD, b"\0"), data[HEAD:]
     labels, arrays = parts_of(body)
     form = _FORMS[head[1] % len(_FORMS)]
-    is_compressed, has_labels, is_damaged, reject, has_classes = (bool(head[0] & bit) for bit in (1, 2, 4, 8, 16))
+    is_compressed, has_labels, is_damaged, reject, has_classes = (
+        bool(head[0] & bit) for bit in (1, 2, 4, 8, 16)
+    )
     name = "images-idx3-ubyte" + (".gz" if is_compressed else "")
     content = arrays
     if is_compressed and not is_damaged:
         content = gzip.compress(arrays, mtime=0)
     path = scratch.write("idx", name, content)
     label_paths = (scratch.write("idx", "other.labels", labels),) if has_labels else ()
-    options = IdxOptions(form=form, labels=label_paths, classes=("a", "b", "c") if has_classes and has_labels else ())
+    options = IdxOptions(
+        form=form, labels=label_paths, classes=("a", "b", "c") if has_classes and has_labels else ()
+    )
 
     def call() -> Any:
         plan = planner.plan_source(Source("s", (path,), format="idx", idx=options), "")
@@ -82,19 +95,33 @@ def run(data: bytes) -> None:
         return
     bad = {int(row.position.rpartition(" ")[2]) for row in rejected}
     kept = [row for number, row in enumerate(expected.rows) if number not in bad]
-    require(len(kept) == table.num_rows, "idx: another number of rows", f"{len(kept)} {table.num_rows} {rejected[:2]}")
+    require(
+        len(kept) == table.num_rows,
+        "idx: another number of rows",
+        f"{len(kept)} {table.num_rows} {rejected[:2]}",
+    )
     if has_labels:
-        require(ids is not None and len(ids.rows) == len(expected.rows), "idx: other labels, and no error", labels[:40])
+        require(
+            ids is not None and len(ids.rows) == len(expected.rows),
+            "idx: other labels, and no error",
+            labels[:40],
+        )
         assert ids is not None
-        column = next(table.column(name) for name in table.column_names if name.endswith("class/label"))
+        column = next(
+            table.column(name) for name in table.column_names if name.endswith("class/label")
+        )
         numbers = [row[0] for number, row in enumerate(ids.rows) if number not in bad]
-        require(column.to_pylist() == numbers, "idx: other labels", f"{column.to_pylist()} {numbers}")
+        require(
+            column.to_pylist() == numbers, "idx: other labels", f"{column.to_pylist()} {numbers}"
+        )
     compare(table, kept, expected.sizes)
 
 
 def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -> None:
     """Compares the numbers of each row, in whatever form they are."""
-    columns = {name.removeprefix("image/"): table.column(name).to_pylist() for name in table.column_names}
+    columns = {
+        name.removeprefix("image/"): table.column(name).to_pylist() for name in table.column_names
+    }
     for number, row in enumerate(rows):
         if "encoded" in columns:
             with Image.open(io.BytesIO(columns["encoded"][number])) as picture:
@@ -109,16 +136,24 @@ def compare(table: Any, rows: list[tuple[float, ...]], sizes: tuple[int, ...]) -
             found = tuple(columns["values"][number])
         else:
             found = (columns["value"][number],)
-        require(are_same(found, row), "idx: other numbers", f"row {number}: {found[:20]} {row[:20]}")
+        require(
+            are_same(found, row), "idx: other numbers", f"row {number}: {found[:20]} {row[:20]}"
+        )
         if "height" in columns:
-            shape = (columns["height"][number], columns["width"][number], columns["channels"][number])
+            shape = (
+                columns["height"][number],
+                columns["width"][number],
+                columns["channels"][number],
+            )
             require(shape == (*sizes, 1)[:3], "idx: another shape", f"{shape} {sizes}")
 
 
 def are_same(found: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     """Whether numbers are the same, NaN like NaN."""
     pairs = zip(found, expected, strict=False)
-    return len(found) == len(expected) and all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
+    return len(found) == len(expected) and all(
+        a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs
+    )
 
 
 def parts_of(body: bytes) -> tuple[bytes, bytes]:
@@ -168,7 +203,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         )
     if chance.randrange(4):
         code = chance.choice((*_CODES, *_CODES, 0, 0x0A, 255))
-        sizes = tuple(chance.choice((1, 2, 3, 3, 4, 0)) for _ in range(chance.choice((1, 2, 3, 3, 4, 5))))
+        sizes = tuple(
+            chance.choice((1, 2, 3, 3, 4, 0)) for _ in range(chance.choice((1, 2, 3, 3, 4, 5)))
+        )
         if not chance.randrange(4):
             place = chance.randrange(len(sizes))
             sizes = (*sizes[:place], mutations.near(sizes[place], chance), *sizes[place + 1 :])
@@ -176,7 +213,10 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         arrays = made(
             code,
             sizes,
-            bytes(chance.randrange(256) for _ in range(max(0, min(wanted, 400) + chance.choice((0, 0, 0, 0, 1, -1))))),
+            bytes(
+                chance.randrange(256)
+                for _ in range(max(0, min(wanted, 400) + chance.choice((0, 0, 0, 0, 1, -1))))
+            ),
         )
     else:
         arrays = mutations.splice(arrays, [b"\0", b"\xff", b"\0\0\x08\x01", arrays[:4]], chance)

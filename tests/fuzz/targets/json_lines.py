@@ -36,7 +36,11 @@ def run(data: bytes) -> None:
     head, text = data[:HEAD].ljust(HEAD, b"0"), data[HEAD:]
     reject = bool(head[0] & 1)
     options: dict[str, Any] = {"columns": ("a", "b.c")} if head[0] & 2 else {}
-    options |= {"types": {"a": ("text", "int64", "list<int64>", "tensor")[head[0] >> 3 & 3]}} if head[0] & 4 else {}
+    options |= (
+        {"types": {"a": ("text", "int64", "list<int64>", "tensor")[head[0] >> 3 & 3]}}
+        if head[0] & 4
+        else {}
+    )
     options |= {"file_name": "a.jsonl", "reject": reject, "is_streamed": bool(head[0] & 64)}
     found, _ = read_all(text, "json", head[2:4], **options)
     if found is None:
@@ -59,7 +63,9 @@ def run(data: bytes) -> None:
 
 
 def parsed_lines(text: bytes) -> Iterator[Any]:
-    """Yields each line that is not blank: parsed, ``None`` if it is no JSON. A carriage return ends a line, too. NaN is a number, Infinity is none."""
+    """Yields each line that is not blank: parsed, ``None`` if it is no JSON. A carriage return ends
+    a line, too. NaN is a number, Infinity is none.
+    """
     for line in re.split(rb"[\r\n]", text):
         if line.strip():
             try:
@@ -78,7 +84,9 @@ def is_row(line: Any, row: dict[str, Any], kinds: dict[str, str]) -> bool:
     """Whether a line may have become a row: each column is what the line has under its name."""
     if not isinstance(line, dict):
         return False
-    return all(is_value(under(line, name), value, kinds[name], name in line) for name, value in row.items())
+    return all(
+        is_value(under(line, name), value, kinds[name], name in line) for name, value in row.items()
+    )
 
 
 def under(value: Any, name: str | None) -> Any:
@@ -105,7 +113,9 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
         leaf = kind.rpartition("item: ")[2].rstrip(">") or kind
         flat = list(_flat(found))
         return (
-            isinstance(found, list) and len(flat) == len(value) and all(map(is_value, flat, value, [leaf] * len(flat)))
+            isinstance(found, list)
+            and len(flat) == len(value)
+            and all(map(is_value, flat, value, [leaf] * len(flat)))
         )
     if (
         value is None
@@ -127,7 +137,9 @@ def is_value(found: Any, value: Any, kind: str, is_whole: bool = True) -> bool: 
 
 
 def is_nothing(found: Any) -> bool:
-    """Whether there is no value: only objects, whose fields are columns of their own, as ``a.b`` may also be a field's own name."""
+    """Whether there is no value: only objects, whose fields are columns of their own, as ``a.b``
+    may also be a field's own name.
+    """
     if isinstance(found, list):
         return bool(found) and all(map(is_nothing, found))
     return found is None or isinstance(found, dict)
@@ -171,7 +183,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         value = {"a": chance.choice(_VALUES)}
     changed = json.dumps(changed_value(value, chance, 0), ensure_ascii=bool(chance.randrange(2)))
     copies = [changed.encode("utf-8", "replace")] * chance.choice((1, 1, 1, 3))
-    return mutations.keep_head(data, HEAD, b"\n".join([*lines[:number], *copies, *lines[number + 1 :]]), chance)
+    return mutations.keep_head(
+        data, HEAD, b"\n".join([*lines[:number], *copies, *lines[number + 1 :]]), chance
+    )
 
 
 def changed_value(value: Any, chance: random.Random, depth: int) -> Any:
@@ -187,7 +201,11 @@ def changed_value(value: Any, chance: random.Random, depth: int) -> Any:
         return value | {name: changed_value(value[name], chance, depth + 1)}
     if isinstance(value, list) and value:
         place = chance.randrange(len(value))
-        return [*value[:place], changed_value(value[place], chance, depth + 1), *value[place + chance.randrange(2) :]]
+        return [
+            *value[:place],
+            changed_value(value[place], chance, depth + 1),
+            *value[place + chance.randrange(2) :],
+        ]
     if isinstance(value, int) and not isinstance(value, bool):
         return mutations.near(value, chance)
     return chance.choice(_VALUES)

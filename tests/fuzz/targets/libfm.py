@@ -1,4 +1,5 @@
-"""Lines of libsvm, libfm and libffm, cut into ranges anywhere: the numbers that a loop over tokens finds, or an error.
+"""Lines of libsvm, libfm and libffm, cut into ranges anywhere: the numbers that a loop over tokens
+finds, or an error.
 
 Input: a byte of switches, one free, two that choose cuts; then the text.
 """
@@ -69,7 +70,9 @@ def row_of(line: bytes, fields: int, base: int) -> Row | None:
 def run(data: bytes) -> None:
     """Compares the product's rows with those of the loop."""
     head, text = data[:HEAD].ljust(HEAD, b"0"), data[HEAD:]
-    name, fields, base = (("libfm", 1, 0), ("libsvm", 1, 1), ("libffm", 2, 0), ("libfm", 1, 0))[head[0] & 3]
+    name, fields, base = (("libfm", 1, 0), ("libsvm", 1, 1), ("libffm", 2, 0), ("libfm", 1, 0))[
+        head[0] & 3
+    ]
     reject = bool(head[0] & 4)
     options: dict[str, Any] = {"types": {"label": "float32"}} if head[0] & 8 else {}
     options |= {"libsvm": Libsvm(size=10)} if head[0] & 16 else {}
@@ -79,10 +82,17 @@ def run(data: bytes) -> None:
         return
     _, (table, _, rejected) = found
     require(reject or not rejected, "libfm: rejected without being asked")
-    lines = [line.split(b"#")[0].strip(b" \t") for line in re.split(rb"\r\n|\n|\r", text.removeprefix(b"\xef\xbb\xbf"))]
+    lines = [
+        line.split(b"#")[0].strip(b" \t")
+        for line in re.split(rb"\r\n|\n|\r", text.removeprefix(b"\xef\xbb\xbf"))
+    ]
     numbers = {int(bad.position.removeprefix("line ")) for bad in rejected}
     kept = [line for number, line in enumerate(lines, 1) if line and number not in numbers]
-    require(len(kept) == table.num_rows, "libfm: another number of rows", f"{len(kept)} {table.num_rows}")
+    require(
+        len(kept) == table.num_rows,
+        "libfm: another number of rows",
+        f"{len(kept)} {table.num_rows}",
+    )
     for line, row in zip(kept, table.to_pylist(), strict=True):
         compare(line, row, row_of(line, fields, base))
 
@@ -91,7 +101,9 @@ def compare(line: bytes, row: dict[str, Any], expected: Row | None) -> None:
     """Compares one row."""
     require(expected is not None, "libfm: a bad line, and no error", f"{line!r} became {row}")
     assert expected is not None
-    is_label = row["label"] == expected.label or cells.is_nearest_float32(expected.label, row["label"])
+    is_label = row["label"] == expected.label or cells.is_nearest_float32(
+        expected.label, row["label"]
+    )
     require(is_label, "libfm: another label", f"{line!r} became {row}")
     require(row.get("qid") == expected.query, "libfm: another query", f"{line!r} became {row}")
     base = 0 if not expected.keys else expected.keys[0][-1] - row["features_index"][0]
@@ -103,15 +115,22 @@ def compare(line: bytes, row: dict[str, Any], expected: Row | None) -> None:
     )
     if "features_field" in row:
         require(
-            row["features_field"] == [key[0] for key in expected.keys], "libfm: other fields", f"{line!r} became {row}"
+            row["features_field"] == [key[0] for key in expected.keys],
+            "libfm: other fields",
+            f"{line!r} became {row}",
         )
-    require(are_nearest(expected.values, row["features_value"]), "libfm: other values", f"{line!r} became {row}")
+    require(
+        are_nearest(expected.values, row["features_value"]),
+        "libfm: other values",
+        f"{line!r} became {row}",
+    )
 
 
 def are_nearest(numbers: Sequence[float], values: Sequence[float]) -> bool:
     """Whether float32s are the nearest ones, but for rounding twice."""
     return len(numbers) == len(values) and all(
-        cells.is_nearest_float32(number, value) or abs(number - value) <= struct.unpack("<f", b"\1\0\0\0")[0]
+        cells.is_nearest_float32(number, value)
+        or abs(number - value) <= struct.unpack("<f", b"\1\0\0\0")[0]
         for number, value in zip(numbers, values, strict=True)
     )
 

@@ -1,7 +1,9 @@
-"""``dataset.json``, changed in any way: verify, inspect, info and load read the dataset as it says, or say what is wrong.
+"""``dataset.json``, changed in any way: verify, inspect, info and load read the dataset as it says,
+or say what is wrong.
 
-Input: lines of ``path<TAB>value``, which change the manifest of a small dataset: keys and numbers with ``/`` between them, and JSON (nothing leaves the key
-out); or, if it begins with ``{``, all of the manifest.
+Input: lines of ``path<TAB>value``, which change the manifest of a small dataset: keys and numbers
+with ``/`` between them, and JSON (nothing leaves the key out); or, if it begins with ``{``, all of
+the manifest.
 """
 
 from __future__ import annotations
@@ -54,7 +56,11 @@ def original() -> tuple[str, dict[str, Any]]:
     recipe = scratch.write("manifest", "recipe.yaml", _RECIPE)
     scratch.write("manifest", "a.csv", _TABLE)
     folder = os.path.join(os.path.dirname(recipe), "out")
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         status = main_module.run(["convert", recipe, "--output", folder, "--quiet"])
     require(status == 0, "manifest: no dataset to begin with")
     return folder, manifest.read_manifest(folder)
@@ -63,7 +69,11 @@ def original() -> tuple[str, dict[str, Any]]:
 def run(data: bytes) -> None:
     """Reads the changed dataset in every way."""
     folder, tree = original()
-    content = data if data.startswith(b"{") else json.dumps(edited(tree, data)).encode("utf-8", "surrogatepass")
+    content = (
+        data
+        if data.startswith(b"{")
+        else json.dumps(edited(tree, data)).encode("utf-8", "surrogatepass")
+    )
     with open(os.path.join(folder, manifest.FILE_NAME), "wb") as file:
         file.write(content)
     verified, _ = explained(lambda: verify.verify_dataset(folder))
@@ -76,10 +86,16 @@ def run(data: bytes) -> None:
 
 
 def described(folder: str) -> str:
-    """Returns the first split of what ``info`` says of a dataset, once all that it knows was asked for."""
+    """Returns the first split of what ``info`` says of a dataset, once all that it knows was asked
+    for.
+    """
     info = info_module.info(folder)
     for name, split in info.splits.items():
-        require(isinstance(split.rows, int) and split.rows >= 0, "manifest: rows that are no number", f"{name} {split}")
+        require(
+            isinstance(split.rows, int) and split.rows >= 0,
+            "manifest: rows that are no number",
+            f"{name} {split}",
+        )
     if not info.splits:
         return ""
     info.feature_spec()
@@ -89,7 +105,9 @@ def described(folder: str) -> str:
 
 
 def loaded(folder: str, split: str) -> None:
-    """Loads a batch; what TensorFlow says of records that are not as the manifest has it is its own."""
+    """Loads a batch; what TensorFlow says of records that are not as the manifest has it is its
+    own.
+    """
     import tensorflow as tf
 
     with contextlib.suppress(tf.errors.OpError):
@@ -169,7 +187,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     """Adds a change at a place that readers look at, mostly, or splices tokens."""
     if data.startswith(b"{") or not chance.randrange(8):
         return mutations.splice(
-            data, [b"\t", b"\n", b"/", b"{", b"}", b"[", b"]", b'"', b"null", b"1", b"\xff", b"[" * 200], chance
+            data,
+            [b"\t", b"\n", b"/", b"{", b"}", b"[", b"]", b'"', b"null", b"1", b"\xff", b"[" * 200],
+            chance,
         )
     _, tree = original()
     chosen = {key: tree[key] for key in _READ if key in tree} if chance.randrange(8) else tree
@@ -179,7 +199,12 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         text = json.dumps(chance.choice(_VALUES))
         lines.append(
             chance.choice(
-                (f"{path}\t{text}", f"{path}\t{text}", f"{path}\t{mutations.near(chance.randrange(30), chance)}", path)
+                (
+                    f"{path}\t{text}",
+                    f"{path}\t{text}",
+                    f"{path}\t{mutations.near(chance.randrange(30), chance)}",
+                    path,
+                )
             )
         )
     if len(lines) > 4:

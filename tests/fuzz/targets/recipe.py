@@ -1,4 +1,5 @@
-"""Recipes: every problem is explained, and what is accepted can be planned, over tables that are there, or is explained then.
+"""Recipes: every problem is explained, and what is accepted can be planned, over tables that are
+there, or is explained then.
 
 Input: the YAML text.
 """
@@ -24,9 +25,12 @@ from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target
 
 _TABLES = {
-    "a.csv": b"id,x,y,t,d,user\n1,0.5,red,2013-01-31 05:15:00,2013-01-31,u1\n2,1.5,blue,2013-02-01 05:15:00,2013-02-01,u2\n3,,red,2013-02-02 05:15:00,2013-02-02,u1\n",
+    "a.csv": b"id,x,y,t,d,user\n1,0.5,red,2013-01-31 "
+    b"05:15:00,2013-01-31,u1\n2,1.5,blue,2013-02-01 "
+    b"05:15:00,2013-02-01,u2\n3,,red,2013-02-02 05:15:00,2013-02-02,u1\n",
     "b.csv": b"user,age,name\nu1,33,Ada\nu2,44,Bob\n",
-    "c.jsonl": b'{"id": 1, "l": [1, 2], "s": ["a"], "o": {"p": 1.5}}\n{"id": 2, "l": [], "s": ["b", "c"], "o": {"p": 2}}\n',
+    "c.jsonl": b'{"id": 1, "l": [1, 2], "s": ["a"], "o": {"p": 1.5}}\n{"id": 2, "l": [], "s": '
+    b'["b", "c"], "o": {"p": 2}}\n',
     "d.libfm": b"1 0:0.5 3:2\n0 1:1\n",
 }
 _KEYS = (
@@ -38,7 +42,8 @@ _KEYS = (
 _VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 3, 0.5, 1e308, float("inf"), 10**39, 2**63, "", "a", "x", "id", "a.csv", "b.csv", "c.jsonl", "d.libfm", "*.csv", "user", "gzip", "none", "0.1%", "50%", "128 MiB", "1e3", "1 PB",
     "x > 1", "x +", "1; DROP TABLE t", "read_csv('a.csv')", "CAST(y AS INT)", "'", "(((((", "nul\0l", "\ud7ff", "é", "vocabulary", "z_score", "{date}", "[", "a" * 300, [], {}, ["a"], {"a": 1}, [["a"]],
-    "SELECT 1", "sum(x)", "x IN (SELECT 1)", "list_value(1, 2)", "CASE WHEN x > 1 THEN 'a' END", "t - INTERVAL 1 DAY", "epoch(t)", "regexp_matches(y, '(a+)+$')", "int64", "float32", "text", "list<int64>", "tensor",
+    "SELECT 1", "sum(x)", "x IN (SELECT 1)", "list_value(1, 2)", ("CASE WHEN x > 1 "
+                                                                 "THEN 'a' END"), "t - INTERVAL 1 DAY", "epoch(t)", "regexp_matches(y, '(a+)+$')", "int64", "float32", "text", "list<int64>", "tensor",
 )  # fmt: skip
 _SQL = tuple(
     value
@@ -70,13 +75,18 @@ def run(data: bytes) -> None:
         return
     recipe, lines = found
     json.dumps(normalised(recipe))
-    require(recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)[0]), "recipe: another hash the next time")
+    require(
+        recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)[0]),
+        "recipe: another hash the next time",
+    )
     if not is_ours(recipe, directory):
         return
     try:
         plan, _ = explained(lambda: planned(recipe))
     except RecipeProblems as error:
-        require(bool(str(recipes.explain(error.problems, lines))), "recipe: a problem without a message")
+        require(
+            bool(str(recipes.explain(error.problems, lines))), "recipe: a problem without a message"
+        )
         return
     if plan is not None:
         require(bool(plan.describe()), "recipe: a plan without words")
@@ -92,7 +102,11 @@ def is_ours(recipe: Recipe, directory: str) -> bool:
     paths = [
         path
         for source in recipe.sources.values()
-        for path in (*source.path, *(source.idx.labels or ()), *([source.schema] if source.schema else []))
+        for path in (
+            *source.path,
+            *(source.idx.labels or ()),
+            *([source.schema] if source.schema else []),
+        )
     ]
     return (
         recipe.directory == directory
@@ -116,7 +130,9 @@ def seeds() -> list[bytes]:
         {"name": "c", "sources": {"c": {"path": "c.jsonl", "columns": ["id", "l", "o.p"]}}, "split": {"train": 0.5, "eval": 0.5}, "encode": {"l": {"multi_hot": 5}}},
         {"name": "d", "sources": {"d": {"path": "d.libfm", "libsvm": {"size": 10, "name": "f"}}}, "label": "label", "output": {"num_shards": 2, "floats": "exact", "shuffle": False}},
     ]  # fmt: skip
-    trees += [trees[0] | {"encode": {column: kind}} for kind in ENCODING_FOR_KIND for column in ("x", "y")]
+    trees += [
+        trees[0] | {"encode": {column: kind}} for kind in ENCODING_FOR_KIND for column in ("x", "y")
+    ]
     trees += [trees[0] | {"filter": sql, "derive": {"n": sql}} for sql in _SQL]
     texts = [yaml.safe_dump(tree, sort_keys=False).encode() for tree in trees]
     return [
@@ -177,14 +193,23 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         return mutations.splice(data, _TOKENS, chance)
     if isinstance(tree, dict) and not chance.randrange(5):
         sql = mutations.splice(
-            chance.choice(_SQL).encode(), [text.encode() for text in _SQL] + [b"(", b")", b",", b"'"], chance
+            chance.choice(_SQL).encode(),
+            [text.encode() for text in _SQL] + [b"(", b")", b",", b"'"],
+            chance,
         )
-        tree |= {chance.choice(("filter", "derive")): chance.choice((str, _derived))(sql.decode("utf-8", "replace"))}
+        tree |= {
+            chance.choice(("filter", "derive")): chance.choice((str, _derived))(
+                sql.decode("utf-8", "replace")
+            )
+        }
     for _ in range(chance.choice((0, 1, 1, 2, 3))):
         tree = changed(tree, chance.choice(list(places_in(tree))[:2_000]), chance)
     try:
         return yaml.safe_dump(
-            tree, sort_keys=False, allow_unicode=True, default_flow_style=chance.choice((None, True, False))
+            tree,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=chance.choice((None, True, False)),
         ).encode("utf-8", "replace")
     except (yaml.YAMLError, RecursionError):
         return data

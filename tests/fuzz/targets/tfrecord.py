@@ -1,6 +1,8 @@
-"""TFRecord files, compressed or not: the records of a plain loop, or an error that names the first damaged one.
+"""TFRecord files, compressed or not: the records of a plain loop, or an error that names the first
+damaged one.
 
-Input: a byte that chooses the compression, one the bytes that are read at a time; then the file, or what is compressed.
+Input: a byte that chooses the compression, one the bytes that are read at a time; then the file, or
+what is compressed.
 """
 
 from __future__ import annotations
@@ -59,11 +61,18 @@ def masked_crc(data: bytes) -> int:
 def framed(record: bytes) -> bytes:
     """Returns a record as it lies in a file."""
     length = struct.pack("<Q", len(record))
-    return length + struct.pack("<I", masked_crc(length)) + record + struct.pack("<I", masked_crc(record))
+    return (
+        length
+        + struct.pack("<I", masked_crc(length))
+        + record
+        + struct.pack("<I", masked_crc(record))
+    )
 
 
 def records_of(data: bytes) -> tuple[list[bytes], tuple[int, int] | None]:
-    """Returns the whole records of a file, and number and offset of the first one that is damaged or cut off."""
+    """Returns the whole records of a file, and number and offset of the first one that is damaged
+    or cut off.
+    """
     records: list[bytes] = []
     place = 0
     while place < len(data):
@@ -79,7 +88,9 @@ def records_of(data: bytes) -> tuple[list[bytes], tuple[int, int] | None]:
 
 
 class UnclearError(Exception):
-    """A gzip header with flags that mean nothing, or a wrong checksum of its own: Python minds, the product does not. The data has its own."""
+    """A gzip header with flags that mean nothing, or a wrong checksum of its own: Python minds, the
+    product does not. The data has its own.
+    """
 
 
 def decompressed(name: str, content: bytes) -> bytes | None:
@@ -101,7 +112,9 @@ def decompressed(name: str, content: bytes) -> bytes | None:
     return b"".join(parts)
 
 
-def read_records(path: str, name: str, size: int, is_native: bool) -> tuple[list[bytes] | None, str]:
+def read_records(
+    path: str, name: str, size: int, is_native: bool
+) -> tuple[list[bytes] | None, str]:
     """Reads a file by the product, so many bytes at a time."""
 
     def call() -> list[bytes]:
@@ -112,7 +125,10 @@ def read_records(path: str, name: str, size: int, is_native: bool) -> tuple[list
                 for record in block
             ]
 
-    with mock.patch.object(framing, "READ_BYTES", size), mock.patch.object(_native, "KERNELS_AVAILABLE", is_native):
+    with (
+        mock.patch.object(framing, "READ_BYTES", size),
+        mock.patch.object(_native, "KERNELS_AVAILABLE", is_native),
+    ):
         return explained(call)
 
 
@@ -140,7 +156,11 @@ def run(data: bytes) -> None:
             f"tfrecord: {reader}: {'no error' if is_bad else 'an error without a reason'}",
             f"{why} {expected}",
         )
-        require(found is None or found == expected, f"tfrecord: {reader}: other records", f"{found} {expected}")
+        require(
+            found is None or found == expected,
+            f"tfrecord: {reader}: other records",
+            f"{found} {expected}",
+        )
         if damaged is not None:
             place = re.search(r"record (\d+), offset (\d+)", why)
             require(
@@ -160,14 +180,30 @@ def compare_source(path: str, expected: list[bytes], is_bad: bool) -> None:
         return list(table.column("record").to_pylist())
 
     found, why = explained(call)
-    require((found is None) == (is_bad or not expected), "tfrecord: raw records: an error or none", why)
-    require(found is None or found == expected, "tfrecord: raw records: other records", f"{found} {expected}")
+    require(
+        (found is None) == (is_bad or not expected), "tfrecord: raw records: an error or none", why
+    )
+    require(
+        found is None or found == expected,
+        "tfrecord: raw records: other records",
+        f"{found} {expected}",
+    )
 
 
 def seeds() -> list[bytes]:
     """Files of no record, of empty ones, of several; compressed, of several members, cut off."""
-    plain = [b"", framed(b""), framed(b"abc") + framed(b"") + framed(bytes(range(70))), framed(b"x" * 300) * 3]
-    made = [bytes([way, size]) + text for way in range(3) for size in range(len(_READ_BYTES)) for text in plain]
+    plain = [
+        b"",
+        framed(b""),
+        framed(b"abc") + framed(b"") + framed(bytes(range(70))),
+        framed(b"x" * 300) * 3,
+    ]
+    made = [
+        bytes([way, size]) + text
+        for way in range(3)
+        for size in range(len(_READ_BYTES))
+        for text in plain
+    ]
     members = gzip.compress(plain[2], mtime=0) + gzip.compress(plain[1], mtime=0)
     return [
         *made,
@@ -207,7 +243,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         parts.insert(number, framed(bytes(chance.randrange(40))))
     elif action == 3:
         place = chance.randrange(len(part))
-        parts[number] = part[:place] + bytes([part[place] ^ 1 << chance.randrange(8)]) + part[place + 1 :]
+        parts[number] = (
+            part[:place] + bytes([part[place] ^ 1 << chance.randrange(8)]) + part[place + 1 :]
+        )
     elif action == 4:
         parts[number] = part[: chance.randrange(len(part))]
     else:

@@ -1,4 +1,6 @@
-"""Reads datasets back for the tests of the stages, by tfx-bsl's decoder: by no code that wrote them."""
+"""Reads datasets back for the tests of the stages, by tfx-bsl's decoder: by no code that wrote
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 
 def read_examples(folder: pathlib.Path, split: str) -> list[dict]:
-    """Returns the examples of a split whose features have one value at most: text for bytes, and None for a value that is missing."""
+    """Returns the examples of a split whose features have one value at most: text for bytes, and
+    None for a value that is missing.
+    """
     records: list[bytes] = []
     for path in sorted((folder / "examples" / f"Split-{split}").iterdir()):
         data, position = gzip.decompress(path.read_bytes()), 0

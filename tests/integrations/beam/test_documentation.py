@@ -1,4 +1,6 @@
-"""What docs/beam.md shows is run: its Python block by block, and its YAML by Beam's own YAML runner."""
+"""What docs/beam.md shows is run: its Python block by block, and its YAML by Beam's own YAML
+runner.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def providers(repository) -> str:
 
 
 def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypatch):
-    """All Python blocks run, one after the other in one namespace; a block of text behind one is what it prints."""
+    """All Python blocks run, one after the other in one namespace; a block of text behind one is
+    what it prints.
+    """
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     shown = [*blocks, ("", "")]
@@ -50,7 +54,9 @@ def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypa
 
 
 def test_yaml_on_the_page_runs_by_beams_runner(blocks, providers, tmp_path, monkeypatch):
-    """The page's YAML makes a dataset of the rows that its filters leave, with Beam's own transforms between ours."""
+    """The page's YAML makes a dataset of the rows that its filters leave, with Beam's own
+    transforms between ours.
+    """
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(blocks[0][1], names)  # noqa: S102 - writes the two tables
@@ -65,7 +71,9 @@ def test_yaml_on_the_page_runs_by_beams_runner(blocks, providers, tmp_path, monk
 
 
 def test_providers_offer_every_stage(providers, blocks, repository):
-    """The provider file names what the package exports for pipelines, and the page has a line for each stage."""
+    """The provider file names what the package exports for pipelines, and the page has a line for
+    each stage.
+    """
     (provider,) = yaml.safe_load(open(providers).read())  # noqa: SIM115
     offered = provider["transforms"]
     exported = set(beam_pipelines.integrations.beam.__all__) - {"AsBatches", "BatchesOf"}

@@ -1,4 +1,6 @@
-"""The stages in a pipeline of somebody's own: what they read, compute and write, against plain Python, and what they refuse."""
+"""The stages in a pipeline of somebody's own: what they read, compute and write, against plain
+Python, and what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def pipeline() -> beam.Pipeline:
 def rows_of(start: int, end: int) -> list[dict]:
     """Rows that tell each other apart, with nulls."""
     return [
-        {"user": number % 50, "ad": None if number % 11 == 0 else f"ad{number % 7}", "cost": number / 4}
+        {
+            "user": number % 50,
+            "ad": None if number % 11 == 0 else f"ad{number % 7}",
+            "cost": number / 4,
+        }
         for number in range(start, end)
     ]
 
@@ -59,7 +65,10 @@ def write(batches: list, folder: pathlib.Path, **options) -> None:
 
 def shards_of(folder: pathlib.Path) -> dict[str, bytes]:
     """Contents of all shards by path."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.tfrecord*"))}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*.tfrecord*"))
+    }
 
 
 def counted(rows: list[dict]) -> collections.Counter:
@@ -82,7 +91,10 @@ def folder(tmp_path_factory) -> pathlib.Path:
 def expected_rows() -> list[dict]:
     """What ``whole`` writes, by plain Python."""
     rows = [row for row in rows_of(0, 3000) if row["cost"] > 10 and row["user"] < 40]
-    return [{**row, "dear": int(row["cost"] > 500), "c_country": "de" if row["user"] % 2 else "fr"} for row in rows]
+    return [
+        {**row, "dear": int(row["cost"] > 500), "c_country": "de" if row["user"] % 2 else "fr"}
+        for row in rows
+    ]
 
 
 @pytest.fixture(scope="module", params=["broadcast", "hash"])
@@ -103,7 +115,9 @@ def whole(request, folder, tmp_path_factory) -> pathlib.Path:
 
 
 def test_all_rows_are_written_once(whole):
-    """What is read, joined and selected lies in the shards, row by row as plain Python has it, and verifies."""
+    """What is read, joined and selected lies in the shards, row by row as plain Python has it, and
+    verifies.
+    """
     written = [row for split in ("train", "eval") for row in read_examples(whole, split)]
     assert counted(written) == counted(expected_rows())
     assert verify_dataset(str(whole)).rows == len(expected_rows())
@@ -117,7 +131,9 @@ def test_a_user_is_in_one_split(whole):
 
 
 def test_manifest_tells_the_splits_as_they_are(whole):
-    """The manifest counts every row, and its recipe has the shares that the splits turned out to have."""
+    """The manifest counts every row, and its recipe has the shares that the splits turned out to
+    have.
+    """
     manifest = json.loads((whole / "dataset.json").read_text())
     total = len(expected_rows())
     assert manifest["counts"]["read"] == manifest["counts"]["written"] == total
@@ -128,7 +144,9 @@ def test_manifest_tells_the_splits_as_they_are(whole):
 
 
 def test_order_of_arrival_does_not_matter(tmp_path):
-    """The same batches in another order give the same shards, byte for byte; other batches give others."""
+    """The same batches in another order give the same shards, byte for byte; other batches give
+    others.
+    """
     batches = [batch_of(start, start + 40) for start in range(0, 400, 40)]
     write(batches, tmp_path / "a" / "d", num_shards=2)
     write(batches[::-1], tmp_path / "b" / "d", num_shards=2)
@@ -153,7 +171,9 @@ def test_nothing_is_committed_of_data_that_do_not_pass(tmp_path):
 
 
 def test_a_dataset_that_is_there_stays(tmp_path):
-    """A folder with a dataset is refused while the pipeline is built, unless it may be overwritten."""
+    """A folder with a dataset is refused while the pipeline is built, unless it may be
+    overwritten.
+    """
     write([batch_of(0, 10)], tmp_path / "d")
     with pytest.raises(RecipeError, match="there is a dataset already"):
         write([batch_of(0, 20)], tmp_path / "d")
@@ -162,7 +182,9 @@ def test_a_dataset_that_is_there_stays(tmp_path):
 
 
 def test_encodings_are_fitted_on_train(tmp_path):
-    """A vocabulary counts the texts of train alone, in order of their frequency, and a chain behind it is fitted on its numbers."""
+    """A vocabulary counts the texts of train alone, in order of their frequency, and a chain behind
+    it is fitted on its numbers.
+    """
     train = [batch_of(0, 700), batch_of(700, 1400)]
     other = [pa.RecordBatch.from_pylist([{"user": 1, "ad": "new", "cost": 0.0}], SCHEMA)]
     with pipeline() as p:
@@ -177,7 +199,9 @@ def test_encodings_are_fitted_on_train(tmp_path):
     # Ties in order of the text, the greater one first, as tf.Transform has it.
     order = sorted(counts, key=lambda text: (counts[text], text), reverse=True)
     numbers = {text: number for number, text in enumerate(order)}
-    expected = collections.Counter((row["user"], numbers[row["ad"] or "none"]) for row in rows_of(0, 1400))
+    expected = collections.Counter(
+        (row["user"], numbers[row["ad"] or "none"]) for row in rows_of(0, 1400)
+    )
     rows = read_examples(tmp_path / "d", "train")
     assert collections.Counter((row["user"], row["ad"]) for row in rows) == expected
     assert max(row["cost"] for row in rows) == 1.0
@@ -185,7 +209,9 @@ def test_encodings_are_fitted_on_train(tmp_path):
 
 
 def test_statistics_and_schema(tmp_path, folder):
-    """Statistics count what plain Python counts, the schema is inferred of them, and both can be written."""
+    """Statistics count what plain Python counts, the schema is inferred of them, and both can be
+    written.
+    """
     seen = []
     with pipeline() as p:
         splits = (
@@ -196,19 +222,28 @@ def test_statistics_and_schema(tmp_path, folder):
         )
         computed = splits | ComputeStatistics(slice_by=["user"], output=str(tmp_path))
         _ = computed | InferSchema(output=str(tmp_path / "schema.pbtxt"))
-        _ = computed | beam.Map(lambda found: (tmp_path / "rows").write_text(str(sum(s.rows for s in found.values()))))
+        _ = computed | beam.Map(
+            lambda found: (tmp_path / "rows").write_text(str(sum(s.rows for s in found.values())))
+        )
     assert (tmp_path / "rows").read_text() == "3000"
     seen = statistics.datasets.read_accumulators(str(tmp_path)).splits
     assert sum(split.columns["ad"].missing for split in seen.values()) == sum(
         row["ad"] is None for row in rows_of(0, 3000)
     )
     assert len(seen["train"].slices) == 50
-    assert re.findall(r'name: "(\w+)"', (tmp_path / "schema.pbtxt").read_text())[:2] == ["user", "ad"]
+    assert re.findall(r'name: "(\w+)"', (tmp_path / "schema.pbtxt").read_text())[:2] == [
+        "user",
+        "ad",
+    ]
 
 
 def test_rows_become_batches_and_rows_again(tmp_path):
-    """Beam's rows come through batches as they were, nulls and lists too; dates come out as text."""
-    schema = pa.schema([("day", pa.date32()), ("at", pa.timestamp("us")), ("n", pa.list_(pa.int64()))])
+    """Beam's rows come through batches as they were, nulls and lists too; dates come out as
+    text.
+    """
+    schema = pa.schema(
+        [("day", pa.date32()), ("at", pa.timestamp("us")), ("n", pa.list_(pa.int64()))]
+    )
     batch = pa.RecordBatch.from_pylist(
         [{"day": None, "at": None, "n": [1, 2]}, {"day": 1, "at": 3_600_000_000, "n": []}], schema
     )
@@ -221,7 +256,9 @@ def test_rows_become_batches_and_rows_again(tmp_path):
             | beam.Map(lambda row: json.dumps(row.as_dict()))
             | beam.io.WriteToText(str(out), shard_name_template="")
         )
-    written = sorted((json.loads(line) for line in out.read_text().splitlines()), key=lambda row: len(row["n"]))
+    written = sorted(
+        (json.loads(line) for line in out.read_text().splitlines()), key=lambda row: len(row["n"])
+    )
     assert written == [
         {"day": "1970-01-02", "at": "1970-01-01T01:00:00.000000", "n": []},
         {"day": None, "at": None, "n": [1, 2]},
@@ -229,11 +266,18 @@ def test_rows_become_batches_and_rows_again(tmp_path):
 
 
 def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
-    """Behind Filter, Reshuffle and Flatten of equal columns they are still known; a function of one's own can declare them."""
+    """Behind Filter, Reshuffle and Flatten of equal columns they are still known; a function of
+    one's own can declare them.
+    """
     with pipeline() as p:
         one = p | "One" >> ReadBatches(str(folder / "users.csv"))
         two = p | "Two" >> ReadBatches(str(folder / "users.csv"))
-        both = (one, two) | beam.Flatten() | beam.Filter(lambda batch: batch.num_rows) | beam.Reshuffle()
+        both = (
+            (one, two)
+            | beam.Flatten()
+            | beam.Filter(lambda batch: batch.num_rows)
+            | beam.Reshuffle()
+        )
         assert both.element_type == one.element_type
         mapped = both | beam.Map(lambda batch: batch.slice(1)).with_output_types(one.element_type)
         _ = mapped | SelectBatches(filter="country = 'de'") | WriteShards(str(tmp_path / "d"))
@@ -243,22 +287,38 @@ def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        (lambda: ReadBatches("absent-*.csv"), "ReadBatches: sources.source.path: no file matches 'absent-*.csv'"),
+        (
+            lambda: ReadBatches("absent-*.csv"),
+            "ReadBatches: sources.source.path: no file matches 'absent-*.csv'",
+        ),
         (lambda: ReadBatches("a.csv", delimeter=";"), "Did you mean 'delimiter'?"),
         (lambda: SelectBatches(drop=["a"], keep=["b"]), "SelectBatches: "),
         (lambda: AssignSplit({"train": "*.csv", "eval": "*.tsv"}), "AssignSplit: "),
         (lambda: EncodeFeatures({"a": "vocabluary"}), None),
-        (lambda: WriteShards("out", shard_size="many"), "WriteShards: output.shard_size: found 'many'"),
-        (lambda: WriteShards("out", shuffle=False), "WriteShards: found 'shuffle: false' or 'record'"),
+        (
+            lambda: WriteShards("out", shard_size="many"),
+            "WriteShards: output.shard_size: found 'many'",
+        ),
+        (
+            lambda: WriteShards("out", shuffle=False),
+            "WriteShards: found 'shuffle: false' or 'record'",
+        ),
         (lambda: ComputeStatistics(slice_by={"a": 1}), "ComputeStatistics: statistics.slice_by"),
     ],
     ids=["no file", "unknown option", "both", "files", "encoding", "size", "order", "slices"],
 )
 def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
-    """What can be known without data is refused when the stage is made, by the recipe's own checks."""
+    """What can be known without data is refused when the stage is made, by the recipe's own
+    checks.
+    """
     if message is None:
         with pytest.raises(RecipeError, match="Did you mean 'vocabulary'"):
-            _ = beam.Pipeline(runner="FnApiRunner") | beam.Create([batch_of(0, 1)]) | AsBatches(SCHEMA) | stage()
+            _ = (
+                beam.Pipeline(runner="FnApiRunner")
+                | beam.Create([batch_of(0, 1)])
+                | AsBatches(SCHEMA)
+                | stage()
+            )
         return
     with pytest.raises(RecipeError, match=re.escape(message)):
         stage()
@@ -268,8 +328,14 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
     ("apply", "message"),
     [
         (lambda b: b | SelectBatches(filter="cots > 1"), "SelectBatches: filter: 'cots > 1'"),
-        (lambda b: b | AssignSplit({"train": 0.5, "eval": 0.5, "by": "usr"}), "Did you mean 'user'?"),
-        (lambda b: b | EncodeFeatures({"ad": "vocabulary"}), "found encodings that are fitted, but no temp_location"),
+        (
+            lambda b: b | AssignSplit({"train": 0.5, "eval": 0.5, "by": "usr"}),
+            "Did you mean 'user'?",
+        ),
+        (
+            lambda b: b | EncodeFeatures({"ad": "vocabulary"}),
+            "found encodings that are fitted, but no temp_location",
+        ),
         (
             lambda b: b | beam.Map(lambda batch: batch.slice(1)) | SelectBatches(),
             "SelectBatches: found a PCollection of Any",
@@ -284,29 +350,48 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
             "FromRows: found a PCollection of <class 'int'>",
         ),
     ],
-    ids=["expression", "column", "temp_location", "columns unknown", "label", "columns differ", "no rows"],
+    ids=[
+        "expression",
+        "column",
+        "temp_location",
+        "columns unknown",
+        "label",
+        "columns differ",
+        "no rows",
+    ],
 )
-def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(apply, message, tmp_path, monkeypatch):
+def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(
+    apply, message, tmp_path, monkeypatch
+):
     """Columns are known while the pipeline is built, and checked then."""
     monkeypatch.chdir(tmp_path)  # in the repository "make demo" makes a folder "out"
-    batches = beam.Pipeline(runner="FnApiRunner") | beam.Create([batch_of(0, 1)]) | AsBatches(SCHEMA)
+    batches = (
+        beam.Pipeline(runner="FnApiRunner") | beam.Create([batch_of(0, 1)]) | AsBatches(SCHEMA)
+    )
     with pytest.raises(RecipeError, match=re.escape(message)):
         apply(batches)
 
 
 def test_batches_of_other_columns_fail(tmp_path):
     """A batch without a column that was promised fails the pipeline, and says which."""
-    with pytest.raises(Exception, match="AsBatches, column 'cost': found no such column in a batch, expected double"):
+    with pytest.raises(
+        Exception,
+        match="AsBatches, column 'cost': found no such column in a batch, expected double",
+    ):
         write([batch_of(0, 5).drop_columns(["cost"])], tmp_path / "d")
 
 
 def test_a_key_that_is_declared_unique_is_checked(tmp_path, folder):
-    """A right source that declares a key has it once, or the pipeline fails with the key; where nothing checks it, it is refused."""
+    """A right source that declares a key has it once, or the pipeline fails with the key; where
+    nothing checks it, it is refused.
+    """
     with pytest.raises(RecipeError, match="ReadBatches: found 'key'"):
         ReadBatches(str(folder / "users.csv"), key="user")
     right = {"path": str(folder / "twice.csv"), "key": "user"}
     p = pipeline()
-    joined = p | ReadBatches(str(folder / "clicks.csv")) | JoinBatches(right, on="user", strategy="hash")
+    joined = (
+        p | ReadBatches(str(folder / "clicks.csv")) | JoinBatches(right, on="user", strategy="hash")
+    )
     _ = joined | WriteShards(str(tmp_path / "d"))
     with pytest.raises(Exception, match="right: found user=1 2 times, expected once"):
         p.run().wait_until_finish()

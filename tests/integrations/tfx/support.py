@@ -1,4 +1,6 @@
-"""What the tests with TFX share: the pipelines of docs/tfx.md, run by LocalDagRunner, and what TFX's metadata store says afterwards."""
+"""What the tests with TFX share: the pipelines of docs/tfx.md, run by LocalDagRunner, and what
+TFX's metadata store says afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,12 @@ from typing import Any, NamedTuple
 import pytest
 
 # Reads "skipped: …" where TFX cannot be installed.
-NEEDS_TFX = "TFX is not installed here; `make test-tfx` makes an environment with it (glibc 2.39 or later)"
+NEEDS_TFX = (
+    "TFX is not installed here; `make test-tfx` makes an environment with it (glibc 2.39 or later)"
+)
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-# What TFX, its metadata store and TensorFlow say on standard error in every pipeline, whoever made the examples.
+# What TFX, its metadata store and TensorFlow say on standard error in every pipeline, whoever made
+# the examples.
 WARNING = re.compile(r"^(?:WARNING|ERROR|E\d{4})\b|Warning: |\bW\d{4} ")
 
 
@@ -52,7 +57,11 @@ def write_clicks(path: pathlib.Path, rows: int = 600, seed: int = 1) -> None:
         writer = csv.writer(file)
         writer.writerow(["age", "country", "spent", "clicked"])
         for _ in range(rows):
-            row = [chance.randrange(18, 80), chance.choice(["DE", "FR", "IT"]), chance.randrange(900) / 100]
+            row = [
+                chance.randrange(18, 80),
+                chance.choice(["DE", "FR", "IT"]),
+                chance.randrange(900) / 100,
+            ]
             writer.writerow([*row, chance.randrange(2)])
 
 
@@ -64,7 +73,9 @@ def run_script(folder: pathlib.Path, name: str) -> str:
 
 
 def warnings_in(log: str) -> set[str]:
-    """The warnings and errors of a log, without what differs from run to run: numbers, hashes and folders."""
+    """The warnings and errors of a log, without what differs from run to run: numbers, hashes and
+    folders.
+    """
     found = (line for line in log.splitlines() if WARNING.search(line))
     return {re.sub(r"[0-9a-f]{16,}|\d+|/\S+/", "#", line) for line in found}
 
@@ -84,7 +95,10 @@ def states(folder: pathlib.Path) -> list[tuple[str, str]]:
     from ml_metadata.proto import metadata_store_pb2
 
     name = metadata_store_pb2.Execution.State.Name
-    return [(run.type.split(".")[-1], name(run.last_known_state)) for run in store_of(folder).get_executions()]
+    return [
+        (run.type.split(".")[-1], name(run.last_known_state))
+        for run in store_of(folder).get_executions()
+    ]
 
 
 def artifacts(folder: pathlib.Path, part: str = "") -> Iterator[Artifact]:
@@ -92,5 +106,7 @@ def artifacts(folder: pathlib.Path, part: str = "") -> Iterator[Artifact]:
     for artifact in store_of(folder).get_artifacts():
         if part in artifact.uri:
             both = {**artifact.properties, **artifact.custom_properties}
-            values = {name: getattr(value, value.WhichOneof("value")) for name, value in both.items()}
+            values = {
+                name: getattr(value, value.WhichOneof("value")) for name, value in both.items()
+            }
             yield Artifact(artifact.type, artifact.uri, values)

@@ -69,20 +69,34 @@ def documented(tmp_path_factory):
 
 
 def test_the_documented_pipeline_runs(documented):
-    """TFX's ExampleValidator, Transform, Trainer, StatisticsGen and SchemaGen all take our outputs, and a model is trained."""
+    """TFX's ExampleValidator, Transform, Trainer, StatisticsGen and SchemaGen all take our outputs,
+    and a model is trained.
+    """
     folder, _ = documented
     assert sorted(states(folder)) == [
         (name, "COMPLETE")
-        for name in ("ExampleValidator", "RecipeExampleGen", "SchemaGen", "StatisticsGen", "Trainer", "Transform")
+        for name in (
+            "ExampleValidator",
+            "RecipeExampleGen",
+            "SchemaGen",
+            "StatisticsGen",
+            "Trainer",
+            "Transform",
+        )
     ]
     assert list(folder.glob("pipeline/Trainer/model/*/Format-Serving/saved_model.pb"))
 
 
 def test_outputs_are_the_folders_of_one_dataset(documented):
-    """The artifacts lie in one folder, which is a dataset whose shards are as its manifest says; nothing lies elsewhere."""
+    """The artifacts lie in one folder, which is a dataset whose shards are as its manifest says;
+    nothing lies elsewhere.
+    """
     folder, _ = documented
     [dataset] = (folder / "pipeline" / "RecipeExampleGen" / "dataset").iterdir()
-    ours = {artifact.type: pathlib.Path(artifact.uri) for artifact in artifacts(folder, "RecipeExampleGen")}
+    ours = {
+        artifact.type: pathlib.Path(artifact.uri)
+        for artifact in artifacts(folder, "RecipeExampleGen")
+    }
     assert ours == {
         "Examples": dataset.relative_to(folder) / "examples",
         "ExampleStatistics": dataset.relative_to(folder) / "statistics",
@@ -92,13 +106,17 @@ def test_outputs_are_the_folders_of_one_dataset(documented):
     assert verify_dataset(str(dataset)).rows == 600
     assert not (dataset / "transform_graph").exists()
     own = folder / "pipeline" / "RecipeExampleGen"
-    assert {path.relative_to(own).parts[0] for path in own.rglob("*") if path.is_file()} == {"dataset"}
+    assert {path.relative_to(own).parts[0] for path in own.rglob("*") if path.is_file()} == {
+        "dataset"
+    }
 
 
 def test_artifacts_say_what_they_hold(documented):
     """Splits, span, format and blessing stand on the artifacts as TFX's own components put them."""
     folder, _ = documented
-    found = {artifact.type: artifact.properties for artifact in artifacts(folder, "RecipeExampleGen")}
+    found = {
+        artifact.type: artifact.properties for artifact in artifacts(folder, "RecipeExampleGen")
+    }
     for type_ in ("Examples", "ExampleStatistics", "ExampleAnomalies"):
         assert json.loads(found[type_]["split_names"]) == ["train", "eval"]
         assert found[type_]["span"] == 0
@@ -116,7 +134,9 @@ def test_tfx_finds_nothing_wrong(documented):
 
 
 def test_tfx_counts_what_we_count(documented):
-    """StatisticsGen, which reads our examples, and our own statistics agree on the examples and values of every feature."""
+    """StatisticsGen, which reads our examples, and our own statistics agree on the examples and
+    values of every feature.
+    """
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     folder, _ = documented
@@ -130,10 +150,14 @@ def test_tfx_counts_what_we_count(documented):
             ).common_stats
             for feature in dataset.features
         }
-        return {name: (stats.num_non_missing, stats.tot_num_values) for name, stats in common.items()}
+        return {
+            name: (stats.num_non_missing, stats.tot_num_values) for name, stats in common.items()
+        }
 
     [ours] = (
-        artifact.uri for artifact in artifacts(folder, "RecipeExampleGen") if artifact.type == "ExampleStatistics"
+        artifact.uri
+        for artifact in artifacts(folder, "RecipeExampleGen")
+        if artifact.type == "ExampleStatistics"
     )
     [theirs] = (artifact.uri for artifact in artifacts(folder, "StatisticsGen"))
     for split in ("train", "eval"):
@@ -142,7 +166,9 @@ def test_tfx_counts_what_we_count(documented):
 
 
 def test_nothing_is_warned_of(documented, tmp_path):
-    """The log has no warning that the same pipeline behind TFX's own CsvExampleGen, StatisticsGen and SchemaGen has not."""
+    """The log has no warning that the same pipeline behind TFX's own CsvExampleGen, StatisticsGen
+    and SchemaGen has not.
+    """
     _, log = documented
     write_documented(tmp_path)
     write_clicks(tmp_path / "data" / "clicks.csv")
@@ -157,7 +183,9 @@ def test_the_documented_pipeline_with_encodings_runs(tmp_path):
     write_documented(tmp_path)
     run_script(tmp_path, "encoded.py")
     assert states(tmp_path) == [("RecipeExampleGen", "COMPLETE"), ("Trainer", "COMPLETE")]
-    assert {pathlib.Path(artifact.uri).name for artifact in artifacts(tmp_path, "RecipeExampleGen")} == {
+    assert {
+        pathlib.Path(artifact.uri).name for artifact in artifacts(tmp_path, "RecipeExampleGen")
+    } == {
         "examples",
         "statistics",
         "schema",
@@ -167,11 +195,24 @@ def test_the_documented_pipeline_with_encodings_runs(tmp_path):
 
 
 def test_the_documented_import_runs(tmp_path):
-    """Importer takes the folders of a dataset that the command line made; ExampleValidator and Transform read them, without a warning about formats."""
+    """Importer takes the folders of a dataset that the command line made; ExampleValidator and
+    Transform read them, without a warning about formats.
+    """
     from beam_pipelines.cli.main import run
 
     write_documented(tmp_path)
-    assert run(["convert", str(tmp_path / "recipe.yaml"), "--output", str(tmp_path / "out" / "clicks"), "--quiet"]) == 0
+    assert (
+        run(
+            [
+                "convert",
+                str(tmp_path / "recipe.yaml"),
+                "--output",
+                str(tmp_path / "out" / "clicks"),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     log = run_script(tmp_path, "importing.py")
     assert [state for _, state in states(tmp_path)] == ["COMPLETE"] * 5
     assert "does not have payload_format" not in log
@@ -180,7 +221,9 @@ def test_the_documented_import_runs(tmp_path):
 
 
 def test_cache_goes_by_content(tmp_path):
-    """A touched input and a commented recipe are taken from the cache; a changed byte is not, though size and date stay."""
+    """A touched input and a commented recipe are taken from the cache; a changed byte is not,
+    though size and date stay.
+    """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
     data, recipe = tmp_path / "clicks.csv", tmp_path / "recipe.yaml"
@@ -195,7 +238,10 @@ def test_cache_goes_by_content(tmp_path):
     assert data.stat().st_size == len(text)
     run_script(tmp_path, "alone.py")
     assert [state for _, state in states(tmp_path)] == ["COMPLETE", "CACHED", "COMPLETE"]
-    domains = [path.read_text() for path in sorted(tmp_path.glob("pipeline/*/dataset/*/schema/schema.pbtxt"))]
+    domains = [
+        path.read_text()
+        for path in sorted(tmp_path.glob("pipeline/*/dataset/*/schema/schema.pbtxt"))
+    ]
     assert ['"ES"' in domain for domain in domains] == [False, True]
     recipe.write_text(recipe.read_text().replace("0.7", "0.6").replace("0.3", "0.4"))
     run_script(tmp_path, "alone.py")
@@ -203,12 +249,16 @@ def test_cache_goes_by_content(tmp_path):
 
 
 def test_beam_options_reach_beam(tmp_path):
-    """``beam_pipeline_args`` start worker processes, where an input of this size would else be read in one thread."""
+    """``beam_pipeline_args`` start worker processes, where an input of this size would else be read
+    in one thread.
+    """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
     options = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     seen: set[int] = set()
-    with subprocess.Popen([sys.executable, "alone.py", *options], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [sys.executable, "alone.py", *options], cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as process:
         while process.poll() is None:
             with contextlib.suppress(psutil.Error):
                 children = psutil.Process(process.pid).children(recursive=True)
@@ -220,12 +270,16 @@ def test_beam_options_reach_beam(tmp_path):
 
 
 def test_a_run_that_fails_leaves_no_dataset(tmp_path):
-    """Data that break the contract stop the pipeline with our message; the execution has failed, and the rows to blame are what is left."""
+    """Data that break the contract stop the pipeline with our message; the execution has failed,
+    and the rows to blame are what is left.
+    """
     write_documented(tmp_path)
     (tmp_path / "alone.py").write_text(ALONE)
     schema = 'feature { name: "age" type: INT int_domain { max: 50 } }\n'
     names = {"country": "BYTES", "spent": "FLOAT", "clicked": "INT"}
-    schema += "".join(f'feature {{ name: "{name}" type: {type_} }}\n' for name, type_ in names.items())
+    schema += "".join(
+        f'feature {{ name: "{name}" type: {type_} }}\n' for name, type_ in names.items()
+    )
     (tmp_path / "contract.pbtxt").write_text(schema)
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(recipe.read_text() + "schema: contract.pbtxt\n")
@@ -234,7 +288,13 @@ def test_a_run_that_fails_leaves_no_dataset(tmp_path):
     assert "DataError" in run.stderr
     assert "age" in run.stderr.strip().splitlines()[-1]
     assert states(tmp_path) == [("RecipeExampleGen", "FAILED")]
-    left = {path.name for path in (tmp_path / "pipeline" / "RecipeExampleGen" / "dataset" / "1").iterdir()}
+    left = {
+        path.name
+        for path in (tmp_path / "pipeline" / "RecipeExampleGen" / "dataset" / "1").iterdir()
+    }
     assert left <= {"rejected"}
     assert list(artifacts(tmp_path)) == []
-    assert store_of(tmp_path).get_executions()[0].custom_properties["recipe"].string_value == "recipe.yaml"
+    assert (
+        store_of(tmp_path).get_executions()[0].custom_properties["recipe"].string_value
+        == "recipe.yaml"
+    )

@@ -32,7 +32,8 @@ FILES = [
     "day_versions/2026-11-19/v05.csv",
     "plain.csv",
 ]
-# 2026-11-19 in days since 1970-01-01: 56 years of 365 days, 14 leap days, and the 323rd day of the year, counted from 1.
+# 2026-11-19 in days since 1970-01-01: 56 years of 365 days, 14 leap days, and the 323rd day of the
+# year, counted from 1.
 NOV_19 = 56 * 365 + 14 + 322
 
 
@@ -79,8 +80,18 @@ def static(span: int):
             (NOV_19 + 2, None),
             ["days/2026-11-21.csv", "months/202611.csv"],
         ),
-        (["days/{date}.csv", "plain.csv"], None, (NOV_19 + 2, None), ["days/2026-11-21.csv", "plain.csv"]),
-        (["days/{date}.csv", "days/{YYYY}-{MM}-{DD}.csv"], None, (NOV_19 + 2, None), ["days/2026-11-21.csv"] * 2),
+        (
+            ["days/{date}.csv", "plain.csv"],
+            None,
+            (NOV_19 + 2, None),
+            ["days/2026-11-21.csv", "plain.csv"],
+        ),
+        (
+            ["days/{date}.csv", "days/{YYYY}-{MM}-{DD}.csv"],
+            None,
+            (NOV_19 + 2, None),
+            ["days/2026-11-21.csv"] * 2,
+        ),
         (["months/{date:%Y%m}.csv"], NOV_19, (NOV_19, None), ["months/202611.csv"]),
         (["days/{date:%Y}-{date:%j}.csv"], NOV_19, (NOV_19, None), ["days/2026-323.csv"]),
         (["numbers/span-{SPAN}/*.csv"], None, (12, None), ["numbers/span-12/*.csv"]),
@@ -89,13 +100,20 @@ def static(span: int):
         (["wide/{SPAN:5}.csv"], 9, (9, None), ["wide/00009.csv"]),
         (["versions/{SPAN}/v{VERSION}/*.csv"], None, (3, 2), ["versions/3/v2/*.csv"]),
         (["versions/{SPAN}/v{VERSION}/*.csv"], 2, (2, 7), ["versions/2/v7/*.csv"]),
-        (["day_versions/{date}/v{VERSION:2}.csv"], None, (NOV_19, 5), ["day_versions/2026-11-19/v05.csv"]),
+        (
+            ["day_versions/{date}/v{VERSION:2}.csv"],
+            None,
+            (NOV_19, 5),
+            ["day_versions/2026-11-19/v05.csv"],
+        ),
         (["plain.csv"], None, (0, None), ["plain.csv"]),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
 )
 def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
-    """The latest span, or the one that is named, and its latest version take their places; a day becomes the recipe's date."""
+    """The latest span, or the one that is named, and its latest version take their places; a day
+    becomes the recipe's date.
+    """
     from beam_pipelines.integrations.tfx.spans import fill_spans, resolve_spans
     from beam_pipelines.recipe import dates
 
@@ -107,7 +125,9 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     assert [dates.fill_date(path, done.date) if done.date else path for path in found] == filled
     is_day = expected[0] > 20000
     assert done.date == (
-        datetime.date(2026, 11, 19) + datetime.timedelta(days=expected[0] - NOV_19) if is_day else None
+        datetime.date(2026, 11, 19) + datetime.timedelta(days=expected[0] - NOV_19)
+        if is_day
+        else None
     )
 
 
@@ -116,7 +136,11 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     [
         (["absent/{date}.csv"], None, "Cannot find matching"),
         (["days/{date}.csv"], 1, "Cannot find matching"),
-        (["days/{date}.csv", "days/{YYYY}/{MM}/{DD}/*.csv"], None, "Latest span should be the same"),
+        (
+            ["days/{date}.csv", "days/{YYYY}/{MM}/{DD}/*.csv"],
+            None,
+            "Latest span should be the same",
+        ),
         (["days/{date}.csv", "numbers/span-{SPAN}/*.csv"], None, "Spec setup should the same"),
         (["plain.csv"], 3, "Span or Date spec should be specified"),
         (["versions/v{VERSION}/*.csv"], None, "Span or Date spec is not present"),
@@ -127,7 +151,9 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     ids=lambda value: ",".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_resolved_is_an_error(tree, paths, span, message):
-    """What TFX refuses is a RecipeError with TFX's reason, and a day that cannot be looked for is one that says how to write it."""
+    """What TFX refuses is a RecipeError with TFX's reason, and a day that cannot be looked for is
+    one that says how to write it.
+    """
     from beam_pipelines.integrations.tfx.spans import resolve_spans
 
     with pytest.raises(RecipeError, match=message) as caught:
@@ -164,7 +190,9 @@ tfx.orchestration.LocalDagRunner().run(
 
 
 def test_artifacts_have_span_and_version(tmp_path):
-    """A pipeline converts the latest span and a named one; both numbers stand on the artifacts, the day in the manifest."""
+    """A pipeline converts the latest span and a named one; both numbers stand on the artifacts, the
+    day in the manifest.
+    """
     import json
 
     for number, name in enumerate(("2026-11-19/v1", "2026-11-19/v2", "2026-11-20/v1")):
@@ -176,7 +204,16 @@ def test_artifacts_have_span_and_version(tmp_path):
     run_script(tmp_path, "spans.py")
     for node, span, version, rows in (("latest", NOV_19 + 1, 1, 102), ("static", NOV_19, 2, 101)):
         found = {artifact.type: artifact for artifact in artifacts(tmp_path, f"/{node}/")}
-        assert (found["Examples"].properties["span"], found["Examples"].properties["version"]) == (span, version)
-        assert found["ExampleStatistics"].properties["span"] == found["ExampleAnomalies"].properties["span"] == span
-        manifest = json.loads((tmp_path / found["Examples"].uri / ".." / "dataset.json").read_text())
+        assert (found["Examples"].properties["span"], found["Examples"].properties["version"]) == (
+            span,
+            version,
+        )
+        assert (
+            found["ExampleStatistics"].properties["span"]
+            == found["ExampleAnomalies"].properties["span"]
+            == span
+        )
+        manifest = json.loads(
+            (tmp_path / found["Examples"].uri / ".." / "dataset.json").read_text()
+        )
         assert (manifest["span"], manifest["counts"]["written"]) == (span, rows)

@@ -9,7 +9,9 @@ import pytest
 
 
 def test_the_component_says_what_to_install():
-    """Importing the component where there is no TFX names the package, the extra and the system that it needs."""
+    """Importing the component where there is no TFX names the package, the extra and the system
+    that it needs.
+    """
     code = "import sys; sys.modules['tfx'] = None; import beam_pipelines.integrations.tfx.component"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = run.stderr.strip().splitlines()[-1]
@@ -20,7 +22,8 @@ def test_the_component_says_what_to_install():
 
 
 @pytest.mark.parametrize(
-    "module", ["beam_pipelines.cli.main", "beam_pipelines.pipeline.convert", "beam_pipelines.dataset.loader"]
+    "module",
+    ["beam_pipelines.cli.main", "beam_pipelines.pipeline.convert", "beam_pipelines.dataset.loader"],
 )
 def test_nothing_else_needs_tfx(module):
     """The rest of the package can be imported without it."""
