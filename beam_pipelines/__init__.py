@@ -1,4 +1,8 @@
-"""Raw tables in, training-ready TFRecord datasets out."""
+"""Raw tables in, training-ready TFRecord datasets out.
+
+``import beam_pipelines as bp`` takes milliseconds. Each name below imports its module when it is
+first used: a trainer that reads never loads Beam, a conversion never loads TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,54 @@ from typing import TYPE_CHECKING, Any
 from beam_pipelines.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from beam_pipelines.core.errors import DataError as DataError
+    from beam_pipelines.core.errors import RecipeError as RecipeError
+    from beam_pipelines.dataset.dataset import Dataset as Dataset
+    from beam_pipelines.dataset.dataset import open as open  # noqa: A004 - as ``bp.open``
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
+    from beam_pipelines.dataset.verify import verify_dataset as verify  # noqa: F401
+    from beam_pipelines.pipeline.api import Description as Description
+    from beam_pipelines.pipeline.api import convert as convert
+    from beam_pipelines.pipeline.api import describe as describe
+    from beam_pipelines.pipeline.api import inspect as inspect
+    from beam_pipelines.pipeline.api import plan as plan
+    from beam_pipelines.pipeline.api import transform as transform
+    from beam_pipelines.pipeline.api import validate as validate
+    from beam_pipelines.pipeline.plan import Plan as Plan
+    from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
+    from beam_pipelines.recipe.model import Recipe as Recipe
 
-
-# Imported when first asked for: `import beam_pipelines` takes milliseconds.
-_MODULE_OF_NAME = {"Info": "dataset.info", "info": "dataset.info", "load": "dataset.loader"}
-__all__ = ["__version__", *_MODULE_OF_NAME]  # noqa: PLE0604
+# Public name -> (module, name in it).
+_PLACE_OF_NAME = {
+    "DataError": ("core.errors", "DataError"),
+    "Dataset": ("dataset.dataset", "Dataset"),
+    "Description": ("pipeline.api", "Description"),
+    "Info": ("dataset.info", "Info"),
+    "Plan": ("pipeline.plan", "Plan"),
+    "PolicyOptions": ("pipeline.policy", "PolicyOptions"),
+    "Recipe": ("recipe.model", "Recipe"),
+    "RecipeError": ("core.errors", "RecipeError"),
+    "convert": ("pipeline.api", "convert"),
+    "describe": ("pipeline.api", "describe"),
+    "info": ("dataset.info", "info"),
+    "inspect": ("pipeline.api", "inspect"),
+    "load": ("dataset.loader", "load"),
+    "open": ("dataset.dataset", "open"),
+    "plan": ("pipeline.api", "plan"),
+    "transform": ("pipeline.api", "transform"),
+    "validate": ("pipeline.api", "validate"),
+    "verify": ("dataset.verify", "verify_dataset"),
+}
+__all__ = ["__version__", *_PLACE_OF_NAME]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF_NAME:
+    if name not in _PLACE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
+    module, own_name = _PLACE_OF_NAME[name]
+    return getattr(importlib.import_module(f"{__name__}.{module}"), own_name)
 
 
 def __dir__() -> list[str]:

@@ -36,11 +36,6 @@ def output_of_day(output: str, date: datetime.date | None) -> str:
         like a place.
     """
     try:
-        has_date = dates.has_date(output)
+        return dates.output_of_day(output, date)
     except ValueError as error:
-        raise click.UsageError(f"--output: {error}") from error
-    if has_date and date is None:
-        raise click.UsageError(
-            f"found a date in --output {output}, expected the day, as in --date 2026-11-21."
-        )
-    return output if date is None else dates.fill_date(output, date)
+        raise click.UsageError(str(error)) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import datetime
 import logging
 import os
@@ -18,7 +17,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -26,30 +24,23 @@ from beam_pipelines.cli.date import date_option, output_of_day
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
 from beam_pipelines.cli.input_root import input_root_option
 from beam_pipelines.cli.options import (
+    BEAM_EPILOG,
     BEAM_OPTIONS,
     BeamCommand,
     StorageCommand,
     resume_option,
     verbose,
 )
-from beam_pipelines.cli.plan import make_plan_command
-from beam_pipelines.cli.schema import make_validate, schema
+from beam_pipelines.cli.plan import plan
+from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
-from beam_pipelines.cli.validation_options import policy_options, with_policy
+from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core import signals
-from beam_pipelines.core.errors import RecipeProblems, mask
+from beam_pipelines.core.errors import mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.beam_patches import import_without_garbage
 from beam_pipelines.runners.fork_server import claim_process, was_interrupted
-
-if TYPE_CHECKING:
-    from beam_pipelines.pipeline.plan import Plan
-
-BEAM_EPILOG = (
-    "All options of Apache Beam are taken as well, such as --runner, "
-    "--direct_num_workers or --temp_location; see docs/cli.md."
-)
 
 
 def main() -> None:
@@ -117,39 +108,6 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-def _plan(
-    recipe_or_data: str,
-    schema: str | None = None,
-    date: datetime.date | None = None,
-    input_roots: Sequence[str] = (),
-    into: str | None = None,
-) -> Plan:
-    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
-
-    Args:
-      recipe_or_data: path.
-      schema: path of a schema in place of the recipe's.
-      date: the day that ``{date}`` in paths stands for.
-      input_roots: folders and URLs below which all that the recipe reads has to lie; empty:
-        anywhere.
-      into: folder of a dataset, to which is added if it is there and the recipe says so.
-    """
-    from beam_pipelines.pipeline.plan import make_plan
-    from beam_pipelines.pipeline.recipes import explain, load
-
-    recipe, lines = load(recipe_or_data)
-    recipe = dataclasses.replace(recipe, schema=schema or recipe.schema, date=date)
-    try:
-        if into is not None and recipe.append:
-            from beam_pipelines.pipeline.plan_append import appends, plan_append
-
-            if appends(recipe, into):
-                return plan_append(recipe, into, input_roots)
-        return make_plan(recipe, input_roots=input_roots)
-    except RecipeProblems as error:
-        raise explain(error.problems, lines) from error
-
-
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
@@ -191,7 +149,15 @@ def convert(
         )
     output = output and output_of_day(output, date)
     into = None if overwrite else output
-    plan = with_policy(_plan(recipe_or_data, date=date, input_roots=input_root, into=into), context)
+    from beam_pipelines.pipeline import api
+
+    plan = api.plan(
+        recipe_or_data,
+        date=date,
+        input_roots=input_root,
+        policy=chosen_policy(context),
+        into=into,
+    )
     if plan.append is not None and not plan.base.files:
         click.echo(
             f"{output}: found no new file of '{plan.recipe.base}'; there is nothing to append."
@@ -203,7 +169,6 @@ def convert(
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
-    from beam_pipelines.pipeline.disk_space import watched
     from beam_pipelines.runners.run import pipeline_options, waits
 
     if plan.append is None:
@@ -215,14 +180,21 @@ def convert(
             f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json."
         )
         return
-    with watched(plan, output, options, None if quiet else warn):
-        manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
+    dataset = api.convert(
+        plan,
+        output,
+        overwrite=overwrite,
+        resume=resume,
+        beam_options=options,
+        quiet=quiet,
+        warn=None if quiet else warn,
+    )
     if left := output_folder.left_behind(output):
         click.echo(
             f"{left}: could not be removed, though the dataset is complete. Remove it.", err=True
         )
     if not quiet:
-        print_summary(manifest, output)
+        print_summary(dataset.manifest, output)
 
 
 @cli.command(cls=BeamCommand, epilog=BEAM_EPILOG)
@@ -248,7 +220,11 @@ def describe(
 ) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
     output = output and output_of_day(output, date)
-    plan = with_policy(_plan(recipe_or_data, date=date, input_roots=input_root), context)
+    from beam_pipelines.pipeline import api
+
+    plan = api.plan(
+        recipe_or_data, date=date, input_roots=input_root, policy=chosen_policy(context)
+    )
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
 
@@ -305,9 +281,6 @@ def transform(
     With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's
     recipe has them.
     """
-    from beam_pipelines.pipeline.plan_transform import plan_transform
-    from beam_pipelines.pipeline.recipes import Lines, explain
-
     for source in sources:
         if "=" not in source:
             raise click.UsageError(
@@ -318,26 +291,26 @@ def transform(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )
     output = output_of_day(output, date)
-    try:
-        plan = plan_transform(
-            dataset,
-            new_data,
-            dict(source.split("=", 1) for source in sources),
-            split,
-            date,
-            input_root,
-        )
-    except RecipeProblems as error:
-        raise explain(error.problems, Lines(dataset)) from error
     from beam_pipelines.cli.summary import print_summary
-    from beam_pipelines.pipeline import convert as convert_module
-    from beam_pipelines.pipeline.disk_space import watched
+    from beam_pipelines.pipeline import api
 
-    plan, options = with_policy(plan, context), context.meta[BEAM_OPTIONS]
-    with watched(plan, output, options, None if quiet else warn):
-        manifest = convert_module.convert(plan, output, overwrite, options, quiet, resume=resume)
+    made = api.transform(
+        dataset,
+        new_data,
+        output,
+        sources=dict(source.split("=", 1) for source in sources),
+        split=split,
+        date=date,
+        input_roots=input_root,
+        policy=chosen_policy(context),
+        overwrite=overwrite,
+        resume=resume,
+        beam_options=context.meta[BEAM_OPTIONS],
+        quiet=quiet,
+        warn=None if quiet else warn,
+    )
     if not quiet:
-        print_summary(manifest, output)
+        print_summary(made.manifest, output)
 
 
 @cli.command(cls=StorageCommand)
@@ -435,8 +408,8 @@ def init(data: tuple[str, ...], output: str, overwrite: bool) -> None:
 cli.add_command(statistics)
 
 cli.add_command(schema)
-cli.add_command(make_validate(_plan, BEAM_EPILOG))
-cli.add_command(make_plan_command(_plan))
+cli.add_command(validate)
+cli.add_command(plan)
 
 
 if __name__ == "__main__":

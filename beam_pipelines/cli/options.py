@@ -81,6 +81,10 @@ class StorageCommand(BeamCommand):
     classes = STORAGE_OPTIONS
 
 
+BEAM_EPILOG = (
+    "All options of Apache Beam are taken as well, such as --runner, "
+    "--direct_num_workers or --temp_location; see docs/cli.md."
+)
 BEAM_OPTIONS = "beam_pipelines.beam_options"
 
 Command = TypeVar("Command", bound=Any)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -52,45 +52,34 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
         return size
 
 
-def make_plan_command(make: Callable[..., Plan]) -> click.Command:
-    """Returns the command ``plan``.
+@click.command(cls=StorageCommand)
+@click.argument("recipe_or_data")
+@click.option(
+    "--assume_bytes",
+    type=Bytes(),
+    metavar="SIZE",
+    help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
+)
+@date_option
+@input_root_option
+@verbose
+def plan(
+    recipe_or_data: str,
+    assume_bytes: int | None,
+    date: datetime.date | None,
+    input_root: tuple[str, ...],
+) -> None:
+    """Print what a conversion will do: ranges, shards, bytes, memory, CPU hours, limits."""
+    from beam_pipelines.pipeline import api
+    from beam_pipelines.pipeline.estimate import make_scale
+    from beam_pipelines.pipeline.preview import make_preview
 
-    Args:
-      make: makes a plan of a recipe or a data file, of the day that ``{date}`` in paths stands for,
-        and of the folders below which inputs have to lie.
-    """
-
-    @click.command(cls=StorageCommand)
-    @click.argument("recipe_or_data")
-    @click.option(
-        "--assume_bytes",
-        type=Bytes(),
-        metavar="SIZE",
-        help="Plan as if the base source had this size, such as 100TB; other sources keep theirs.",
-    )
-    @date_option
-    @input_root_option
-    @verbose
-    def plan(
-        recipe_or_data: str,
-        assume_bytes: int | None,
-        date: datetime.date | None,
-        input_root: tuple[str, ...],
-    ) -> None:
-        """Print what a conversion will do: ranges, shards, bytes on the way, memory, CPU hours, and
-        which limits come first.
-        """
-        from beam_pipelines.pipeline.estimate import make_scale
-        from beam_pipelines.pipeline.preview import make_preview
-
-        planned = make(recipe_or_data, date=date, input_roots=input_root)
-        click.echo(planned.describe())
-        preview = make_preview(planned)
-        scale = make_scale(planned, preview, assume_bytes)
-        for line in _lines(planned, preview, scale, assume_bytes):
-            click.echo(line)
-
-    return plan
+    planned = api.plan(recipe_or_data, date=date, input_roots=input_root)
+    click.echo(planned.describe())
+    preview = make_preview(planned)
+    scale = make_scale(planned, preview, assume_bytes)
+    for line in _lines(planned, preview, scale, assume_bytes):
+        click.echo(line)
 
 
 def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> Iterator[str]:

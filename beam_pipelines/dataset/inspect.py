@@ -137,7 +137,7 @@ def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, lis
 def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]:
     sparse = () if found.schema is None else found.schema.sparse_feature
     yield from show_examples(
-        _decode(records, path, found.schema), path, sparse, found.manifest.get("labels")
+        decode_examples(records, path, found.schema), path, sparse, found.manifest.get("labels")
     )
 
 
@@ -174,7 +174,9 @@ def compression_of(start: bytes) -> str:
     return "none"
 
 
-def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -> pa.RecordBatch:
+def decode_examples(
+    records: list[bytes], path: str, schema: schema_pb2.Schema | None
+) -> pa.RecordBatch:
     """Returns the examples as columns of lists; null where a feature is missing."""
     try:
         # Without a schema the decoder finds features and types in the records, in no particular
@@ -356,7 +358,7 @@ def _raw_pictures(records: list[bytes]) -> list[Picture]:
 
 
 def _pictures(path: str, records: list[bytes], found: Found, feature: str | None) -> list[Picture]:
-    batch = _decode(records, path, found.schema)
+    batch = decode_examples(records, path, found.schema)
     column = batch.column(_image_feature(path, batch, found.schema, feature))
     contents = [values[0] if values else None for values in column.to_pylist()]
     return [

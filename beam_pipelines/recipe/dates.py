@@ -59,6 +59,23 @@ def fill_date(path: str, date: datetime.date) -> str:
     return _PLACE.sub(lambda place: date.strftime(place[1]) if place[1] else date.isoformat(), path)
 
 
+def output_of_day(output: str, date: datetime.date | None) -> str:
+    """Returns an output path with the date in its places.
+
+    Raises:
+      ValueError: it has a place for the date, and there is none; or a malformed place.
+    """
+    try:
+        needs_date = has_date(output)
+    except ValueError as error:
+        raise ValueError(f"--output: {error}") from error
+    if needs_date and date is None:
+        raise ValueError(
+            f"found a date in --output {output}, expected the day, as in --date 2026-11-21."
+        )
+    return output if date is None else fill_date(output, date)
+
+
 def without_date(name: str) -> str:
     """Returns a name without the places for the date."""
     return _PLACE.sub("", name)

@@ -1,0 +1,308 @@
+"""The Python interface: a function for each command, over recipes, mappings and paths."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+
+from beam_pipelines.analysis.anomalies import anomalies_to_proto
+from beam_pipelines.analysis.schema import read_schema
+from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
+from beam_pipelines.analysis.statistics.view import proto_of, view_of
+from beam_pipelines.core import files
+from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.dataset.dataset import Dataset
+from beam_pipelines.dataset.inspect import inspect_examples
+from beam_pipelines.pipeline import convert as convert_module
+from beam_pipelines.pipeline import output_folder, recipes
+from beam_pipelines.pipeline.disk_space import watched
+from beam_pipelines.pipeline.plan import Plan, make_plan
+from beam_pipelines.pipeline.plan_append import appends, plan_append
+from beam_pipelines.pipeline.plan_transform import plan_transform
+from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
+from beam_pipelines.pipeline.validate import check_statistics, schema_of
+from beam_pipelines.recipe import dates
+from beam_pipelines.recipe.model import Recipe
+
+# A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
+# docs/recipe.md, or a Recipe.
+RecipeLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Recipe"
+_NO_POLICY = PolicyOptions()
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """The result of ``describe``.
+
+    Attributes:
+      rows: split -> number of rows.
+      schema: inferred from the data, or the recipe's own.
+      statistics: split -> statistics, as TFDV has them.
+      anomalies: split -> anomalies; none has any if the data are as the schema says.
+    """
+
+    rows: Mapping[str, int]
+    schema: schema_pb2.Schema
+    statistics: Mapping[str, statistics_pb2.DatasetFeatureStatistics]
+    anomalies: Mapping[str, anomalies_pb2.Anomalies]
+
+
+def plan(
+    recipe: RecipeLike,
+    *,
+    schema: str | None = None,
+    date: datetime.date | None = None,
+    input_roots: Sequence[str] = (),
+    policy: PolicyOptions = _NO_POLICY,
+    into: str | os.PathLike[str] | None = None,
+) -> Plan:
+    """Plans a conversion: lists files, infers types, checks every column that the recipe names.
+
+    Args:
+      recipe: path of a recipe or a data file, a mapping, or a ``Recipe``.
+      schema: path of a schema in place of the recipe's.
+      date: the day that ``{date}`` in paths stands for.
+      input_roots: folders and URLs that contain all inputs; empty: inputs may be anywhere.
+      policy: environment, baseline and accepted anomalies.
+      into: folder of a dataset; if it is there and the recipe says ``append: true``, the plan adds
+        new files to it.
+
+    Raises:
+      RecipeError: lists every problem of the recipe, each with its line.
+      DataError: a source cannot be read.
+    """
+    loaded, lines = _load(recipe)
+    loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
+    try:
+        if into is not None and loaded.append and appends(loaded, os.fspath(into)):
+            made = plan_append(loaded, os.fspath(into), input_roots)
+        else:
+            made = make_plan(loaded, input_roots=input_roots)
+    except RecipeProblems as error:
+        raise recipes.explain(error.problems, lines) from error
+    return with_policy(made, policy)
+
+
+def _load(recipe: RecipeLike) -> tuple[Recipe, recipes.Lines]:
+    if isinstance(recipe, Recipe):
+        return recipe, recipes.Lines("recipe")
+    if isinstance(recipe, Mapping):
+        # JSON is YAML; one key a line, so that problems have lines.
+        return recipes.parse_recipe(json.dumps(recipe, indent=1, default=str), "recipe")
+    return recipes.load(os.fspath(recipe))
+
+
+def convert(
+    recipe: RecipeLike | Plan,
+    output: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    beam_options: Sequence[str] = (),
+    quiet: bool = True,
+    warn: Callable[[str], None] | None = None,
+    **planning: Any,
+) -> Dataset:
+    """Converts sources into a dataset and returns it.
+
+    Args:
+      recipe: as ``plan`` takes it; or a plan.
+      output: folder or URL of the dataset; ``{date}`` in it stands for the date.
+      overwrite: replaces a dataset that is there, once the new one is complete.
+      resume: takes over the shards of an interrupted run of the same recipe, inputs and version.
+      beam_options: options of Apache Beam, as on the command line.
+      quiet: shows no progress.
+      warn: is called with a warning if the disk is probably too small.
+      planning: further arguments of ``plan``: ``schema``, ``date``, ``input_roots``, ``policy``.
+
+    Raises:
+      RecipeError: the recipe is wrong, or the output is no place for a dataset.
+      DataError: the data are not as the recipe says, or the run failed. No dataset was written.
+    """
+    output = _output(output, planning.get("date"))
+    planned = _planned(recipe, {"into": None if overwrite else output, **planning})
+    if planned.append is not None and not planned.base.files:
+        return Dataset(output)
+    if isinstance(recipe, str | os.PathLike) and planned.append is None:
+        output_folder.check_inputs(output, [os.fspath(recipe)])
+    with watched(planned, output, beam_options, warn):
+        convert_module.convert(planned, output, overwrite, beam_options, quiet, resume=resume)
+    return Dataset(output)
+
+
+def _planned(recipe: RecipeLike | Plan, planning: Mapping[str, Any]) -> Plan:
+    return recipe if isinstance(recipe, Plan) else plan(recipe, **planning)
+
+
+def _output(output: str | os.PathLike[str], date: datetime.date | None) -> str:
+    try:
+        return dates.output_of_day(os.fspath(output), date)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
+
+
+def transform(
+    dataset: str | os.PathLike[str],
+    new_data: str | Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    sources: Mapping[str, str] | None = None,
+    split: str = "test",
+    date: datetime.date | None = None,
+    input_roots: Sequence[str] = (),
+    policy: PolicyOptions = _NO_POLICY,
+    overwrite: bool = False,
+    resume: bool = False,
+    beam_options: Sequence[str] = (),
+    quiet: bool = True,
+    warn: Callable[[str], None] | None = None,
+) -> Dataset:
+    """Converts new data with the fitted encodings of a dataset; nothing is fitted again.
+
+    Args:
+      dataset: folder of the dataset.
+      new_data: path or pattern, or several, in place of the recipe's base source; empty with a
+        date: the recipe's own paths of that day.
+      output: folder of the new dataset.
+      sources: other source -> path or pattern in place of the dataset's.
+      split: the one split that gets all rows.
+      date, input_roots, policy: as ``plan`` takes them.
+      overwrite, resume, beam_options, quiet, warn: as ``convert`` takes them.
+
+    Raises:
+      RecipeError: the new data do not fit the dataset's recipe.
+      DataError: there is no dataset, it encodes nothing, or the run failed.
+    """
+    folder = os.fspath(dataset)
+    paths = [new_data] if isinstance(new_data, str) else list(new_data)
+    try:
+        planned = plan_transform(folder, paths, sources or {}, split, date, input_roots)
+    except RecipeProblems as error:
+        raise recipes.explain(error.problems, recipes.Lines(folder)) from error
+    return convert(
+        with_policy(planned, policy),
+        _output(output, date),
+        overwrite=overwrite,
+        resume=resume,
+        beam_options=beam_options,
+        quiet=quiet,
+        warn=warn,
+    )
+
+
+def describe(
+    recipe: RecipeLike | Plan,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    beam_options: Sequence[str] = (),
+    quiet: bool = True,
+    **planning: Any,
+) -> Description:
+    """Reads the data once: statistics, schema and anomalies, without writing examples.
+
+    Args:
+      recipe: as ``plan`` takes it; or a plan.
+      output: folder for the files and the report; ``None`` writes none.
+      beam_options, quiet, planning: as ``convert`` takes them.
+
+    Raises:
+      RecipeError, DataError: as ``convert``.
+    """
+    planned = _planned(recipe, planning)
+    with _folder(output) as folder:
+        manifest = convert_module.describe(planned, folder, beam_options, quiet)
+        return Description(
+            {name: split["rows"] for name, split in manifest["splits"].items()},
+            read_schema(schema_of(folder)),
+            {name: proto_of(split) for name, split in read_statistics(folder).items()},
+            _read_anomalies(folder, planned),
+        )
+
+
+def _folder(
+    output: str | os.PathLike[str] | None,
+) -> contextlib.AbstractContextManager[str]:
+    return (
+        tempfile.TemporaryDirectory()
+        if output is None
+        else contextlib.nullcontext(os.fspath(output))
+    )
+
+
+def _read_anomalies(folder: str, planned: Plan) -> dict[str, anomalies_pb2.Anomalies]:
+    return {
+        name: anomalies_pb2.Anomalies.FromString(
+            files.read_bytes(files.join(folder, "anomalies", f"Split-{name}", "SchemaDiff.pb"))
+        )
+        for name in planned.recipe.split.names
+    }
+
+
+def validate(
+    data: RecipeLike | Plan,
+    *,
+    schema: str | None = None,
+    policy: PolicyOptions = _NO_POLICY,
+    output: str | os.PathLike[str] | None = None,
+    beam_options: Sequence[str] = (),
+    quiet: bool = True,
+    **planning: Any,
+) -> Mapping[str, anomalies_pb2.Anomalies]:
+    """Checks a dataset by its statistics, or a recipe's data by reading them, against a schema.
+
+    Args:
+      data: folder of a dataset or of statistics; or a recipe, as ``plan`` takes it; or a plan.
+      schema: path of the expected schema; by default the dataset's or the recipe's.
+      policy: environment, baseline and accepted anomalies.
+      output: of a recipe, folder for what ``describe`` writes and the offending rows.
+      beam_options, quiet, planning: as ``convert`` takes them.
+
+    Returns:
+      Split -> accepted anomalies and measured drift.
+
+    Raises:
+      DataError: there are anomalies that were not accepted; lists them.
+      RecipeError: as ``plan``.
+    """
+    if isinstance(data, str | os.PathLike) and is_stored(os.fspath(data)):
+        return _validate_statistics(os.fspath(data), schema, policy)
+    schema = None if schema is None else files.absolute(schema)
+    planned = _planned(data, {"schema": schema, "policy": policy, **planning})
+    with _folder(output) as folder:
+        convert_module.validate(planned, folder, beam_options, quiet, stays=output is not None)
+        return _read_anomalies(folder, planned)
+
+
+def _validate_statistics(
+    path: str, schema_path: str | None, options: PolicyOptions
+) -> Mapping[str, anomalies_pb2.Anomalies]:
+    schema_path = schema_path or schema_of(path)
+    schema, statistics = read_schema(schema_path), read_statistics(path)
+    columns = [name for split in statistics.values() for name in view_of(split).features]
+    policy = make_policy(options, schema, schema_path, columns)
+    found = check_statistics(path, statistics, schema_path, schema, policy)
+    return anomalies_to_proto(found, schema)
+
+
+def inspect(
+    path: str | os.PathLike[str],
+    n: int = 5,
+    *,
+    split: str | None = None,
+    generation: int | None = None,
+) -> Iterator[str]:
+    """Yields the first examples of a dataset or a TFRecord file, each as some lines of text.
+
+    Raises:
+      RecipeError: there is no dataset or file at the path, or no such split or generation.
+      DataError: the file is damaged or contains no tf.Examples.
+    """
+    return inspect_examples(os.fspath(path), n, split, generation)

@@ -1,0 +1,95 @@
+"""Makes validation policies from an environment, a baseline and accepted anomalies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from beam_pipelines.analysis.anomalies.policy import (
+    ValidationPolicy,
+    check_environment,
+    parse_allowed,
+)
+from beam_pipelines.analysis.statistics.stored import read_statistics
+from beam_pipelines.analysis.statistics.view import proto_of
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.core.schema_features import features_of
+from beam_pipelines.pipeline.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyOptions:
+    """The part of a validation policy that a user chooses for one run.
+
+    Attributes:
+      environment: the schema's environment whose features are expected; ``None`` expects all.
+      baseline: folder of an earlier dataset, or of its statistics; ``None`` compares with none.
+      allow_anomalies: accepted anomalies, each ``TYPE`` or ``FEATURE:TYPE``.
+    """
+
+    environment: str | None = None
+    baseline: str | None = None
+    allow_anomalies: Sequence[str] = ()
+
+
+def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
+    """Returns a plan with the chosen policy; without a baseline it keeps the plan's own.
+
+    Raises:
+      RecipeError: an unknown name, or a comparison without a threshold in the schema.
+    """
+    schema = None if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+    where = plan.contract_path or "the recipe's 'schema'"
+    policy = make_policy(options, schema, where, plan.split.schema.names)
+    if policy.baseline is None:
+        policy = dataclasses.replace(
+            policy, baseline=plan.policy.baseline, baseline_path=plan.policy.baseline_path
+        )
+    allowed = (*plan.policy.allowed, *policy.allowed)
+    return dataclasses.replace(plan, policy=dataclasses.replace(policy, allowed=allowed))
+
+
+def make_policy(
+    options: PolicyOptions, schema: schema_pb2.Schema | None, where: str, columns: Iterable[str]
+) -> ValidationPolicy:
+    """Returns the chosen policy, checked against a schema.
+
+    Args:
+      options: the user's choice.
+      schema: the expected schema; ``None`` if it will be inferred, so that nothing is compared.
+      where: name of the schema, for messages.
+      columns: of the data.
+
+    Raises:
+      RecipeError: as ``with_policy``.
+    """
+    environment, baseline = options.environment, options.baseline
+    features = [] if schema is None else [feature.name for feature in features_of(schema)]
+    for option, value in (("--environment", environment), ("--baseline", baseline)):
+        if value is not None and schema is None:
+            raise RecipeError(
+                f"{option} {value}: found no schema to go by, expected 'schema' in the recipe. "
+                "Name one."
+            )
+    if environment is not None:
+        check_environment(environment, schema, where)
+    if baseline is not None and not (schema is not None and _has_drift_threshold(schema)):
+        raise RecipeError(
+            f"--baseline {baseline}: found no threshold in {where}, expected a drift_comparator in "
+            "a feature, or num_examples_drift_comparator in dataset_constraints. Without one "
+            "nothing is compared."
+        )
+    statistics = None
+    if baseline is not None:
+        statistics = {name: proto_of(split) for name, split in read_statistics(baseline).items()}
+    allowed = parse_allowed(",".join(options.allow_anomalies), [*features, *columns])
+    return ValidationPolicy(environment, statistics, allowed, baseline or "")
+
+
+def _has_drift_threshold(schema: schema_pb2.Schema) -> bool:
+    constraints = schema.dataset_constraints
+    return constraints.HasField("num_examples_drift_comparator") or any(
+        feature.HasField("drift_comparator") for feature in features_of(schema)
+    )
