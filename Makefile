@@ -30,7 +30,7 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 
 .PHONY: test
 test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
@@ -62,7 +62,7 @@ test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of it
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote" -n 2 $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -109,6 +109,7 @@ lint: .venv/installed-dev ## Check style
 .PHONY: types
 types: .venv/installed-dev ## Check types
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 .PHONY: imports
 imports: .venv/installed-dev ## Check that imports point downward
@@ -118,6 +119,22 @@ imports: .venv/installed-dev ## Check that imports point downward
 format: .venv/installed-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+.PHONY: api
+api: .venv/installed-dev ## Write docs/api.md from the docstrings
+	$(BIN)/python -m tests.support.api_page
+
+.PHONY: dist
+dist: .venv/installed-dev ## Build the sdist and the wheel with the kernels into dist/ (needs a C++ compiler)
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist/built .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
+	mv dist/built/*.tar.gz dist
+	rm -rf dist/built build
+
+.PHONY: test-dist
+test-dist: dist ## Install both in fresh environments, with each Python 3.10 to 3.13 that is here, and convert
+	$(BIN)/python -m pytest tests/test_dist.py -m dist $(PYTEST_OPTIONS)
 
 .PHONY: bench
 bench: .venv/installed-dev ## Measure a whole conversion next to the loop people write today

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
-    from beam_pipelines.dataset.verify import verify_dataset as verify  # noqa: F401
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.api import plan as plan
     from beam_pipelines.pipeline.api import transform as transform
     from beam_pipelines.pipeline.api import validate as validate
+    from beam_pipelines.pipeline.api import verify as verify
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.recipe.model import Recipe as Recipe
@@ -50,7 +50,7 @@ _PLACE_OF_NAME = {
     "plan": ("pipeline.api", "plan"),
     "transform": ("pipeline.api", "transform"),
     "validate": ("pipeline.api", "validate"),
-    "verify": ("dataset.verify", "verify_dataset"),
+    "verify": ("pipeline.api", "verify"),
 }
 __all__ = ["__version__", *_PLACE_OF_NAME]  # noqa: PLE0604
 

@@ -115,10 +115,12 @@ class Dataset:
         import pyarrow as pa
 
         columns = {}
+        texts = {name for name, type_ in self.manifest["columns"].items() if type_ == "text"}
         for name, column in zip(*_named_columns(self.head(n, split)), strict=True):
-            if self.manifest["columns"].get(name) == "text":
-                column = column.cast(pa.large_list(pa.large_string()))
-            values = column.to_pylist()
+            is_text = name in texts and pa.types.is_large_binary(column.type.value_type)
+            values = (
+                column.cast(pa.large_list(pa.large_string())) if is_text else column
+            ).to_pylist()
             is_single = all(value is not None and len(value) == 1 for value in values)
             columns[name] = [value[0] for value in values] if is_single and values else values
         return pd.DataFrame(columns)

@@ -21,6 +21,7 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import RecipeError, RecipeProblems
 from beam_pipelines.dataset.dataset import Dataset
 from beam_pipelines.dataset.inspect import inspect_examples
+from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder, recipes
 from beam_pipelines.pipeline.disk_space import watched
@@ -290,6 +291,15 @@ def _validate_statistics(
     policy = make_policy(options, schema, schema_path, columns)
     found = check_statistics(path, statistics, schema_path, schema, policy)
     return anomalies_to_proto(found, schema)
+
+
+def verify(folder: str | os.PathLike[str]) -> Verification:
+    """Reads every shard of a dataset again: checksums, counts, manifest, schema.
+
+    Raises:
+      DataError: lists everything that is wrong, by file.
+    """
+    return verify_dataset(os.fspath(folder))
 
 
 def inspect(
