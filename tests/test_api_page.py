@@ -1,0 +1,16 @@
+"""docs/api.md is what the docstrings of the public names say."""
+
+from __future__ import annotations
+
+import beam_pipelines as bp
+from tests.support.api_page import ORDER, PAGE, page
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    """Each once."""
+    assert sorted(ORDER) == sorted(set(bp.__all__) - {"__version__"})
+
+
+def test_the_page_is_made_from_the_docstrings() -> None:
+    """``make api`` writes it again."""
+    assert PAGE.read_text() == page()
