@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from beam_pipelines.core import _native, files
 from beam_pipelines.core.errors import mask
-from beam_pipelines.core.formatting import show_bytes
+from beam_pipelines.core.formatting import shorten, show_bytes
 
 WIDTH_WHEN_PIPED = 100
 LONGEST_TEXT = 24
@@ -223,7 +223,7 @@ def _feature_values(feature: Any) -> list[str]:
     return [
         f"{strings.unique:,} values",
         "",
-        top if len(top) <= LONGEST_TEXT else top[: LONGEST_TEXT - 1] + "…",
+        shorten(top, LONGEST_TEXT),
     ]
 
 

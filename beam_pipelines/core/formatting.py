@@ -11,6 +11,11 @@ _LARGEST_IN_FULL = 10**15
 _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
+def shorten(text: str, limit: int = 1_000) -> str:
+    """Returns at most ``limit`` characters of a text; "…" stands for what is cut off."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def show_bytes(size: float) -> str:
     """Returns a number of bytes in decimal units with three digits: ``1.23 MB``."""
     for unit in ("bytes", "kB", "MB", "GB"):

@@ -19,13 +19,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.dataset.contact_sheet import Picture, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.tfrecord.framing import read_record_blocks
 
-LONGEST_TEXT = 60
+LONGEST_TEXT = 61
 LONGEST_LIST = 8
 HEX_BYTES = 8
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -291,7 +292,7 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
             f"{len(value):,} byte{'' if len(value) == 1 else 's'}: "
             f"{value[:HEX_BYTES].hex(' ')}{' …' if len(value) > HEX_BYTES else ''}"
         )
-    return repr(text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…")
+    return repr(shorten(text, LONGEST_TEXT))
 
 
 def _decoded(value: bytes) -> str | None:

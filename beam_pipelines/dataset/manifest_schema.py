@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from beam_pipelines.core.formatting import shorten
+
 # Checks a value; the text is where it is.
 Check = Callable[[Any, str], None]
 
@@ -39,11 +41,8 @@ def check_form(manifest: Any, needed: Literal["dataset", "records", "description
 
 
 def _wrong(where: str, value: Any, expected: str) -> FormError:
-    shown = repr(value)
-    return FormError(
-        f"found {shown if len(shown) <= 60 else shown[:60] + '…'} at '{where or 'the top'}', "
-        f"expected {expected}"
-    )
+    shown = shorten(repr(value), 61)
+    return FormError(f"found {shown} at '{where or 'the top'}', expected {expected}")
 
 
 def _count(value: Any, where: str) -> None:

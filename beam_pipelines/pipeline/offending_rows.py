@@ -21,11 +21,11 @@ from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.rules.reason import Info, Reason
 from beam_pipelines.core.chunks import Chunk, Rejected
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -211,7 +211,7 @@ class _Reader:
                         offending_rows(column, key.type, features[key.feature], domains)
                     ):
                         value, row = column[int(place)].as_py(), int(rows[place])
-                        shown = "null" if value is None else clip(repr(value), _SHOWN_VALUE)
+                        shown = "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
                         expected = "a value" if value is None else reasons[key].expected
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
                         if all(

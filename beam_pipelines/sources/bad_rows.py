@@ -10,9 +10,10 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from beam_pipelines.core.formatting import shorten
+
 T = TypeVar("T")
 
-MAX_TEXT = 1_000
 # pyarrow.csv counts from 1, "Row #12", pyarrow.json from 0, "in row 11".
 _ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
@@ -83,22 +84,17 @@ def _named_row(error: Exception, rows: int) -> int | None:
     return named if 0 <= named < rows else None
 
 
-def clip(text: str, limit: int = MAX_TEXT) -> str:
-    """Shortens text to ``limit`` characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def shown_row(row: pa.RecordBatch) -> str:
     """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python
     has no equal of one, as of late dates.
     """
     try:
-        return clip(str(row.to_pylist()[0]))
+        return shorten(str(row.to_pylist()[0]))
     except UnicodeDecodeError:
         texts = pa.RecordBatch.from_arrays(
             [as_bytes(column) for column in row.columns], row.schema.names
         )
-        return clip(str(texts.to_pylist()[0]))
+        return shorten(str(texts.to_pylist()[0]))
     except (ValueError, OverflowError):
         return ""
 
@@ -125,7 +121,9 @@ def _with_bytes(type_: pa.DataType) -> pa.DataType:
 def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
     """Returns ``found 'n/a', expected an integer. <cure>``."""
     shown = (
-        repr(clip(found, _MAX_FOUND)) if isinstance(found, str) else clip(repr(found), _MAX_FOUND)
+        repr(shorten(found, _MAX_FOUND))
+        if isinstance(found, str)
+        else shorten(repr(found), _MAX_FOUND)
     )
     return f"found {shown}, expected {expected(type_)}. {cure}"
 

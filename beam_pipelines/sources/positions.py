@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS
-from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.csv.format import Csv, cut_header
 from beam_pipelines.sources.format import QuoteStates
 from beam_pipelines.sources.images.cifar import Cifar
@@ -131,7 +131,7 @@ def _in_text(
         here = rows[(rows >= before) & (rows < before + len(spans))]
         for start, end in spans[here - before].tolist():
             record = body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
-            yield Position(byte_range.file.path, f"line {lines.line(start)}", clip(record))
+            yield Position(byte_range.file.path, f"line {lines.line(start)}", shorten(record))
         before += len(spans)
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tensors
@@ -419,13 +420,13 @@ def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[st
     type_, shape = field.type, columns.shape_of(field)
     if shape is not None:
         return error.column, (
-            f"found {bad_rows.clip(repr(_value(found)), 100)} ({error.message}), expected "
+            f"found {shorten(repr(_value(found)), 100)} ({error.message}), expected "
             f"{_dimensions(shape)} values as in the "
             f"sample. Mend it, or declare 'types: {{{error.column}: tensor}}' to keep each row's "
             "own shape."
         )
     if plan.source.types.get(error.column) == columns.TENSOR:
-        shown = bad_rows.clip(repr(_value(found)), 100)
+        shown = shorten(repr(_value(found)), 100)
         return (
             error.column,
             (

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
 from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, is_learning, load_fitted
 
 # Characters of a value in a message.
-LONGEST_SHOWN = 200
+LONGEST_SHOWN = 201
 # Another stream of random numbers than that of samples and shuffles.
 _FOLD_SEED = 0x666F6C64  # "fold"
 
@@ -241,8 +242,7 @@ def apply_to(
 
 def _shown(value: object) -> str:
     """Returns a value for a message; of a list that is a whole picture, the beginning."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return shorten(repr(value), LONGEST_SHOWN)
 
 
 def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.chunks import Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.transforms.expressions import (
@@ -25,7 +26,7 @@ from beam_pipelines.transforms.expressions import (
     parse_expression,
 )
 
-_SHOWN_CHARACTERS, _MOST_SHOWN = 100, 1000
+_SHOWN_CHARACTERS = 100
 
 
 class SelectError(ValueError):
@@ -87,13 +88,13 @@ def _plan_filter(sql: str, empty: pa.RecordBatch, problems: list[Problem]) -> Ex
         expression = parse_expression("filter", sql, empty.schema.names)
         found = evaluate(empty, expression).type
     except ExpressionError as error:
-        problems.append(Problem(("filter",), f"'{_clipped(sql)}': {error}"))
+        problems.append(Problem(("filter",), f"'{shorten(sql)}': {error}"))
         return None
     if not pa.types.is_boolean(found):
         problems.append(
             Problem(
                 ("filter",),
-                f"'{_clipped(sql)}': found a value of type {found}, expected a condition",
+                f"'{shorten(sql)}': found a value of type {found}, expected a condition",
             )
         )
     return expression
@@ -116,13 +117,9 @@ def _plan_derived(
         expression = parse_expression(name, sql, empty.schema.names)
         array = evaluate(empty, expression)
     except ExpressionError as error:
-        problems.append(Problem(path, f"'{_clipped(sql)}': {error}"))
+        problems.append(Problem(path, f"'{shorten(sql)}': {error}"))
         return None, empty
     return expression, _append(empty, name, array)
-
-
-def _clipped(sql: str) -> str:
-    return sql if len(sql) <= _MOST_SHOWN else f"{sql[:_MOST_SHOWN]}…"
 
 
 def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch:

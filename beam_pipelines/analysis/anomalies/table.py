@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from beam_pipelines.analysis.anomalies.find import DATASET, Row
 from beam_pipelines.analysis.schema.text import feature_lines
 from beam_pipelines.core import files
+from beam_pipelines.core.formatting import shorten
 
 _HEADS = ("split", "feature", "what", "expected", "found", "where to look")
 _MAX_ROWS = 50
@@ -31,7 +32,13 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
     cells = [
         (row.split, row.feature, _what(row), row.expected, row.found, where(row)) for row in shown
     ]
-    lines = [_HEADS, *(tuple(_clipped(cell) for cell in line[:-1]) + line[-1:] for line in cells)]
+    lines = [
+        _HEADS,
+        *(
+            tuple(shorten(cell.replace("\n", " "), _WIDEST) for cell in line[:-1]) + line[-1:]
+            for line in cells
+        ),
+    ]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADS) - 1)]
     text = [
         "  "
@@ -75,8 +82,3 @@ def kinds_of(rows: Sequence[Row]) -> str:
 
 def _what(row: Row) -> str:
     return row.what if row.severity == "ERROR" else f"{row.what} (accepted)"
-
-
-def _clipped(cell: str) -> str:
-    cell = cell.replace("\n", " ")
-    return cell if len(cell) <= _WIDEST else cell[: _WIDEST - 1] + "…"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from beam_pipelines.analysis.report.markup import clipped, escape
+from beam_pipelines.analysis.report.markup import escape
+from beam_pipelines.core.formatting import shorten
 
 WIDTH, HEIGHT = 156, 46  # of a box, in pixels
 _THICKEST, _THICK, _THINNEST = 12.0, 8.0, 1.5
@@ -112,11 +113,11 @@ def _draw_box(box: Box) -> str:
         'rx="6"/>'
         for sheet in reversed(range(box.sheets))
     )
-    whole = f"<title>{escape(clipped(f'{box.title}: {box.note}', 300))}</title>"
+    whole = f"<title>{escape(shorten(f'{box.title}: {box.note}', 300))}</title>"
     return (
         f'<g class="{box.style}">{whole}{sheets}'
         f'<text class="title" x="{x + 12:g}" '
-        f'y="{y + 20:g}">{escape(clipped(box.title, _TITLE_CHARACTERS))}</text>'
+        f'y="{y + 20:g}">{escape(shorten(box.title, _TITLE_CHARACTERS))}</text>'
         f'<text class="note" x="{x + 12:g}" '
-        f'y="{y + 36:g}">{escape(clipped(box.note, _NOTE_CHARACTERS))}</text></g>'
+        f'y="{y + 36:g}">{escape(shorten(box.note, _NOTE_CHARACTERS))}</text></g>'
     )

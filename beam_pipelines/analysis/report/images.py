@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.report.markup import SPLIT_COLORS, clipped, escape
+from beam_pipelines.analysis.report.markup import SPLIT_COLORS, escape
 from beam_pipelines.analysis.report.values import ImageSample
+from beam_pipelines.core.formatting import shorten
 
 IMAGE_COLUMN = "image/encoded"
 # The first of these that there is names an image; before them, the recipe's label.
@@ -90,7 +91,7 @@ def show_images(images: Sequence[ImageSample], splits: Mapping[str, object]) -> 
 
 
 def _figure(image: ImageSample, number: int) -> str:
-    name = escape(clipped(image.label, 40))
+    name = escape(shorten(image.label, 40))
     style = ' class="tiny"' if _is_tiny(image) else ""
     data = base64.b64encode(image.data).decode()
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from beam_pipelines.core.formatting import show_share
+from beam_pipelines.core.formatting import shorten, show_share
 
 SPLIT_COLORS = 5  # in page.css
 _SHOWN_CHARACTERS = 120
@@ -22,23 +22,18 @@ def escape(text: str) -> str:
     return html.escape(text, quote=True)
 
 
-def clipped(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
-    """Returns the first characters of a text, with an ellipsis if there are more."""
-    return text if len(text) <= characters else text[: characters - 1] + "…"
-
-
 def shown(text: str, characters: int = _SHOWN_CHARACTERS) -> str:
     """Returns a value of the data as HTML: clipped, kept apart from the text around it; a blank one
     says so.
     """
-    return f"<bdi>{escape(clipped(text, characters))}</bdi>" if text.strip() else _BLANK
+    return f"<bdi>{escape(shorten(text, characters))}</bdi>" if text.strip() else _BLANK
 
 
 def shown_alone(text: str) -> str:
     """Returns a value of the data that has a cell to itself as HTML: clipped; a blank one says
     so.
     """
-    return escape(clipped(text)) if text.strip() else _BLANK
+    return escape(shorten(text, _SHOWN_CHARACTERS)) if text.strip() else _BLANK
 
 
 def share(part: float, whole: float) -> str:

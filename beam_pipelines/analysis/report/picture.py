@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from beam_pipelines.analysis.report.drawing import Box, Edge, across, down, draw
-from beam_pipelines.analysis.report.markup import SPLIT_COLORS, clipped
+from beam_pipelines.analysis.report.markup import SPLIT_COLORS
 from beam_pipelines.analysis.report.values import JoinSummary, Report, SourceSummary
-from beam_pipelines.core.formatting import show_bytes, show_share
+from beam_pipelines.core.formatting import shorten, show_bytes, show_share
 
 _COLUMN, _LINE = 244, 66  # pixels from one box to the next
 _CAPTION_CHARACTERS = 2000
@@ -48,7 +48,7 @@ def picture(report: Report) -> str:
         flow = _filtered(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
     return draw(
-        flow.boxes, flow.edges, clipped(" ".join(_sentences(report, base)), _CAPTION_CHARACTERS)
+        flow.boxes, flow.edges, shorten(" ".join(_sentences(report, base)), _CAPTION_CHARACTERS)
     )
 
 

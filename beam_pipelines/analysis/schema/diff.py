@@ -11,6 +11,8 @@ from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from beam_pipelines.core.formatting import shorten
+
 WIDENS, NARROWS, CHANGES = "widens", "narrows", "changes"
 _UNSET = "(unset)"
 _SHOWN_VALUES = 20
@@ -123,7 +125,7 @@ def _effect_of_addition(kind: str, item: Any) -> str:
 
 def _summary(item: Any) -> str:
     text: str = text_format.MessageToString(item, as_utf8=True, as_one_line=True).strip()
-    return text if len(text) <= 200 else text[:199] + "…"
+    return shorten(text, 200)
 
 
 def _at(where: str, change: Difference) -> Difference:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_pipelines.core import columns
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows, nested
 from beam_pipelines.sources.plan import SourcePlan
 
@@ -258,7 +259,7 @@ def _parsed(line: bytes, **options: Any) -> tuple[dict[str, Any], str | None]:
         return (
             {},
             (
-                f"found {bad_rows.clip(repr(value), 100)}, expected an object with named "
+                f"found {shorten(repr(value), 100)}, expected an object with named "
                 "fields. Mend "
                 "the line."
             ),

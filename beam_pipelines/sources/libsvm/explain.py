@@ -7,6 +7,7 @@ import re
 
 import pyarrow as pa
 
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, Layout
 
@@ -56,7 +57,7 @@ def _explain_label(label: str, type_: pa.DataType) -> str:
         return f"found '{label}' in its place, expected a label before the features. Mend the line."
     if "," in label:
         return (
-            f"found '{bad_rows.clip(label, 100)}', expected one label: rows with several are "
+            f"found '{shorten(label, 100)}', expected one label: rows with several are "
             "not read. Write them as JSON Lines with a list of labels, or keep one."
         )
     if not _is_label(label, type_):
@@ -85,7 +86,7 @@ def _explain_feature(
             (),
             "",
             (
-                f"found '{bad_rows.clip(token, 100)}', expected {form}. Mend the line, or set "
+                f"found '{shorten(token, 100)}', expected {form}. Mend the line, or set "
                 "another "
                 "'format'."
             ),
@@ -115,14 +116,14 @@ def _explain_range(token: str, found: int, low: int, high: int | None, is_index:
         cure = "Set 'libsvm: {base: 0}' of the source if its indices begin at 0."
     elif found < low:
         cure = "Mend the line."
-    return f"found '{bad_rows.clip(token, 100)}', expected {word} {expected}. {cure}"
+    return f"found '{shorten(token, 100)}', expected {word} {expected}. {cure}"
 
 
 def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
     order = "fields, and indices within a field," if layout.has_fields else "indices"
     problem = "which is there already" if is_repeated else "behind a larger one"
     return (
-        f"found '{bad_rows.clip(token, 100)}', {problem}, expected {order} in ascending order, "
+        f"found '{shorten(token, 100)}', {problem}, expected {order} in ascending order, "
         "each once. Sort the line."
     )
 
@@ -135,4 +136,4 @@ def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
 
 
 def _wrong(found: str, expected: str) -> str:
-    return f"found '{bad_rows.clip(found, 100)}', expected {expected}. Mend the line."
+    return f"found '{shorten(found, 100)}', expected {expected}. Mend the line."

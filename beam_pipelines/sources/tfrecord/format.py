@@ -17,6 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import TENSOR, Shape
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_lists_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, shapes, tables
@@ -216,7 +217,7 @@ def _read_block(
                 f"found an example that does not fit the schema ({message}). Mend the "
                 f"record, or {plan.source.schema}."
             )
-            shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
+            shown = shorten(block[found.number].decode(errors="backslashreplace"))
             bad = Rejected(
                 plan.source.name,
                 file.path,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, payloads
 from beam_pipelines.sources.bad_rows import BadRow
@@ -85,7 +86,7 @@ def _read_block(
                 "found bytes that are not UTF-8, expected text. Leave out 'types' of the "
                 "source to read bytes."
             )
-            shown = bad_rows.clip(block[found.number].decode(errors="backslashreplace"))
+            shown = shorten(block[found.number].decode(errors="backslashreplace"))
             bad = Rejected(
                 plan.source.name,
                 file.path,
