@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
+
 Weights: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
@@ -245,18 +247,12 @@ def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Distribution]) -> bytes
             zip(*rows, strict=True) if rows else [()] * len(_NUMBERS), _NUMBERS, strict=True
         )
     ]
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, _NUMBERS, options=pa.ipc.IpcWriteOptions(compression="lz4")
-    ) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_NUMBERS))
-    return bytes(sink.getvalue())
+    return batches_to_bytes([pa.RecordBatch.from_arrays(columns, schema=_NUMBERS)], "lz4")
 
 
 def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Distribution]:
     """Returns what ``numbers_to_bytes`` was given."""
-    with pa.ipc.open_stream(data) as stream:
-        batch = stream.read_next_batch()
+    (batch,) = bytes_to_batches(data)
     numbers: dict[StepKey, Moments | Distribution] = {}
     for row in range(batch.num_rows):
         chain, step, moments, values, weights, nulls = (column[row] for column in batch.columns)

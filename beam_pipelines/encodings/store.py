@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import file_checksums, files
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.encodings.encoding import Fitted
 
@@ -40,7 +41,10 @@ def save_encodings(folder: str, steps: FittedSteps) -> str:
             value = getattr(encoding, field.name)
             if isinstance(value, pa.Array):
                 name = f"{chain}-{step}-{field.name}.arrow"
-                files.write_bytes(files.join(folder, name), _array_to_bytes(value))
+                files.write_bytes(
+                    files.join(folder, name),
+                    batches_to_bytes([pa.RecordBatch.from_arrays([value], ["values"])]),
+                )
                 value = {"arrow": name}
             values[field.name] = value
         entries.append(
@@ -108,23 +112,10 @@ def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
 
 def _value(folder: str, value: Any) -> Any:
     if isinstance(value, dict):
-        return _array_from_bytes(files.read_bytes(files.join(folder, value["arrow"])))
+        (batch,) = bytes_to_batches(files.read_bytes(files.join(folder, value["arrow"])))
+        return batch.column(0)
     return _tuples(value)
 
 
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def _array_to_bytes(array: pa.Array) -> bytes:
-    sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_arrays([array], ["values"])
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _array_from_bytes(data: bytes) -> pa.Array:
-    with pa.ipc.open_stream(data) as reader:
-        (batch,) = list(reader)
-    return batch.column(0)

@@ -22,6 +22,7 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipelines.core import files, hashing
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings import Encoding, Feature, Fitted
 from beam_pipelines.encodings.learning import (
     Distribution,
@@ -433,14 +434,7 @@ def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
     """Returns a line of JSON, [chain, step, length] of each part, and then the parts as Arrow
     streams.
     """
-    streams = []
-    for _, batch in parts:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(
-            sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
-        ) as writer:
-            writer.write_batch(batch)
-        streams.append(sink.getvalue().to_pybytes())
+    streams = [batches_to_bytes([batch], "lz4") for _, batch in parts]
     head = [[*key, len(stream)] for (key, _), stream in zip(parts, streams, strict=True)]
     return b"".join([json.dumps(head).encode(), b"\n", *streams])
 
@@ -448,7 +442,6 @@ def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
 def _from_bytes(payload: bytes) -> Iterator[tuple[StepKey, pa.RecordBatch]]:
     start = payload.index(b"\n") + 1
     for chain, step, length in json.loads(payload[:start]):
-        with pa.ipc.open_stream(pa.py_buffer(payload).slice(start, length)) as reader:
-            for batch in reader:
-                yield (chain, step), batch
+        for batch in bytes_to_batches(pa.py_buffer(payload).slice(start, length)):
+            yield (chain, step), batch
         start += length

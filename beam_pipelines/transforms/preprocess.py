@@ -28,7 +28,7 @@ import logging
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apache_beam as beam
@@ -39,6 +39,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError
+from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings.preprocessing_fn import FUNCTION, Preprocessing
 from beam_pipelines.transforms.exchange import Exchange, Message, Received
 
@@ -294,23 +295,8 @@ def _to_input(chunk: Chunk, function: Preprocessing) -> pa.RecordBatch:
         ]
     )
     made = pa.RecordBatch.from_arrays([*columns, addresses], schema=schema)
-    return _from_stream(_to_stream([made]))[
-        0
-    ]  # a copy: a slice is pickled with all that it was cut from
-
-
-def _to_stream(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _from_stream(stream: bytes) -> list[pa.RecordBatch]:
-    with pa.ipc.open_stream(stream) as reader:
-        return list(reader)
+    # A copy: a slice is pickled with all that it was cut from.
+    return bytes_to_batches(batches_to_bytes([made]))[0]
 
 
 def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -331,12 +317,12 @@ def _to_lists(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _pack(chunk: Chunk, function: Preprocessing, splits: tuple[str, ...]) -> Message:
     order = (chunk.range_number, chunk.part, splits.index(chunk.split))
-    return Message(order, {0: _to_stream(list(_to_inputs(chunk, function)), "lz4")})
+    return Message(order, {0: batches_to_bytes(list(_to_inputs(chunk, function)), "lz4")})
 
 
 def _unpack(received: Received) -> Iterator[pa.RecordBatch]:
     for payload in received.payloads():
-        yield from _from_stream(payload)
+        yield from bytes_to_batches(payload)
 
 
 def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:

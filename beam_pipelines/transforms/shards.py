@@ -14,6 +14,7 @@ from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
+from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 
@@ -155,8 +156,7 @@ def save_shard_plan(plan: ShardPlan, path: str) -> str:
 
 def load_shard_plan(path: str) -> ShardPlan:
     """Returns what ``save_shard_plan`` was given."""
-    with pa.ipc.open_stream(files.read_bytes(path)) as stream:
-        batch = stream.read_next_batch()
+    (batch,) = bytes_to_batches(files.read_bytes(path))
     about = json.loads(batch.schema.metadata[_ABOUT])
     number, range_number, part, rows = (column.to_numpy() for column in batch.columns)
     splits = {}

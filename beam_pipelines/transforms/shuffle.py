@@ -29,6 +29,7 @@ from beam_pipelines.core import slices
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.columns import concat_batches, take_rows
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
+from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.transforms.exchange import Message
 from beam_pipelines.transforms.shards import (
@@ -243,8 +244,8 @@ def unpack_blocks(blocks: Sequence[bytes]) -> pa.RecordBatch | None:
 def _unpack(block: bytes) -> pa.RecordBatch:
     (size,) = _LENGTH.unpack_from(block)
     data = pa.py_buffer(block).slice(_LENGTH.size)
-    with pa.ipc.open_stream(pa.decompress(data, size, _CODEC) if size else data) as stream:
-        return stream.read_next_batch()
+    (batch,) = bytes_to_batches(pa.decompress(data, size, _CODEC) if size else data)
+    return batch
 
 
 @dataclasses.dataclass
