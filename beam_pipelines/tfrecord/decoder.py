@@ -1,9 +1,9 @@
-"""Decodes records: tf.Examples by the C++ kernels or tfx-bsl, tf.SequenceExamples by
-``sequence_wire``.
+"""Decodes serialized tf.Examples and tf.SequenceExamples into columns.
 
-Feature lists stand beside the other features. ``sequence_wire`` also decodes tf.Examples of which
-no schema is known: tfx-bsl would cut a name off at a NUL, which is a character like others in a
-tf.Example.
+The C++ kernel decodes what writers usually write. tfx-bsl decodes other tf.Examples, protobuf other
+tf.SequenceExamples (tfx-bsl keeps 32 bits of the integers in feature lists). tf.Examples without a
+schema are decoded as tf.SequenceExamples without feature lists, because tfx-bsl cuts a name off at
+a NUL.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beam_pipelines.core import _native
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of, features_of
+from beam_pipelines.tfrecord.protobuf_parser import Layout, find_layout, parse_sequences
 from beam_pipelines.tfrecord.record_block import RecordBlock
-from beam_pipelines.tfrecord.sequence_decoder import Layout, decode_sequences, find_layout
 
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
 _TYPES = {
@@ -44,13 +44,8 @@ class ExampleDecoder:
           ValueError: a record is damaged or not by the schema, in the words of tfx-bsl.
         """
         if self._types is not None and _native.KERNELS_AVAILABLE:
-            is_block = isinstance(records, RecordBlock)
-            array = (
-                records.frames()
-                if isinstance(records, RecordBlock)
-                else pa.array(records, pa.large_binary())
-            )
-            batch = _native.parse_examples(array, self._types, framed=is_block)
+            array, framed = _array_of(records)
+            batch = _native.parse_examples(array, self._types, framed)
             if batch is not None:
                 return batch
         try:
@@ -59,6 +54,13 @@ class ExampleDecoder:
             # A decoder that failed keeps what it had decoded and adds it to the next batch.
             self._decoder = ExamplesToRecordBatchDecoder(self._schema)
             raise ValueError(str(error)) from error
+
+
+def _array_of(records: Sequence[bytes]) -> tuple[pa.Array, bool]:
+    """Returns records as an array, and whether they are in their frames."""
+    if isinstance(records, RecordBlock):
+        return records.frames(), True
+    return pa.array(records, pa.large_binary()), False
 
 
 def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
@@ -113,6 +115,32 @@ def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> 
         }
 
     return Layout(types(context), types(lists))
+
+
+def decode_sequences(
+    records: Sequence[bytes], layout: Layout
+) -> tuple[list[pa.Array], list[pa.Array]]:
+    """Decodes serialized tf.SequenceExamples.
+
+    Args:
+      records: serialized.
+      layout: the features to decode; others are only checked.
+
+    Returns:
+      A large_list for each feature of the context, null where the feature is missing or has no
+      kind. A large_list of large_lists for each feature list: null where it is missing; a step
+      without a kind is null.
+
+    Raises:
+      WireError: a record is damaged, or a feature holds values of another kind.
+    """
+    if _native.KERNELS_AVAILABLE:
+        array, framed = _array_of(records)
+        batch = _native.parse_examples(array, layout.context, framed, layout.lists)
+        if batch is not None:
+            number = len(layout.context)
+            return batch.columns[:number], batch.columns[number:]
+    return parse_sequences(records, layout)
 
 
 def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from beam_pipelines.tfrecord.framing import frame
 from beam_pipelines.tfrecord.record_block import RecordBlock
-from beam_pipelines.tfrecord.wire_format import PADDING, padded
 
 
 def block_of(records: list[bytes]) -> RecordBlock:
@@ -39,18 +38,6 @@ def test_is_a_sequence_of_its_records(records: list[bytes], start: int, stop: in
     assert (
         part.frames().to_pylist() == frame(pa.array(records[start:stop], pa.binary())).to_pylist()
     )
-
-
-@given(st.lists(st.binary(max_size=20), max_size=6), st.integers(0, 3))
-def test_numpy_reads_records_where_they_lie(records: list[bytes], start: int) -> None:
-    """Padded for numpy's readers, a block has the same bytes of each record as a list of them, and
-    something behind the last one.
-    """
-    data, starts, ends = padded(block_of(records)[start:])
-    assert [data[begin:end].tobytes() for begin, end in zip(starts, ends, strict=True)] == records[
-        start:
-    ]
-    assert len(data) >= (ends[-1] if len(ends) else 0) + PADDING
 
 
 def test_places_that_it_does_not_have() -> None:

@@ -1,5 +1,6 @@
-"""tfrecord/sequence_decoder.py decodes what TensorFlow's protos hold: every value, however records
-are laid out, and never damaged ones.
+"""SequenceExamples decode to what TensorFlow's protos hold, with and without the kernels.
+
+Every layout is read, and no damaged record is misread.
 """
 
 from __future__ import annotations
@@ -15,15 +16,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from beam_pipelines.tfrecord import wire_format
-from beam_pipelines.tfrecord.decoder import sequence_batch
-from beam_pipelines.tfrecord.sequence_decoder import (
-    Layout,
-    WireError,
-    decode_sequences,
-    find_layout,
-)
-from beam_pipelines.tfrecord.wire_format import fields_of, gather, packed_integers, padded
+from beam_pipelines.core import _native
+from beam_pipelines.tfrecord.decoder import decode_sequences, sequence_batch
+from beam_pipelines.tfrecord.framing import frame
+from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError, find_layout
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
     [-(2**63), 2**63 - 1, 2**31, -(2**31) - 1, 127, 128, -1, 0]
@@ -113,20 +109,26 @@ def wanted(layout: Layout, records: list[tuple[Features, Features]]) -> str:
     )
 
 
-@given(sequences(), st.sampled_from([0, 2, 32]))
+@given(sequences(), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_values_are_those_of_tensorflow(
-    drawn: tuple[Layout, list[tuple[Features, Features]]], few: int
+    drawn: tuple[Layout, list[tuple[Features, Features]]], is_sorted: bool
 ) -> None:
-    """Every value, missing feature, empty list and step without values comes back, from lists
-    walked in step and alone.
+    """Every value, missing feature, empty list and step without values comes back.
+
+    The kernel declines none of these records.
     """
     layout, records = drawn
+    raw = [message(layout, record).SerializeToString(deterministic=is_sorted) for record in records]
+    assert repr(decoded(raw, layout)) == wanted(layout, records)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire_format, "_FEW_MESSAGES", few)
-        patch.setattr(wire_format, "_WINDOW_BYTES", 7)
-        found = decoded([message(layout, record).SerializeToString() for record in records], layout)
-    assert repr(found) == wanted(layout, records)
+        patch.setattr(_native, "KERNELS_AVAILABLE", False)
+        assert repr(decoded(raw, layout)) == wanted(layout, records)
+    if _native.KERNELS_AVAILABLE:
+        array = pa.array(raw, pa.binary())
+        batch = _native.parse_examples(array, layout.context, False, layout.lists)
+        assert batch is not None
+        batch.validate(full=True)
 
 
 def varint(number: int) -> bytes:
@@ -267,7 +269,7 @@ def test_layout_is_found() -> None:
     assert sequence_batch(raw, found).schema.names == names
 
 
-def test_another_kind_is_refused() -> None:
+def test_another_kind_is_refused(with_and_without_kernels: None) -> None:
     """Values of another kind than expected name the record and the feature."""
     layout = Layout({}, {"x": pa.int64()})
     raw = [message(layout, ({}, {"x": [[1], None]})).SerializeToString()] * 3
@@ -279,10 +281,8 @@ def test_another_kind_is_refused() -> None:
         decode_sequences([*raw, b"\x0a\x05no"], layout)
 
 
-def test_long_lists_are_walked_alone() -> None:
-    """A list of very many steps among short ones, and records of a few large fields, are all
-    read.
-    """
+def test_long_lists(with_and_without_kernels: None) -> None:
+    """A list of very many steps among short ones, and records of a few large fields, are read."""
     rng = np.random.default_rng(4)
     layout = Layout({"image": pa.large_binary()}, {"x": pa.int64(), "large": pa.large_binary()})
     lengths = [3, 100_000, 0, 5]
@@ -302,35 +302,20 @@ def test_long_lists_are_walked_alone() -> None:
     )
 
 
-@given(st.lists(st.lists(INTEGERS, max_size=5), max_size=8))
-@settings(max_examples=100, deadline=None)
-def test_packed_integers(runs: list[list[int]]) -> None:
-    """Runs of numbers decode to them, and a run that is cut short or has a number of more than ten
-    bytes is told from the others.
-    """
-    packed = [b"".join(map(varint, run)) for run in runs]
-    numbers, counts, wrong = packed_integers(*joined(packed))
-    assert numbers.tolist() == [number for run in runs for number in run]
-    assert counts.tolist() == list(map(len, runs))
-    assert not wrong.any()
-    bad = [*packed, b"\x80", b"\x01", b"\x80" * 10 + b"\x01", *packed]
-    assert np.flatnonzero(packed_integers(*joined(bad))[2]).tolist() == [len(runs), len(runs) + 2]
-
-
-def joined(runs: list[bytes]) -> tuple[Any, Any]:
-    data, starts, ends = padded(runs)
-    return gather(data, starts, ends)
-
-
-def test_fields_of_many_messages() -> None:
-    """Fields come message by message, in their order; a message with something else in it is wrong
-    from there on.
-    """
-    data, starts, ends = padded(
-        [field(1, b"ab") + field(2, b""), b"", field(1, b"c") + b"\x08\x01", field(3, b"x" * 300)]
-    )
-    found = fields_of(data, starts, ends)
-    assert found.message.tolist() == [0, 0, 2, 3]
-    assert found.tag.tolist() == [0x0A, 0x12, 0x0A, 0x1A]
-    assert (found.end - found.start).tolist() == [2, 0, 1, 300]
-    assert found.wrong.tolist() == [False, False, True, False]
+@pytest.mark.skipif(
+    not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
+)
+def test_features_that_are_not_read() -> None:
+    """Other features and feature lists are skipped where they are sound, and else refused."""
+    layout = Layout({"c": pa.int64()}, {"l": pa.float32(), "x": pa.large_binary()})
+    record: tuple[Features, Features] = ({"c": [7]}, {"l": [[0.5], None], "x": [[b"a"], []]})
+    raw = message(layout, record).SerializeToString()
+    read = Layout({}, {"l": pa.float32()})
+    damaged = raw + field(2, field(1, field(1, b"y") + field(2, field(1, b"\xff"))))
+    for array, framed in ((pa.array([raw]), False), (frame(pa.array([raw])), True)):
+        batch = _native.parse_examples(array, {}, framed, read.lists)
+        assert batch is not None
+        assert batch.to_pydict() == {"l": [[[0.5], None]]}
+    assert _native.parse_examples(pa.array([raw]), read.lists) is None  # not a tf.Example
+    with pytest.raises(WireError, match="in row 1, found bytes"):
+        decode_sequences([raw, damaged], read)

@@ -189,38 +189,47 @@ _KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
 
 
 def parse_examples(
-    records: pa.Array, features: Mapping[str, pa.DataType], framed: bool = False
+    records: pa.Array,
+    features: Mapping[str, pa.DataType],
+    framed: bool = False,
+    lists: Mapping[str, pa.DataType] | None = None,
 ) -> pa.RecordBatch | None:
-    """Parses serialized tf.Examples where it is certain what tfx-bsl's
-    ``ExamplesToRecordBatchDecoder`` would make of them.
+    """Parses serialized tf.Examples or tf.SequenceExamples, or declines to.
+
+    The values are those of tfx-bsl's ``ExamplesToRecordBatchDecoder`` and of protobuf's parser.
+    Features that are not asked for are only checked.
 
     Args:
       records: n values of a string or binary type, large or not; no nulls.
-      features: the features to read: their names, and the types of their values: int64, float32 or
-        large_binary. Others are only checked.
-      framed: whether each record stands in its TFRecord frame, as ``unframe`` finds them, which
-        checks the CRCs.
+      features: name -> type of values: int64, float32 or large_binary.
+      framed: whether each record is in its TFRecord frame, whose CRCs ``unframe`` has checked.
+      lists: the same for feature lists; ``None``: the records are tf.Examples.
 
     Returns:
-      n rows, each feature a large_list: null where the feature is missing or has no kind, empty
-        where it has no values. ``None`` if a record is damaged or not laid
-      out as most are, a record has a wanted feature twice, or a feature has values of another kind.
-      Then tfx-bsl says what it means.
+      n rows. A column for each feature, a large_list: null where the feature is missing or has no
+      kind, empty where it has no values. Then one for each feature list, a large_list of
+      large_lists: null where the list is missing; a step without a kind is null. A column's name
+      ends before a NUL. ``None`` if a record is damaged or laid out as no known writer does, has a
+      wanted feature twice, or a feature has values of another kind.
 
     Raises:
       TypeError: records of another type.
       ValueError: a null, a value that is no frame, or offsets that contradict themselves.
     """
     records.validate()
-    names = [name.encode() for name in features]
-    kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in features.values())
+    wanted = [None if of is None else _names_and_kinds(of) for of in (features, lists)]
     try:
-        pair = _kernels.parse_examples(records.__arrow_c_array__(), names, kinds, framed)
+        pair = _kernels.parse_examples(records.__arrow_c_array__(), *wanted, framed)
     except TypeError:
         raise TypeError(
             f"records: found {records.type}, expected a binary or string array"
         ) from None
     return None if pair is None else pa.RecordBatch._import_from_c_capsule(*pair)  # noqa: SLF001
+
+
+def _names_and_kinds(types: Mapping[str, pa.DataType]) -> tuple[list[bytes], bytes]:
+    kinds = b"".join(_KIND_FOR_TYPE[type_] for type_ in types.values())
+    return [name.encode() for name in types], kinds
 
 
 def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:

@@ -244,54 +244,113 @@ class Keys {
 
 // ---- Records. ----
 
+using Builders = std::vector<std::unique_ptr<ListBuilder>>;
+
+Builders make_builders(const std::vector<WantedFeature>& wanted, int64_t num_rows) {
+  Builders made;
+  for (const WantedFeature& feature : wanted) made.push_back(std::make_unique<ListBuilder>(feature.kind, num_rows));
+  return made;
+}
+
+std::vector<ListColumn> finish_builders(const Builders& builders, int64_t num_rows) {
+  std::vector<ListColumn> made;
+  for (const auto& builder : builders) made.push_back(builder->finish(num_rows));
+  return made;
+}
+
+// Reads the entries of a map: `add` takes the values of wanted keys by their number, `check` those of others.
+template <typename Add, typename Check>
+bool take_map(Message entries, size_t num_wanted, Keys* keys, const Add& add, const Check& check) {
+  uint32_t before = Keys::kStart;
+  while (!entries.is_empty()) {
+    Message entry, value;
+    uint32_t key;
+    if (!take_field(&entries, kField1, &entry) || !keys->take(&entry, before, &key)) return false;
+    if (!take_bytes(&entry, &value) || !entry.is_empty()) return false;
+    if (!(key <= num_wanted ? add(key - 1, value) : check(value))) return false;
+    if (key != Keys::kNotKept) before = key;
+  }
+  return true;
+}
+
 class Parser {
  public:
-  Parser(const std::vector<WantedFeature>& features, int64_t num_rows) : keys_(features) {
-    for (const WantedFeature& feature : features) columns_.push_back(std::make_unique<ListBuilder>(feature.kind, num_rows));
+  Parser(const Wanted& wanted, int64_t num_rows)
+      : num_rows_(num_rows), is_sequence_(wanted.is_sequence), feature_keys_(wanted.features), list_keys_(wanted.lists),
+        features_(make_builders(wanted.features, num_rows)), steps_(make_builders(wanted.lists, num_rows)) {
+    for (size_t place = 0; place < steps_.size(); ++place) lists_.push_back(std::make_unique<ListBuilder>(ValueKind::kList, num_rows));
   }
 
-  bool are_different() const { return keys_.are_different(); }
+  bool are_different() const { return feature_keys_.are_different() && list_keys_.are_different(); }
 
   bool add(Message record, int64_t row) {
-    Message features;
-    if (record.is_empty()) return true;
-    if (!take_last_field(&record, kField1, &features)) return false;
-    uint32_t before = Keys::kStart;
-    while (!features.is_empty()) {
-      Message entry, feature;
-      uint32_t key;
-      if (!take_field(&features, kField1, &entry) || !keys_.take(&entry, before, &key)) return false;
-      if (!take_bytes(&entry, &feature) || !entry.is_empty()) return false;
-      const bool is_wanted = key <= columns_.size();
-      if (!(is_wanted ? add_feature(feature, row, columns_[key - 1].get()) : is_sound(feature))) return false;
-      if (key != Keys::kNotKept) before = key;
+    Message map;
+    if (!record.is_empty() && *record.at == kField1) {
+      if (!take_field(&record, kField1, &map) || !add_features(map, row)) return false;
     }
-    return true;
+    if (record.is_empty()) return true;
+    return is_sequence_ && take_last_field(&record, kField2, &map) && add_lists(map, row);
   }
 
   ExampleColumns finish() {
     ExampleColumns made;
-    made.columns.resize(columns_.size());
-    for (size_t place = 0; place < columns_.size(); ++place) made.columns[place] = columns_[place]->finish();
+    made.features = finish_builders(features_, num_rows_);
+    made.lists = finish_builders(lists_, num_rows_);
+    for (const auto& steps : steps_) made.steps.push_back(steps->finish(steps->row()));
     return made;
   }
 
  private:
-  Keys keys_;
-  std::vector<std::unique_ptr<ListBuilder>> columns_;
+  bool add_features(Message map, int64_t row) {
+    const auto add = [&](size_t number, Message feature) { return add_feature(feature, row, features_[number].get()); };
+    return take_map(map, features_.size(), &feature_keys_, add, is_sound);
+  }
+
+  bool add_lists(Message map, int64_t row) {
+    const auto add = [&](size_t number, Message list) {
+      ListBuilder& lists = *lists_[number];
+      ListBuilder& steps = *steps_[number];
+      if (!lists.begin(row)) return false;
+      const auto add_step = [&](Message feature) {
+        steps.reserve_row();
+        lists.add_list();
+        return add_feature(feature, steps.row(), &steps);
+      };
+      if (!take_steps(list, add_step)) return false;
+      lists.end();
+      return true;
+    };
+    return take_map(map, lists_.size(), &list_keys_, add, [](Message list) { return take_steps(list, is_sound); });
+  }
+
+  template <typename Take>
+  static bool take_steps(Message list, const Take& take) {
+    while (!list.is_empty()) {
+      Message feature;
+      if (!take_field(&list, kField1, &feature) || !take(feature)) return false;
+    }
+    return true;
+  }
+
+  int64_t num_rows_;
+  bool is_sequence_;
+  Keys feature_keys_, list_keys_;
+  Builders features_, lists_, steps_;
 };
 
 }  // namespace
 
 ExampleColumns::~ExampleColumns() {
-  for (const ListColumn& column : columns) {
-    for (const Memory& memory : {column.validity, column.offsets, column.values, column.texts}) give_back(memory);
+  for (const auto* columns : {&features, &lists, &steps}) {
+    for (const ListColumn& column : *columns) {
+      for (const Memory& memory : {column.validity, column.offsets, column.values, column.texts}) give_back(memory);
+    }
   }
 }
 
-std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const std::vector<WantedFeature>& features) {
+std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const Wanted& wanted) {
   if (records.kind != Kind::kBytes && records.kind != Kind::kLargeBytes) throw UnknownType("records");
-  Parser parser(features, records.length);
+  Parser parser(wanted, records.length);
   if (!parser.are_different()) return std::nullopt;
   const size_t before = framed ? kHeaderBytes : 0, behind = framed ? kFooterBytes : 0;
   const uint8_t* const readable = records.data + records.limits.end;

@@ -54,14 +54,23 @@ void ListBuilder::grow_texts(size_t bytes) {
   texts_at_ = texts_.room(texts_at_, bytes + expected(used + bytes));
 }
 
-ListColumn ListBuilder::finish() {
-  if (row_ < num_rows_) add_nulls(num_rows_);
+void ListBuilder::grow_rows() {
+  const int64_t before = num_rows_;
+  num_rows_ = 2 * before + 64;
+  offsets_.room(offsets_.data() + static_cast<size_t>(before + 1) * sizeof(int64_t), static_cast<size_t>(num_rows_ - before) * sizeof(int64_t));
+  const size_t more_bits = bytes_of_bits(num_rows_) - bytes_of_bits(before);
+  uint8_t* const bits = validity_.room(validity_.data() + bytes_of_bits(before), more_bits);
+  if (null_count_) std::memset(bits, 0xFF, more_bits);
+}
+
+ListColumn ListBuilder::finish(int64_t num_rows) {
+  if (row_ < num_rows) add_nulls(num_rows);
   ListColumn column;
   column.null_count = null_count_;
   column.num_values = count_;
-  column.offsets = offsets_.release(static_cast<size_t>(num_rows_ + 1) * sizeof(int64_t));
-  column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
-  if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows_));
+  column.offsets = offsets_.release(static_cast<size_t>(num_rows + 1) * sizeof(int64_t));
+  if (width()) column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
+  if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows));
   if (kind_ == ValueKind::kBytes) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));
   return column;
 }

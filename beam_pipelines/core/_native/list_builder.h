@@ -9,8 +9,8 @@
 
 namespace native {
 
-// What the values of a list are.
-enum class ValueKind : uint8_t { kBytes, kFloat, kInt64 };
+// What the values of a list are; those of kList are lists of another builder.
+enum class ValueKind : uint8_t { kBytes, kFloat, kInt64, kList };
 
 // The buffers of an Arrow array of large lists, and of its values; to be given back.
 struct ListColumn {
@@ -36,6 +36,16 @@ class ListBuilder {
     prefetch();
     return true;
   }
+
+  // Makes room for one more row than were announced.
+  void reserve_row() {
+    if (row_ == num_rows_) grow_rows();
+  }
+
+  int64_t row() const { return row_; }
+
+  // Counts a list of the other builder.
+  void add_list() { ++count_; }
 
   // Ends the list that was begun.
   void end() {
@@ -75,8 +85,8 @@ class ListBuilder {
     ++count_;
   }
 
-  // Hands the buffers over; rows that are missing at the end are null.
-  ListColumn finish();
+  // Hands the buffers of so many rows over; rows that are missing at the end are null.
+  ListColumn finish(int64_t num_rows);
 
  private:
   // Of so many columns no processor foresees where the next values will be written: asks for those places two lines of the cache ahead.
@@ -87,7 +97,8 @@ class ListBuilder {
     __builtin_prefetch(texts_at_ + kAhead, 1);
   }
 
-  size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
+  size_t width() const { return kind_ == ValueKind::kList ? 0 : kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
+  void grow_rows();
   void add_nulls(int64_t row);
   void grow_values(size_t values);
   void grow_texts(size_t bytes);

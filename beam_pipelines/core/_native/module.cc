@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +17,6 @@
 #include "example.h"
 #include "example_parser.h"
 #include "export.h"
-#include "export_lists.h"
 #include "hash.h"
 #include "import.h"
 #include "quotes.h"
@@ -283,35 +283,74 @@ PyObject* py_quote_transition(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(iii)", after[0], after[1], after[2]) : nullptr;
 }
 
-// Returns a pair of capsules, or None. `kinds` has a byte for each name: 'Z', 'f' or 'l', the type of its values.
-PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
-  PyObject *records_pair, *name_list;
+// Reads names and a byte for each: 'Z', 'f' or 'l', the type of its values. Returns false with a Python exception set.
+bool read_wanted(PyObject* pair, std::vector<WantedFeature>* wanted) {
+  PyObject* name_list;
   const char* kinds;
   Py_ssize_t num_kinds;
-  int framed;
-  if (!PyArg_ParseTuple(arguments, "O!O!y#p", &PyTuple_Type, &records_pair, &PyList_Type, &name_list, &kinds, &num_kinds, &framed)) return nullptr;
-  Imported records;
   std::vector<std::string> names;
-  if (!import_pair(records_pair, &records) || !read_names(name_list, &names)) return nullptr;
-  PyObject* pair = nullptr;
-  std::vector<WantedFeature> features;
-  std::optional<ExampleColumns> columns;
+  if (!PyArg_ParseTuple(pair, "O!y#", &PyList_Type, &name_list, &kinds, &num_kinds) || !read_names(name_list, &names)) return false;
+  if (names.size() != static_cast<size_t>(num_kinds)) {
+    PyErr_SetString(PyExc_ValueError, "found another number of kinds than of names, expected one for each");
+    return false;
+  }
+  for (size_t place = 0; place < names.size(); ++place) {
+    const ValueKind kind = kinds[place] == 'Z' ? ValueKind::kBytes : kinds[place] == 'f' ? ValueKind::kFloat : ValueKind::kInt64;
+    wanted->push_back({names[place], kind});
+  }
+  return true;
+}
+
+// An array of lists, around the array of their values. Takes the column's buffers.
+std::unique_ptr<Result> list_result(ListColumn& column, int64_t length, const std::string& name, std::unique_ptr<Result> values) {
+  const ListColumn taken = std::exchange(column, {});
+  auto made = std::make_unique<Result>("+L", length, std::vector<Memory>{taken.validity, taken.offsets}, taken.null_count);
+  made->name = name;
+  values->name = "item";
+  made->children.push_back(std::move(values));
+  return made;
+}
+
+// The values of all lists of a column. Takes their buffers.
+std::unique_ptr<Result> values_result(ListColumn& column, ValueKind kind) {
+  static constexpr const char* kFormats[] = {"Z", "f", "l"};  // by ValueKind
+  std::vector<Memory> buffers = {{}, std::exchange(column.values, {})};
+  if (kind == ValueKind::kBytes) buffers.push_back(std::exchange(column.texts, {}));
+  return std::make_unique<Result>(kFormats[static_cast<size_t>(kind)], column.num_values, std::move(buffers));
+}
+
+std::unique_ptr<Result> examples_result(int64_t num_rows, const Wanted& wanted, ExampleColumns columns) {
+  auto batch = std::make_unique<Result>("+s", num_rows, std::vector<Memory>{{}});
+  for (size_t place = 0; place < columns.features.size(); ++place) {
+    ListColumn& lists = columns.features[place];
+    auto values = values_result(lists, wanted.features[place].kind);
+    batch->children.push_back(list_result(lists, num_rows, wanted.features[place].name, std::move(values)));
+  }
+  for (size_t place = 0; place < columns.lists.size(); ++place) {
+    ListColumn &lists = columns.lists[place], &steps = columns.steps[place];
+    auto values = list_result(steps, lists.num_values, "", values_result(steps, wanted.lists[place].kind));
+    batch->children.push_back(list_result(lists, num_rows, wanted.lists[place].name, std::move(values)));
+  }
+  return batch;
+}
+
+// Takes the features, and the feature lists or None, as names and kinds. Returns a pair of capsules, or None.
+PyObject* py_parse_examples(PyObject*, PyObject* arguments) {
+  PyObject *records_pair, *features, *lists;
+  int framed;
+  if (!PyArg_ParseTuple(arguments, "O!O!Op", &PyTuple_Type, &records_pair, &PyTuple_Type, &features, &lists, &framed)) return nullptr;
+  Imported records;
+  Wanted wanted{{}, {}, lists != Py_None};
+  if (!import_pair(records_pair, &records) || !read_wanted(features, &wanted.features)) return nullptr;
+  if (wanted.is_sequence && !read_wanted(lists, &wanted.lists)) return nullptr;
+  std::unique_ptr<Result> result;
   const bool done = run([&] {
-    if (names.size() != static_cast<size_t>(num_kinds)) throw InvalidData("found another number of kinds than of names, expected one for each");
-    for (size_t place = 0; place < names.size(); ++place) {
-      const ValueKind kind = kinds[place] == 'Z' ? ValueKind::kBytes : kinds[place] == 'f' ? ValueKind::kFloat : ValueKind::kInt64;
-      features.push_back({names[place], kind});
-    }
-    columns = parse_examples(read_column(*records.schema, *records.array, "records", 0, records.array->length), framed, features);
+    auto columns = parse_examples(read_column(*records.schema, *records.array, "records", 0, records.array->length), framed, wanted);
+    if (columns) result = examples_result(records.array->length, wanted, std::move(*columns));
   });
   if (!done) return nullptr;
-  if (!columns) Py_RETURN_NONE;
-  try {
-    pair = export_lists(records.array->length, features, std::move(*columns));
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  }
-  return pair;
+  if (!result) Py_RETURN_NONE;
+  return export_result(std::move(result));
 }
 
 PyMethodDef methods[] = {
@@ -322,7 +361,7 @@ PyMethodDef methods[] = {
      "parse_csv(data, delimiter, quote, num_columns, places, types, nulls, most) -> arrays, or None: see beam_pipelines.core._native."},
     {"quote_transition", py_quote_transition, METH_VARARGS, "quote_transition(data, previous, delimiter, quote) -> three states."},
     {"take", py_take, METH_VARARGS, "take(arrays, rows) -> arrays, or None where a type is not known: see beam_pipelines.core._native."},
-    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, names, kinds, framed) -> a batch, or None: see beam_pipelines.core._native."},
+    {"parse_examples", py_parse_examples, METH_VARARGS, "parse_examples(records, features, lists, framed) -> a batch, or None: see beam_pipelines.core._native."},
     {"unframe", py_unframe, METH_VARARGS, "unframe(data) -> starts, what is damaged (0: nothing; 1: the length; 2: the data)."},
     {"crc32c", py_crc32c, METH_VARARGS, "crc32c(data) -> the CRC-32C by this processor's instructions, and by tables."},
     {nullptr, nullptr, 0, nullptr},

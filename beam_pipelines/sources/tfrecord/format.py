@@ -39,7 +39,7 @@ from beam_pipelines.tfrecord.decoder import (
     layout_of,
     sequence_batch,
 )
-from beam_pipelines.tfrecord.sequence_decoder import Layout, WireError
+from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
 
 class TFRecord:

@@ -255,24 +255,56 @@ std::string make_feature(size_t kind, Decisions& decisions) {
   return !rarely(10, decisions) ? field(kTags[rarely(30, decisions) ? decisions.next(4) : kind], list, decisions) : "";
 }
 
+const std::vector<native::WantedFeature> kWanted = {{"b", native::ValueKind::kBytes}, {"a longer name", native::ValueKind::kFloat}, {"i", native::ValueKind::kInt64}};
+
+// Makes a map of features, mostly of those wanted; in a map of feature lists each value is a few of them.
+std::string make_map(bool of_lists, Decisions& decisions) {
+  std::string entries;
+  const size_t rotation = rarely(8, decisions) ? decisions.next(4) : 0;
+  for (size_t place = 0; place < 4; ++place) {
+    const size_t number = (place + rotation) % 4;
+    if (!decisions.next(4)) continue;
+    const std::string name = number < kWanted.size() ? kWanted[number].name : std::string(decisions.next(12), static_cast<char>(decisions.next(rarely(9, decisions) ? 256 : 128)));
+    const size_t kind = number < kWanted.size() ? static_cast<size_t>(kWanted[number].kind) : decisions.next(3);
+    std::string value;
+    const size_t steps = of_lists ? decisions.next(rarely(9, decisions) ? 90 : 4) : 1;
+    for (size_t step = 0; step < steps; ++step) value += of_lists ? field(0x0A, make_feature(kind, decisions), decisions) : make_feature(kind, decisions);
+    entries += field(0x0A, field(0x0A, name, decisions) + field(0x12, value, decisions), decisions);
+  }
+  return entries;
+}
+
+// Checks the lists of a column: they follow each other and hold all values.
+void check_lists(const native::ListColumn& column, int64_t rows) {
+  const int64_t* const ends = reinterpret_cast<const int64_t*>(column.offsets.data);
+  int64_t nulls = 0;
+  check(ends[0] == 0 && ends[rows] == column.num_values, "lists hold all values");
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool is_null = column.validity.data && !(column.validity.data[row / 8] >> row % 8 & 1);
+    check(ends[row] <= ends[row + 1] && (!is_null || ends[row] == ends[row + 1]), "lists follow each other, and null ones are empty");
+    nulls += is_null;
+  }
+  check(nulls == column.null_count, "missing features are counted");
+}
+
+void check_values(const native::ListColumn& column, native::ValueKind kind) {
+  const size_t width = kind == native::ValueKind::kFloat ? 4 : 8;
+  check(column.values.size >= width * static_cast<size_t>(column.num_values), "values fit their buffer");
+  if (kind != native::ValueKind::kBytes) return;
+  const int64_t* const texts = reinterpret_cast<const int64_t*>(column.values.data);
+  for (int64_t value = 0; value < column.num_values; ++value) check(texts[value] <= texts[value + 1], "texts follow each other");
+  check(texts[0] == 0 && column.texts.size >= static_cast<size_t>(texts[column.num_values]), "texts fit their buffer");
+}
+
 // Parses records, in memory of exactly their size, of features that are mostly those wanted; what is not declined has buffers that hold together.
 void parse_examples(Decisions& decisions) {
-  const std::vector<native::WantedFeature> wanted = {{"b", native::ValueKind::kBytes}, {"a longer name", native::ValueKind::kFloat}, {"i", native::ValueKind::kInt64}};
-  const bool framed = decisions.next(2);
+  const bool framed = decisions.next(2), is_sequence = decisions.next(2);
   const size_t rows = decisions.next(6);
   std::string bytes;
   std::vector<int64_t> offsets = {0};
   for (size_t row = 0; row < rows; ++row) {
-    std::string features;
-    const size_t rotation = rarely(8, decisions) ? decisions.next(4) : 0;
-    for (size_t place = 0; place < 4; ++place) {
-      const size_t number = (place + rotation) % 4;
-      if (!decisions.next(4)) continue;
-      const std::string name = number < wanted.size() ? wanted[number].name : std::string(decisions.next(12), static_cast<char>(decisions.next(rarely(9, decisions) ? 256 : 128)));
-      const std::string feature = make_feature(number < wanted.size() ? static_cast<size_t>(wanted[number].kind) : decisions.next(3), decisions);
-      features += field(0x0A, field(0x0A, name, decisions) + field(0x12, feature, decisions), decisions);
-    }
-    std::string record = rarely(9, decisions) ? "" : field(0x0A, features, decisions);
+    std::string record = rarely(9, decisions) ? "" : field(0x0A, make_map(false, decisions), decisions);
+    if (is_sequence && !rarely(9, decisions)) record += field(0x12, make_map(true, decisions), decisions);
     if (rarely(20, decisions) && !record.empty()) record[decisions.next(record.size())] = static_cast<char>(decisions.next(256));
     if (framed) record = std::string(native::kHeaderBytes, 0) + record + std::string(native::kFooterBytes - rarely(99, decisions), 0);
     bytes += record;
@@ -287,29 +319,21 @@ void parse_examples(Decisions& decisions) {
   records.data = data.get();
   records.length = static_cast<int64_t>(rows);
   records.limits = {0, static_cast<int64_t>(bytes.size())};
-  std::optional<native::ExampleColumns> made;
+  native::Wanted wanted{kWanted, {}, is_sequence};
+  if (is_sequence) wanted.lists = kWanted;
   try {
-    made = native::parse_examples(records, framed, wanted);
-  } catch (const native::InvalidData&) {
-  }
-  if (!made) return;
-  for (size_t place = 0; place < wanted.size(); ++place) {
-    const native::ListColumn& column = made->columns[place];
-    const int64_t* const ends = reinterpret_cast<const int64_t*>(column.offsets.data);
-    int64_t nulls = 0;
-    check(ends[0] == 0 && ends[rows] == column.num_values, "lists hold all values");
-    for (size_t row = 0; row < rows; ++row) {
-      const bool is_null = column.validity.data && !(column.validity.data[row / 8] >> row % 8 & 1);
-      check(ends[row] <= ends[row + 1] && (!is_null || ends[row] == ends[row + 1]), "lists follow each other, and null ones are empty");
-      nulls += is_null;
+    const std::optional<native::ExampleColumns> made = native::parse_examples(records, framed, wanted);
+    if (!made) return;
+    for (size_t place = 0; place < wanted.features.size(); ++place) {
+      check_lists(made->features[place], records.length);
+      check_values(made->features[place], wanted.features[place].kind);
     }
-    check(nulls == column.null_count, "missing features are counted");
-    const size_t width = wanted[place].kind == native::ValueKind::kFloat ? 4 : 8;
-    check(column.values.size >= width * static_cast<size_t>(column.num_values), "values lie in their buffer");
-    if (wanted[place].kind != native::ValueKind::kBytes) continue;
-    const int64_t* const texts = reinterpret_cast<const int64_t*>(column.values.data);
-    for (int64_t value = 0; value < column.num_values; ++value) check(texts[value] <= texts[value + 1], "texts follow each other");
-    check(texts[0] == 0 && column.texts.size >= static_cast<size_t>(texts[column.num_values]), "texts lie in their buffer");
+    for (size_t place = 0; place < wanted.lists.size(); ++place) {
+      check_lists(made->lists[place], records.length);
+      check_lists(made->steps[place], made->lists[place].num_values);
+      check_values(made->steps[place], wanted.lists[place].kind);
+    }
+  } catch (const native::InvalidData&) {
   }
 }
 
