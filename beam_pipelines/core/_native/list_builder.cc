@@ -18,7 +18,7 @@ ListBuilder::ListBuilder(ValueKind kind, int64_t num_rows)
       num_rows_(num_rows),
       offsets_(static_cast<size_t>(num_rows + 1) * sizeof(int64_t)),
       validity_(bytes_of_bits(num_rows)),
-      values_(std::min(static_cast<size_t>(num_rows + 1) * width(), kMostExpected)),
+      values_(kind == ValueKind::kList ? 0 : std::min(static_cast<size_t>(num_rows + 1) * width(), kMostExpected)),
       texts_(0),
       values_at_(values_.data()),
       texts_at_(texts_.data()) {
@@ -69,7 +69,7 @@ ListColumn ListBuilder::finish(int64_t num_rows) {
   column.null_count = null_count_;
   column.num_values = count_;
   column.offsets = offsets_.release(static_cast<size_t>(num_rows + 1) * sizeof(int64_t));
-  if (width()) column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
+  if (kind_ != ValueKind::kList) column.values = values_.release(static_cast<size_t>(values_at_ - values_.data()));
   if (null_count_) column.validity = validity_.release(bytes_of_bits(num_rows));
   if (kind_ == ValueKind::kBytes) column.texts = texts_.release(static_cast<size_t>(texts_at_ - texts_.data()));
   return column;

@@ -97,7 +97,7 @@ class ListBuilder {
     __builtin_prefetch(texts_at_ + kAhead, 1);
   }
 
-  size_t width() const { return kind_ == ValueKind::kList ? 0 : kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
+  size_t width() const { return kind_ == ValueKind::kFloat ? sizeof(float) : sizeof(int64_t); }
   void grow_rows();
   void add_nulls(int64_t row);
   void grow_values(size_t values);
