@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from beam_pipelines.encodings.analyzers import Analysis, Analyzer
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.learning import Learned, Learns
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,7 +42,7 @@ class Encoding(abc.ABC):
         than the chain's own column (``vector``, ``cross``); empty for the feature before it in the
         chain.
       consumes: whether ``inputs`` are no longer written by themselves.
-      learns: what the first read gathers for ``fit``; ``None`` if it learns nothing.
+      analyzer: what the first read gathers for ``fit``; ``None`` if it learns nothing.
       target: name of the feature that it learns from besides its own (``target_mean``), or ``""``.
       elementwise: whether each value is encoded for itself, and nulls stay null.
       fills: whether it puts a value in the place of nulls, and else changes nothing.
@@ -50,7 +50,7 @@ class Encoding(abc.ABC):
 
     inputs: tuple[str, ...] = ()
     consumes: bool = False
-    learns: Learns | None = None
+    analyzer: Analyzer | None = None
     target: str = ""
     elementwise: bool = False
     fills: bool = False
@@ -83,15 +83,15 @@ class Encoding(abc.ABC):
         """
 
     @abc.abstractmethod
-    def fit(self, learned: Learned | None) -> Fitted:
+    def fit(self, analysis: Analysis | None) -> Fitted:
         """Returns the fitted encoding.
 
         Args:
-          learned: what ``learns`` gathered from the splits to fit on, as a value of that class (of
-            a ``ValueCounts``: its table); ``None`` if it learns nothing.
+          analysis: what ``learns`` gathered from the splits to fit on, as a value of that class (of
+            a ``KeyedSums``: its table); ``None`` if it learns nothing.
 
         Raises:
-          ValueError: nothing can be learned from it (no values, say); says what to do.
+          ValueError: nothing can be analysis from it (no values, say); says what to do.
         """
 
 
@@ -157,6 +157,6 @@ class Fixed(Encoding, Fitted):
           ValueError: something is missing; says what, and how the recipe tells it.
         """
 
-    def fit(self, learned: Learned | None) -> Fitted:
+    def fit(self, analysis: Analysis | None) -> Fitted:
         """Returns itself."""
         return self

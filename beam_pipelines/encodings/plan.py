@@ -15,10 +15,10 @@ from beam_pipelines.core.columns import shape_of, type_name
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.encodings import ENCODING_FOR_KIND, Encoding, Feature, Fitted
+from beam_pipelines.encodings.analyzers import Moments, Quantiles
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.kinds.column import Column
 from beam_pipelines.encodings.kinds.drop import Drop
-from beam_pipelines.encodings.learning import Distribution, Moments
 from beam_pipelines.recipe.model import Fit, Floats, Recipe
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class EncodePlan(PickledOnce):
         fitted on what a fitted one gives.
         """
         return 1 + max(
-            (step.read for chain in self.chains for step in chain.steps if is_learning(step)),
+            (step.read for chain in self.chains for step in chain.steps if needs_fit(step)),
             default=-1,
         )
 
@@ -110,7 +110,7 @@ class EncodePlan(PickledOnce):
     @property
     def is_fitted(self) -> bool:
         """Whether nothing is left to be fitted."""
-        return not any(is_learning(step) for chain in self.chains for step in chain.steps)
+        return not any(needs_fit(step) for chain in self.chains for step in chain.steps)
 
     def known(self) -> dict[str, Feature]:
         """Returns what is known of the columns at planning."""
@@ -162,9 +162,9 @@ def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
         raise DataError(f"feature '{chain.name}', {step.kind}: {error}") from error
 
 
-def is_learning(step: Step) -> bool:
+def needs_fit(step: Step) -> bool:
     """Whether a step still has to be fitted."""
-    return isinstance(step.encoding, Encoding) and step.encoding.learns is not None
+    return isinstance(step.encoding, Encoding) and step.encoding.analyzer is not None
 
 
 def plan_encode(
@@ -386,15 +386,15 @@ class _Planner:
         # An encoding that takes each value for itself, or learns from numbers, can be told later
         # what nulls will have become.
         keeps_pending = len(known) == 1 and (
-            encoding.learns in (Moments, Distribution)
-            if encoding.learns is not None
+            encoding.analyzer in (Moments, Quantiles)
+            if encoding.analyzer is not None
             else encoding.elementwise
         )
         read = known[0].read if keeps_pending else max(item.read_complete for item in known)
         if encoding.target:
             read = max(read, self._known[encoding.target].read_complete)
         is_pending = keeps_pending and known[0].is_pending and encoding.elementwise
-        if encoding.learns is None:
+        if encoding.analyzer is None:
             return Step(kind, encoding, read), _Known(feature, read, is_pending)
         if encoding.fills:
             return Step(kind, encoding, read), _Known(feature, read, is_pending=True)

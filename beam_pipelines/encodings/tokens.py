@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from beam_pipelines.core.binary_arrays import is_valid
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.key_index import KeyIndex, find_keys, index_keys
+from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.learning import Weights
 from beam_pipelines.encodings.values import need_number
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def flat_values(array: pa.Array) -> pa.Array:
 
 @dataclasses.dataclass(frozen=True)
 class TokenCounts:
-    """Counts tokens, and selects those of a vocabulary: a ``learning.ValueCounts``.
+    """Counts tokens, and selects those of a vocabulary: a ``analyzers.KeyedSums``.
 
     Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows
     in which a token occurs, as often as it does.

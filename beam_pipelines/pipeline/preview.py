@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.learning import ValueCounts
+from beam_pipelines.encodings.analyzers import KeyedSums
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.store import FittedSteps
 from beam_pipelines.pipeline.plan import Plan
@@ -21,7 +21,7 @@ from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.encode import encode_batch
-from beam_pipelines.transforms.fit import add_sums, finish_read, learn_batch
+from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
 from beam_pipelines.transforms.group import group_batch
 from beam_pipelines.transforms.join.join import join_chunk, load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
@@ -205,12 +205,12 @@ def _fitted(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
     ]
     fitted: FittedSteps = {}
     for number in range(encode.reads):
-        learned = learn_batch(encode, number, batch, "the preview", (0, 0))
-        for (chain, step), value in learned.items():
+        analyses = analyze_batch(encode, number, batch, "the preview", (0, 0))
+        for (chain, step), value in analyses.items():
             if isinstance(value, pa.RecordBatch):
-                value_counts = cast("ValueCounts", encode.chains[chain].steps[step].declared.learns)
-                learned[chain, step] = value_counts.select(add_sums([value]))
-        fitted = {**fitted, **finish_read(encode, number, learned)}
+                analyzer = cast("KeyedSums", encode.chains[chain].steps[step].declared.analyzer)
+                analyses[chain, step] = analyzer.select(add_sums([value]))
+        fitted = {**fitted, **finish_read(encode, number, analyses)}
         encode = with_fitted(encode, fitted)
     return encode
 

@@ -17,7 +17,7 @@ from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.hashing import GOLDEN, mix, mix_int
-from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, is_learning, load_fitted
+from beam_pipelines.encodings.plan import Chain, EncodePlan, Step, load_fitted, needs_fit
 
 # Characters of a value in a message.
 LONGEST_SHOWN = 201
@@ -88,7 +88,7 @@ class UnencodableError(ValueError):
 
 
 def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
-    """Tries to encode a batch, as far as nothing has to be learned for it.
+    """Tries to encode a batch, as far as it needs no fitting.
 
     Raises:
       UnencodableError: a value that cannot be encoded; of a batch of one row, the message shows it.
@@ -103,7 +103,7 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
             arrays = tuple(features[name] for name in chain.inputs)
         features.pop(chain.name, None)
         for step in chain.steps:
-            if arrays is None or step.read or is_learning(step):
+            if arrays is None or step.read or needs_fit(step):
                 break
             arrays = (_tried(chain.name, step.fitted.apply, arrays),)
         else:

@@ -1,9 +1,9 @@
-"""Fitting: what the encodings of a recipe learn from one read of the splits to fit on.
+"""Fitting: runs the analyzers of a recipe's encodings in one pass over the splits to fit on.
 
-Numbers are small: each chunk gives its moments and distributions, which are merged along a fixed
-tree. Tallies are as large as there are distinct values: counted per batch, added up per bundle, cut
-by a hash of the key into partitions, and merged partition by partition; of each, only what its
-encoding selects goes on. Everything that a recipe learns shares the read.
+Moments and quantiles are small: one per chunk, merged along a fixed tree. Keyed sums grow with the
+number of distinct values: computed per batch, added per bundle, partitioned by a hash of the key
+and merged per partition; only the rows that the analyzer selects go on. All analyzers of a recipe
+share the pass.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
 from beam_pipelines.encodings import Encoding, Feature, Fitted
-from beam_pipelines.encodings.learning import (
-    Distribution,
-    Learned,
-    Learns,
+from beam_pipelines.encodings.analyzers import (
+    Analysis,
+    Analyzer,
+    KeyedSums,
     Moments,
+    Quantiles,
     StepKey,
-    ValueCounts,
     Weights,
     numbers_from_bytes,
     numbers_to_bytes,
 )
-from beam_pipelines.encodings.plan import EncodePlan, is_learning, load_fitted, with_fitted
+from beam_pipelines.encodings.plan import EncodePlan, load_fitted, needs_fit, with_fitted
 from beam_pipelines.encodings.store import FittedSteps, load_encodings, save_encodings
 from beam_pipelines.transforms.encode import Address, apply_step, apply_to, row_folds, to_feature
 from beam_pipelines.transforms.exchange import (
@@ -49,33 +49,33 @@ from beam_pipelines.transforms.exchange import (
 from beam_pipelines.transforms.merge_tree import MergeTree, Node, merge_in_order
 
 # Another seed than that of joins, indexes and splits.
-_PARTITION_SEED = 0x74616C6C79  # b"tally"
-# Of the base source, for each partition of value counts: bounds what is merged at once.
+_PARTITION_SEED = 0x74616C6C79
+# Bytes of the base source per partition of keyed sums; bounds the memory of a merge.
 PARTITION_BYTES = 128 << 20
-# Sums of several chunks that wait in a worker to be added up.
+# Keyed sums that a worker keeps before it adds them up.
 _BUFFER_BYTES = 64 << 20
 
-Parts: TypeAlias = Mapping[StepKey, Learned]
-Numbers: TypeAlias = Mapping[StepKey, Moments | Distribution]
+Analyses: TypeAlias = Mapping[StepKey, Analysis]
+Numbers: TypeAlias = Mapping[StepKey, Moments | Quantiles]
 
 
-def learn_batch(
+def analyze_batch(
     plan: EncodePlan, read: int, batch: pa.RecordBatch, where: str, address: Address
-) -> dict[StepKey, Learned]:
-    """Returns what the encodings that are fitted in a read learn from one batch.
+) -> dict[StepKey, Analysis]:
+    """Returns one batch's analysis for each encoding that a pass fits.
 
     Args:
-      plan: with the encodings of earlier reads fitted.
-      read: number of the read, from 0.
+      plan: with the encodings of earlier passes fitted.
+      read: number of the pass, from 0.
       batch: the selected columns of rows to fit on.
-      where: begins an error's message: the file that the batch came from.
+      where: the file of the batch, for error messages.
       address: (range number, part) of its chunk.
 
     Returns:
-      For each step: its moments, distribution, or the sums of its value counts.
+      For each step: its moments, quantiles, or keyed sums.
 
     Raises:
-      DataError: a value that an encoding cannot hold, or a weight that is null or negative.
+      DataError: an encoding cannot take a value, or a weight is null or negative.
     """
     weights = _weights(plan, batch, where)
     numbers, names = _needed(plan, read)
@@ -84,59 +84,60 @@ def learn_batch(
         for name in batch.schema.names
         if name in names
     }
-    learned: dict[StepKey, Learned] = {}
+    analyses: dict[StepKey, Analysis] = {}
     for number in numbers:
         chain = plan.chains[number]
         arrays = tuple(features[name] for name in chain.inputs)
         for index, step in enumerate(chain.steps):
-            if not is_learning(step):
+            if not needs_fit(step):
                 arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", address),)
                 continue
             if step.read > read:
                 break
             encoding = step.declared
             target = features[encoding.target] if encoding.target else None
-            learned[number, index] = _learn(encoding.learns, arrays[0], target, weights, address)
+            analyses[number, index] = _analyze(
+                encoding.analyzer, arrays[0], target, weights, address
+            )
             if not encoding.fills:
                 break
             arrays = (_unfilled(encoding, arrays[0]),)
         else:
             features[chain.name] = arrays[0]
-    return learned
+    return analyses
 
 
-def _learn(
-    learns: Learns | None,
+def _analyze(
+    analyzer: Analyzer | None,
     array: pa.Array,
     target: pa.Array | None,
     weights: Weights | None,
     address: Address,
-) -> Learned:
-    if learns in (Moments, Distribution):
-        return learns.of(array, weights)
-    learns = cast("ValueCounts", learns)
-    folds = row_folds(address, len(array), learns.folds) if learns.folds else None
-    return learns.count(array, target, weights, folds)
+) -> Analysis:
+    if isinstance(analyzer, type):
+        return analyzer.of(array, weights)
+    sums = cast("KeyedSums", analyzer)
+    folds = row_folds(address, len(array), sums.folds) if sums.folds else None
+    return sums.count(array, target, weights, folds)
 
 
 def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
-    """Returns the numbers of the chains to evaluate in a read, those that learn and those that they
-    need, and of the columns the names.
+    """Returns the numbers of the chains to evaluate in a pass, and the names of the columns.
+
+    These are the chains with an encoding to fit, and the chains on which those depend.
     """
     numbers: list[int] = []
     names: set[str] = set()
     for number, chain in reversed(list(enumerate(plan.chains))):
-        learning = [
-            step.encoding for step in chain.steps if is_learning(step) and step.read == read
-        ]
-        if not learning and chain.name not in names:
+        unfitted = [step.encoding for step in chain.steps if needs_fit(step) and step.read == read]
+        if not unfitted and chain.name not in names:
             continue
         numbers.insert(0, number)
         names.discard(chain.name)
         names.update(chain.inputs)
         names.update(
             encoding.target
-            for encoding in learning
+            for encoding in unfitted
             if isinstance(encoding, Encoding) and encoding.target
         )
     return numbers, names
@@ -158,40 +159,39 @@ def _weights(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> Weights | N
 
 
 def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
-    """Returns what an encoding that fills leaves of all values but those it will fill: null and NaN
-    are null.
-    """
+    """Returns the output of an unfitted ``fill``, with null where it will fill null and NaN."""
     array = pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
-    return array.cast(
-        encoding.output(Feature(array.type)).type, safe=False
-    )  # integers that are filled with a mean
+    # Filling integers with a mean makes them float32.
+    return array.cast(encoding.output(Feature(array.type)).type, safe=False)
 
 
-def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tuple[str, Fitted]]:
-    """Fits the encodings of a read to what was learned from all of it.
+def finish_read(
+    plan: EncodePlan, read: int, analyses: Analyses
+) -> dict[StepKey, tuple[str, Fitted]]:
+    """Fits the encodings of a pass to the merged analyses.
 
-    Where nulls were to be filled by an encoding of the same read, the next ones now learn what they
-    are filled with.
+    Where an encoding of the same pass fills nulls, the analyses of the next steps of the chain
+    count these nulls as the fill value.
 
     Raises:
-      DataError: nothing can be fitted to what was learned.
+      DataError: an encoding cannot be fitted (no values, say).
     """
     result: dict[StepKey, tuple[str, Fitted]] = {}
     inputs = plan.step_inputs()
     for number, chain in enumerate(plan.chains):
-        filled: pa.Array | None = None  # what a null is after the steps so far
+        filled: pa.Array | None = None  # the value of a null after the steps so far
         for index, step in enumerate(chain.steps):
             encoding = step.encoding
-            if is_learning(step) and step.read == read and isinstance(encoding, Encoding):
-                own = learned[number, index]
+            if needs_fit(step) and step.read == read and isinstance(encoding, Encoding):
+                analysis = analyses[number, index]
                 if (
                     filled is not None
-                    and isinstance(own, Moments | Distribution)
+                    and isinstance(analysis, Moments | Quantiles)
                     and filled[0].is_valid
                 ):
-                    own = own.with_nulls_as(float(filled[0].as_py()))
+                    analysis = analysis.with_nulls_as(float(filled[0].as_py()))
                 try:
-                    fitted = encoding.fit(own)
+                    fitted = encoding.fit(analysis)
                 except ValueError as error:
                     raise DataError(f"feature '{chain.name}', {step.kind}: {error}") from error
                 result[number, index] = step.kind, fitted
@@ -200,7 +200,7 @@ def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tu
                     if encoding.fills
                     else None
                 )
-            elif is_learning(step):
+            elif needs_fit(step):
                 break
             elif filled is not None and isinstance(encoding, Fitted):
                 filled = encoding.apply(filled)
@@ -208,9 +208,7 @@ def finish_read(plan: EncodePlan, read: int, learned: Parts) -> dict[StepKey, tu
 
 
 def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the sums of all batches by key, each key once; float sums are added in the order of
-    the batches.
-    """
+    """Returns the sums of all batches by key; float sums are added in the order of batches."""
     table = pa.Table.from_batches(sums)
     names = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in names])
@@ -221,22 +219,22 @@ def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class FitEncodings(beam.PTransform):
-    """Fits the encodings of one read.
+    """Fits the encodings of one pass.
 
-    Input: ``Chunk`` elements of all splits. Output: the folder of the fitted encodings, those of
-    earlier reads among them, as one element. The same bytes whatever the order of the chunks and
+    Input: ``Chunk`` elements of all splits. Output: one element, the folder of the fitted
+    encodings, with those of earlier passes. Its bytes depend on neither the order of the chunks nor
     the number of workers.
 
     Attributes:
       plan: of the encodings.
-      read: number of the read, from 0.
-      earlier: the folder of the read before, complete when the first chunk comes; an empty text in
-        the first.
+      read: number of the pass, from 0.
+      earlier: folder of the pass before, complete when the first chunk arrives; ``""`` in the
+        first pass.
       num_ranges: number of ranges of the base source.
       size_bytes: of the base source.
       folder: where the fitted encodings are written.
-      scratch: folder for numbers and selected value counts, of this step alone.
-      exchange: the folder of ``Exchange`` for value counts, which grow with the distinct values.
+      scratch: folder for numbers and selected keyed sums, used by this step alone.
+      exchange: folder of ``Exchange`` for keyed sums, which grow with the distinct values.
     """
 
     plan: EncodePlan
@@ -253,20 +251,18 @@ class FitEncodings(beam.PTransform):
         folders = _Scratch(
             files.join(self.scratch, "numbers"), files.join(self.scratch, "selected")
         )
-        learned = (
+        analyze = _AnalyzeChunks(self.plan, self.read, self.earlier, partitions)
+        analyses = (
             chunks
             | "ToFitOn"
             >> beam.Filter(lambda chunk, splits: chunk.split in splits, self.plan.fit.splits)
-            | "Learn"
-            >> beam.ParDo(_Learn(self.plan, self.read, self.earlier, partitions)).with_outputs(
-                "value_counts", main="numbers"
-            )
+            | "Analyze" >> beam.ParDo(analyze).with_outputs("sums", main="numbers")
         )
-        numbers = learned.numbers | "MergeNumbers" >> MergeTree(
+        numbers = analyses.numbers | "MergeNumbers" >> MergeTree(
             self.num_ranges, _merge_received, folders.numbers
         )
         selected = (
-            learned.value_counts
+            analyses.sums
             | "Meet" >> Exchange(self.exchange)
             | "Select" >> beam.Map(select_partition, self.plan)
             | "Send" >> SendMessages(folders.selected)
@@ -289,14 +285,14 @@ class FitEncodings(beam.PTransform):
 
 
 class _Scratch(NamedTuple):
-    """Folders of what one read has learned: merged numbers, and selected value counts."""
+    """Folders of one pass: merged numbers, and selected keyed sums."""
 
     numbers: str
     selected: str
 
 
-class _Learn(beam.DoFn):
-    """Learns from chunks: numbers of each, value counts of as many as fit the buffer."""
+class _AnalyzeChunks(beam.DoFn):
+    """Analyzes chunks: numbers of each, keyed sums of as many as fit the buffer."""
 
     def __init__(self, plan: EncodePlan, read: int, earlier: str, partitions: int) -> None:
         self._plan, self._read, self._earlier, self._partitions = plan, read, earlier, partitions
@@ -310,42 +306,34 @@ class _Learn(beam.DoFn):
         if self._loaded is None:
             self._loaded = load_fitted(self._plan, self._earlier)
         address = (chunk.range_number, chunk.part)
-        learned = learn_batch(self._loaded, self._read, chunk.batch, chunk.path, address)
+        analyses = analyze_batch(self._loaded, self._read, chunk.batch, chunk.path, address)
         numbers = {
-            key: value for key, value in learned.items() if not isinstance(value, pa.RecordBatch)
+            key: value for key, value in analyses.items() if not isinstance(value, pa.RecordBatch)
         }
         if numbers:
             yield Message(address, {(0, chunk.range_number): numbers_to_bytes(numbers)})
-        value_counts = {
-            key: value for key, value in learned.items() if isinstance(value, pa.RecordBatch)
-        }
+        sums = {key: value for key, value in analyses.items() if isinstance(value, pa.RecordBatch)}
         # Float sums depend on the order, so they are added where the order is known.
-        ordered = {key: [sums] for key, sums in value_counts.items() if _has_floats(sums)}
+        ordered = {key: [batch] for key, batch in sums.items() if _has_floats(batch)}
         if ordered:
-            yield beam.pvalue.TaggedOutput(
-                "value_counts", pack_sums((*address, 0), ordered, self._partitions)
-            )
+            message = pack_sums((*address, 0), ordered, self._partitions)
+            yield beam.pvalue.TaggedOutput("sums", message)
         self._first = self._first or address
-        for key, sums in value_counts.items():
+        for key, batch in sums.items():
             if key not in ordered:
-                self._waiting.setdefault(key, []).append(sums)
-        if (
-            sum(sums.nbytes for waiting in self._waiting.values() for sums in waiting)
-            > _BUFFER_BYTES
-        ):
+                self._waiting.setdefault(key, []).append(batch)
+        waiting = (batch for batches in self._waiting.values() for batch in batches)
+        if sum(batch.nbytes for batch in waiting) > _BUFFER_BYTES:
             yield from self._flush()
 
     def finish_bundle(self) -> Iterator[Any]:
         for output in self._flush():
-            yield beam.pvalue.TaggedOutput(
-                "value_counts", GlobalWindows.windowed_value(output.value)
-            )
+            yield beam.pvalue.TaggedOutput("sums", GlobalWindows.windowed_value(output.value))
 
     def _flush(self) -> Iterator[beam.pvalue.TaggedOutput]:
         if self._waiting and self._first is not None:
-            yield beam.pvalue.TaggedOutput(
-                "value_counts", pack_sums((*self._first, 1), self._waiting, self._partitions)
-            )
+            message = pack_sums((*self._first, 1), self._waiting, self._partitions)
+            yield beam.pvalue.TaggedOutput("sums", message)
         self._waiting, self._first = {}, None
 
 
@@ -369,11 +357,11 @@ def pack_sums(
 
 
 def select_partition(received: Received, plan: EncodePlan) -> Message:
-    """Adds up the sums of one partition and keeps what the encodings select of them."""
+    """Adds up the sums of one partition and keeps the rows that analyzers select."""
     selected = []
     for (number, index), batches in _by_step(received.payloads()).items():
-        value_counts = cast("ValueCounts", plan.chains[number].steps[index].declared.learns)
-        selected.append(((number, index), value_counts.select(add_sums(batches))))
+        analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
+        selected.append(((number, index), analyzer.select(add_sums(batches))))
     return Message((received.partition,), {0: _to_bytes(selected)})
 
 
@@ -384,7 +372,7 @@ def _merge_received(received: Received) -> bytes:
 
 
 def merge_numbers(parts: Sequence[Numbers]) -> Numbers:
-    """Merges moments and distributions in order, step by step."""
+    """Merges moments and quantiles in order, step by step."""
     merged: dict[StepKey, Any] = {}
     for key in parts[0]:
         own: list[Any] = [part[key] for part in parts]
@@ -403,23 +391,21 @@ def _finish(
 ) -> str:
     before: FittedSteps = load_encodings(earlier) if earlier else {}
     plan = with_fitted(plan, before)
-    # Of no rows, so that steps are there of which no chunk had anything to say.
-    nothing = learn_batch(
-        plan, read, pa.RecordBatch.from_pylist([], plan.columns), "no rows", (0, 0)
-    )
-    learned: dict[StepKey, Learned] = dict(nothing)
+    # The analyses of no rows: no chunk may have sent any for a step.
+    empty = pa.RecordBatch.from_pylist([], plan.columns)
+    analyses = analyze_batch(plan, read, empty, "no rows", (0, 0))
     nodes = [
         Node(order, numbers_from_bytes(payload))
         for own in receive_all(numbers, folders.numbers)
         for order, payload in zip(own.orders, own.payloads(), strict=True)
     ]
     if nodes:
-        learned.update(merge_in_order(nodes, merge_numbers).value)
+        analyses.update(merge_in_order(nodes, merge_numbers).value)
     for received in receive_all(selected, folders.selected):
         for key, batches in _by_step(received.payloads()).items():
             table = pa.Table.from_batches(batches).combine_chunks()
-            learned[key] = table.to_batches()[0] if table.num_rows else batches[0]
-    return save_encodings(folder, {**before, **finish_read(plan, read, learned)})
+            analyses[key] = table.to_batches()[0] if table.num_rows else batches[0]
+    return save_encodings(folder, {**before, **finish_read(plan, read, analyses)})
 
 
 def _by_step(payloads: Iterable[bytes]) -> dict[StepKey, list[pa.RecordBatch]]:
@@ -431,9 +417,7 @@ def _by_step(payloads: Iterable[bytes]) -> dict[StepKey, list[pa.RecordBatch]]:
 
 
 def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
-    """Returns a line of JSON, [chain, step, length] of each part, and then the parts as Arrow
-    streams.
-    """
+    """Returns a line of JSON, [chain, step, length] per part, and the parts as Arrow streams."""
     streams = [batches_to_bytes([batch], "lz4") for _, batch in parts]
     head = [[*key, len(stream)] for (key, _), stream in zip(parts, streams, strict=True)]
     return b"".join([json.dumps(head).encode(), b"\n", *streams])
@@ -442,6 +426,5 @@ def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
 def _from_bytes(payload: bytes) -> Iterator[tuple[StepKey, pa.RecordBatch]]:
     start = payload.index(b"\n") + 1
     for chain, step, length in json.loads(payload[:start]):
-        for batch in bytes_to_batches(pa.py_buffer(payload).slice(start, length)):
-            yield (chain, step), batch
+        yield (chain, step), bytes_to_batches(pa.py_buffer(payload).slice(start, length))[0]
         start += length

@@ -289,7 +289,7 @@ def stored(step: Step, encoding: Fitted) -> Fitted:
     """A fitted encoding as workers and the serving graph see it: written to a folder and read
     again, if it learned something.
     """
-    if declared(step).learns is None:
+    if declared(step).analyzer is None:
         return encoding
     kind = step if isinstance(step, str) else next(iter(step))
     with tempfile.TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch, to_feature
-from beam_pipelines.transforms.fit import add_sums, finish_read, learn_batch
+from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
 
 COLUMNS = pa.schema(
     [
@@ -106,13 +106,13 @@ def fitted_plan(encode: str) -> EncodePlan:
     )
     plan = plan_encode(recipe, COLUMNS)
     for read in range(plan.reads):
-        learned = learn_batch(plan, read, seen(), "rows.csv", (0, 0))
-        for (chain, step), value in learned.items():
+        analyses = analyze_batch(plan, read, seen(), "rows.csv", (0, 0))
+        for (chain, step), value in analyses.items():
             if isinstance(value, pa.RecordBatch):
-                learned[chain, step] = (
-                    plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+                analyses[chain, step] = (
+                    plan.chains[chain].steps[step].encoding.analyzer.select(add_sums([value]))
                 )
-        plan = with_fitted(plan, finish_read(plan, read, learned))
+        plan = with_fitted(plan, finish_read(plan, read, analyses))
     return plan
 
 

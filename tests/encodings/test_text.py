@@ -34,7 +34,7 @@ from beam_pipelines.encodings.farmhash import fingerprints
 from beam_pipelines.encodings.kinds.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.tokens import find_tokens
-from tests.support.encoding_chains import Step, declared, fit_chain, learned
+from tests.support.encoding_chains import Step, analyze, declared, fit_chain
 
 TEXT, BYTES, INT = pa.string(), pa.binary(), pa.int64()
 TEXTS = pa.list_(TEXT)
@@ -177,7 +177,7 @@ def test_ids_of_each_type(
 
 
 def test_weights_count_instead_of_rows() -> None:
-    """A value's count is the sum of its rows' weights; of weight 0 it is not learned, and
+    """A value's count is the sum of its rows' weights; of weight 0 it is not counted, and
     ``min_count`` limits the sum.
     """
     weights = np.array([0.5, 0.5, 3.0, 0.0])
@@ -547,7 +547,7 @@ def test_target_means_equal_plain_python(
     got = encoding.apply(pa.array([*keys, None, "unseen", ""])).to_pylist()
     expected = [smoothed(rows, key, smoothing) for key in [*keys, None, "unseen", ""]]
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
-    folds = np.arange(len(rows)) % 2  # as ``encoding_chains.learned`` divides them
+    folds = np.arange(len(rows)) % 2  # as ``encoding_chains.analyze`` divides them
     got = encoding.apply_out_of_fold(pa.array(keys), folds).to_pylist()
     expected = [
         smoothed(rows[1 - number % 2 :: 2], key, smoothing) for number, key in enumerate(keys)
@@ -689,18 +689,16 @@ def test_a_fitted_encoding_is_kept_as_it_was(
 
 
 def test_counting_in_one_batch_or_two_selects_the_same() -> None:
-    """Tallies merge: the harness counts in two batches; here is one."""
+    """Keyed sums merge: the harness counts in two batches, this test in one."""
     array = pa.array(WORDS, TEXT)
     encoding: Encoding = declared({"vocabulary": 3})
-    value_counts: Any = encoding.learns
-    one = value_counts.ordered(value_counts.select(value_counts.count(array, None, None, None)))
-    assert (
-        one["key"].to_pylist() == value_counts.ordered(learned(encoding, array))["key"].to_pylist()
-    )
+    analyzer: Any = encoding.analyzer
+    one = analyzer.ordered(analyzer.select(analyzer.count(array, None, None, None)))
+    assert one["key"].to_pylist() == analyzer.ordered(analyze(encoding, array))["key"].to_pylist()
 
 
 @pytest.mark.slow
-def test_tensorflow_transform_learns_the_same(tmp_path: Any) -> None:
+def test_tensorflow_transform_fits_the_same(tmp_path: Any) -> None:
     """Its own analysis of the same rows gives the same vocabulary, ids and tf-idf values."""
     import apache_beam as beam
     import tensorflow as tf

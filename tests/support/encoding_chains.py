@@ -27,27 +27,25 @@ def declared(step: Step) -> Encoding:
     return ENCODING_FOR_KIND[kind].of(given if isinstance(given, Mapping) else {"value": given})
 
 
-def learned(
+def analyze(
     encoding: Encoding, array: pa.Array, target: pa.Array | None = None, weights: Any = None
 ) -> Any:
-    """What an encoding learns from rows that come in two batches; value counts meet in two
-    partitions, by parity of their place.
-    """
-    learns = encoding.learns
-    if learns is None:
+    """An encoding's analysis of rows in two batches; keyed sums are merged in two partitions."""
+    analyzer = encoding.analyzer
+    if analyzer is None:
         return None
     cuts = [slice(0, len(array) // 2), slice(len(array) // 2, len(array))]
     own = [None if weights is None else weights[cut] for cut in cuts]
-    if isinstance(learns, type):
-        return learns.merged(
-            [learns.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
+    if isinstance(analyzer, type):
+        return analyzer.merged(
+            [analyzer.of(array[cut], weight) for cut, weight in zip(cuts, own, strict=True)]
         )
     counted = [
-        learns.count(
+        analyzer.count(
             array[cut],
             None if target is None else target[cut],
             weight,
-            np.arange(cut.start, cut.stop) % learns.folds if learns.folds else None,
+            np.arange(cut.start, cut.stop) % analyzer.folds if analyzer.folds else None,
         )
         for cut, weight in zip(cuts, own, strict=True)
     ]
@@ -57,7 +55,7 @@ def learned(
     added = pa.table([added["key"], *(added[f"{name}_sum"] for name in sums)], ["key", *sums])
     parity = np.arange(len(added)) % 2
     selected = [
-        learns.select(one_batch(added.filter(pa.array(parity == number)))) for number in range(2)
+        analyzer.select(one_batch(added.filter(pa.array(parity == number)))) for number in range(2)
     ]
     return one_batch(pa.Table.from_batches(selected))
 
@@ -97,7 +95,7 @@ def fit_chain(
         if isinstance(encoding, Fixed):
             encoding = encoding.given(*known)
         encoding.output(*known)
-        fitted.append(encoding.fit(learned(encoding, data[0], target, weights)))
+        fitted.append(encoding.fit(analyze(encoding, data[0], target, weights)))
         known = (fitted[-1].output(*known),)
         data = (fitted[-1].apply(*data),)
         assert data[0].type == known[0].type, (

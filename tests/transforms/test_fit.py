@@ -1,4 +1,4 @@
-"""transforms/fit.py learns the same from a split however it is cut into chunks, in whatever order
+"""transforms/fit.py fits the same to a split however it is cut into chunks, in whatever order
 they come, and whoever carries them.
 """
 
@@ -29,8 +29,8 @@ from beam_pipelines.transforms.exchange import Received
 from beam_pipelines.transforms.fit import (
     FitEncodings,
     add_sums,
+    analyze_batch,
     finish_read,
-    learn_batch,
     merge_numbers,
     pack_sums,
     select_partition,
@@ -83,17 +83,18 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
     """Fits every read, chunk by chunk and partition by partition, without Beam."""
     for read in range(planned.reads):
         parts = [
-            learn_batch(planned, read, batch, "f", (0, part)) for part, batch in enumerate(batches)
+            analyze_batch(planned, read, batch, "f", (0, part))
+            for part, batch in enumerate(batches)
         ]
         numbers = [
             {key: value for key, value in part.items() if not isinstance(value, pa.RecordBatch)}
             for part in parts
         ]
-        learned: dict[Any, Any] = dict(merge_numbers(numbers))
+        analyses: dict[Any, Any] = dict(merge_numbers(numbers))
         payloads: dict[int, list[bytes]] = {}
-        for part, learning in enumerate(parts):
+        for part, analysis in enumerate(parts):
             value_counts = {
-                key: [value] for key, value in learning.items() if isinstance(value, pa.RecordBatch)
+                key: [value] for key, value in analysis.items() if isinstance(value, pa.RecordBatch)
             }
             for partition, payload in pack_sums(
                 (0, part), value_counts, partitions
@@ -107,10 +108,10 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
         ]
         for key, value in parts[0].items():
             if isinstance(value, pa.RecordBatch):
-                learned[key] = value.slice(0, 0)
+                analyses[key] = value.slice(0, 0)
         for key, found in fit._by_step(selected).items():
-            learned[key] = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
-        planned = with_fitted(planned, finish_read(planned, read, learned))
+            analyses[key] = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        planned = with_fitted(planned, finish_read(planned, read, analyses))
     return planned
 
 
@@ -187,10 +188,10 @@ def test_weights_must_be_numbers_from_zero(weight: float | None) -> None:
     with pytest.raises(
         DataError, match=r"f, column 'w': found .*, expected a weight of at least 0"
     ):
-        learn_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f", (0, 0))
+        analyze_batch(plan("\n  x: z_score\n", "w"), 0, batch, "f", (0, 0))
 
 
-def test_nothing_to_learn_from_is_an_error_that_says_so() -> None:
+def test_nothing_to_fit_to_is_an_error_that_says_so() -> None:
     """There is no mean of no numbers."""
     planned = plan("\n  x: {fill: mean}\n")
     with pytest.raises(DataError, match="feature 'x', fill: found no values"):

@@ -27,7 +27,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch
-from beam_pipelines.transforms.fit import add_sums, finish_read, learn_batch
+from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
 
 MODULE = """
@@ -111,13 +111,13 @@ def run(folder: Path, chunks: list[tuple[tuple[int, int, str], pa.RecordBatch]])
         .combine_chunks()
         .to_batches()[0]
     )
-    learned = learn_batch(plan, 0, train, "rows.csv", (0, 0))
-    for (chain, step), value in learned.items():
+    analyses = analyze_batch(plan, 0, train, "rows.csv", (0, 0))
+    for (chain, step), value in analyses.items():
         if isinstance(value, pa.RecordBatch):
-            learned[chain, step] = (
-                plan.chains[chain].steps[step].encoding.learns.select(add_sums([value]))
+            analyses[chain, step] = (
+                plan.chains[chain].steps[step].encoding.analyzer.select(add_sums([value]))
             )
-    plan = with_fitted(plan, finish_read(plan, 0, learned))
+    plan = with_fitted(plan, finish_read(plan, 0, analyses))
     function = plan_preprocessing(
         recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()
     )

@@ -20,7 +20,7 @@ _SAFE_EXPONENT = 400
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
+class ExactMoments:
     """What count, mean and population standard deviation follow from.
 
     The sums are whole numbers (fixed point), because adding those never rounds: merging in any
@@ -39,7 +39,7 @@ class Moments:
     squares: int = 0
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Moments:
+    def of(cls, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ExactMoments:
         """Returns the moments of finite values, each of which occurs ``counts`` times.
 
         Args:
@@ -66,7 +66,7 @@ class Moments:
     @classmethod
     def _of_integers(
         cls, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], count: int
-    ) -> Moments:
+    ) -> ExactMoments:
         # Two sums of 32-bit halves: neither can overflow.
         total = (int(((values >> 32) * counts).sum()) << 32) + int(
             ((values & 0xFFFFFFFF) * counts).sum()
@@ -81,7 +81,7 @@ class Moments:
         return cls(count, total << _SCALE, squares)
 
     @classmethod
-    def merged(cls, parts: Iterable[Moments]) -> Moments:
+    def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
         """Returns the moments of all parts' values together; the order does not matter."""
         parts = list(parts)
         return cls(

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.distribution import Distribution, Numbers, quantiles
+from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
 from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, Limits
-from beam_pipelines.analysis.statistics.moments import Moments, WeightedMoments
+from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
+from beam_pipelines.core.weighted_values import Numbers
 
 # The most distinct values that are all counted.
 MAX_DISTINCT = MAX_NUMBERS
@@ -107,7 +108,7 @@ class NumberStatistics:
       weighted: the same by weight, where the rows have weights.
     """
 
-    moments: Moments
+    moments: ExactMoments
     distribution: Distribution
     zeros: int = 0
     nans: int = 0
@@ -152,7 +153,7 @@ class NumberStatistics:
             finite = np.isfinite(values)
             values, counts = values[finite], counts[finite]
         zeros = int(counts[values == 0].sum())
-        moments = Moments.of(values, counts)
+        moments = ExactMoments.of(values, counts)
         return cls(
             moments, Distribution.of(values, counts, limits), zeros, nans, minus, plus, weighted
         )
@@ -169,7 +170,7 @@ class NumberStatistics:
         limits = limits or Limits()
         weighted = [part.weighted for part in parts if part.weighted is not None]
         return cls(
-            Moments.merged(part.moments for part in parts),
+            ExactMoments.merged(part.moments for part in parts),
             Distribution.merged([part.distribution for part in parts], limits),
             sum(part.zeros for part in parts),
             sum(part.nans for part in parts),

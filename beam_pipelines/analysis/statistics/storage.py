@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.analysis.statistics.distribution import Distribution
-from beam_pipelines.analysis.statistics.moments import Moments, WeightedMoments
+from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
-from beam_pipelines.analysis.statistics.packing import Counts, pack, unpack
+from beam_pipelines.analysis.statistics.packing import pack, unpack
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
 from beam_pipelines.analysis.statistics.slices import Slice
 from beam_pipelines.analysis.statistics.table import (
@@ -34,6 +34,7 @@ from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts
 from beam_pipelines.core.columns import parse_type, type_name
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.core.weighted_values import Numbers
 
 FORMAT_VERSION = 1
 _VERSION, _PLAN, _TABLES = b"format_version", b"plan", b"tables"
@@ -249,7 +250,7 @@ def _numbers_to_facts(values: NumberStatistics, arrays: Arrays) -> Facts:
 
 def _numbers_from_facts(facts: Facts, arrays: Iterator[bytes]) -> NumberStatistics:
     return NumberStatistics(
-        Moments(*(int(number, 16) for number in facts["moments"])),
+        ExactMoments(*(int(number, 16) for number in facts["moments"])),
         _distribution_from_facts(facts["distribution"], arrays),
         **{name: facts[name] for name in _NUMBER_COUNTS},
         weighted=None
@@ -318,7 +319,7 @@ def _counts_from_facts(facts: Facts, arrays: Iterator[bytes]) -> ValueCounts:
     )
 
 
-def _unpacked(stream: bytes) -> tuple[pa.Array, Counts]:
+def _unpacked(stream: bytes) -> tuple[pa.Array, Numbers]:
     values, counts = unpack(stream)
     values.validate(full=True)  # offsets that point elsewhere would be followed
     return values, counts

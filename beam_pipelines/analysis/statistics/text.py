@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.statistics.distribution import Numbers
 from beam_pipelines.analysis.statistics.limits import Limits
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts, sum_distinct
+from beam_pipelines.core.weighted_values import Numbers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tfx_bsl.sketches import KmvSketch
 
-from beam_pipelines.analysis.statistics.distribution import Numbers
 from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, Limits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
+from beam_pipelines.core.weighted_values import Numbers
 
 # As in TFDV's sketches: once not all values are kept, longer ones are not told apart.
 LARGE_BYTES = 1024

@@ -37,7 +37,7 @@ class BagOfWords(Encoding):
         return cls(*read_limits(parameters, "bag_of_words"))
 
     @property
-    def learns(self) -> TokenCounts:  # type: ignore[override]
+    def analyzer(self) -> TokenCounts:  # type: ignore[override]
         """Counts tokens."""
         return TokenCounts(self.top_k, self.min_count)
 
@@ -45,9 +45,9 @@ class BagOfWords(Encoding):
         """A vector of float32 in every row."""
         return vector(features[0])
 
-    def fit(self, learned: pa.RecordBatch) -> FittedBagOfWords:
+    def fit(self, analysis: pa.RecordBatch) -> FittedBagOfWords:
         """Orders the selected tokens as ``vocabulary`` does."""
-        tokens = self.learns.ordered(learned)["key"]
+        tokens = self.analyzer.ordered(analysis)["key"]
         if not len(tokens):
             raise ValueError(NO_TOKENS)
         return FittedBagOfWords(tokens)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.encodings.analyzers import Quantiles
 from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.kinds.boundaries import Boundaries
-from beam_pipelines.encodings.learning import Distribution
 from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
 
 _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
@@ -32,7 +32,7 @@ class Bucketize(Encoding):
 
     buckets: int
 
-    learns = Distribution
+    analyzer = Quantiles
     elementwise = True
 
     @classmethod
@@ -45,6 +45,6 @@ class Bucketize(Encoding):
         """Numbers become int64; how many buckets there are is known after fitting."""
         return need_numbers(features[0]).with_values(pa.int64())
 
-    def fit(self, learned: Distribution) -> Boundaries:  # type: ignore[override]
+    def fit(self, analysis: Quantiles) -> Boundaries:  # type: ignore[override]
         """Takes the boundaries; of no values there are none, and a single bucket."""
-        return Boundaries(tuple(learned.boundaries(self.buckets).tolist()))
+        return Boundaries(tuple(analysis.boundaries(self.buckets).tolist()))

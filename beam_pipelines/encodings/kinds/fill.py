@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.encodings.analyzers import Analysis, Analyzer, Moments, Quantiles, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted, Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.learning import Distribution, Learned, Learns, Moments, Weights
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.values import LARGEST, check_parameters, need_flag, need_numbers
 
@@ -154,19 +154,19 @@ class FillValue(Fixed):
 
 @dataclasses.dataclass(frozen=True)
 class Fill(Encoding):
-    """Replaces null and NaN by a value that is learned from the others.
+    """Replaces null and NaN by a value that is analysis from the others.
 
     Attributes:
       statistic: ``mean`` (makes float32 of integers), ``median`` (the lower one of two, so that
         integers stay integers) or ``most_frequent`` (of several the one that a vocabulary would
         have first).
-      learns: what the statistic is taken from.
+      analyzer: what the statistic is taken from.
       missing: whether there is a second feature, ``<name>_missing``, that says where values were
         missing.
     """
 
     statistic: str
-    learns: Learns | None
+    analyzer: Analyzer | None
     missing: bool = False
 
     fills = True
@@ -178,8 +178,8 @@ class Fill(Encoding):
         """
         check_parameters(parameters, {"value": _EXPECTED, "missing": "true or false"})
         value, missing = parameters.get("value"), need_flag(parameters, "missing")
-        if isinstance(value, str) and value in _LEARNS:
-            return cls(value, _LEARNS[value], missing)
+        if isinstance(value, str) and value in _ANALYZERS:
+            return cls(value, _ANALYZERS[value], missing)
         if isinstance(value, bool):
             value = int(value)
         if not isinstance(value, str) and not (
@@ -201,20 +201,20 @@ class Fill(Encoding):
             feature = feature.with_values(pa.float32())
         return dataclasses.replace(feature, required=True)
 
-    def fit(self, learned: Learned | None) -> Fitted:
+    def fit(self, analysis: Analysis | None) -> Fitted:
         """Takes the statistic.
 
         Raises:
           ValueError: there are no values.
         """
-        if isinstance(learned, Moments) and learned.weight:
-            return FillValue(learned.mean, to_float=True)
-        if isinstance(learned, Distribution) and len(learned.values):
-            median = float(learned.quantiles(2)[1])
+        if isinstance(analysis, Moments) and analysis.weight:
+            return FillValue(analysis.mean, to_float=True)
+        if isinstance(analysis, Quantiles) and len(analysis.values):
+            median = float(analysis.quantiles(2)[1])
             # 2**63 is a float64, and what the largest int64 are rounded to.
             return FillValue(min(int(median), 2**63 - 1) if median.is_integer() else median)
-        if isinstance(learned, pa.RecordBatch) and learned.num_rows:
-            first = commonest(learned).column("key")
+        if isinstance(analysis, pa.RecordBatch) and analysis.num_rows:
+            first = commonest(analysis).column("key")
             return FillValue(first if pa.types.is_binary(first.type) else first[0].as_py())
         raise ValueError(
             f"found no values to take '{self.statistic}' of in the splits to fit on. Give a value, "
@@ -224,7 +224,7 @@ class Fill(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class Occurrences:
-    """How often each value occurs; a ``learning.ValueCounts``. Nulls and NaN are not counted."""
+    """How often each value occurs; a ``analyzers.KeyedSums``. Nulls and NaN are not counted."""
 
     folds = 0
 
@@ -274,8 +274,8 @@ def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
     return sums.take(order[-1:]) if len(order) else sums
 
 
-_LEARNS: dict[str, Learns] = {
+_ANALYZERS: dict[str, Analyzer] = {
     "mean": Moments,
-    "median": Distribution,
+    "median": Quantiles,
     "most_frequent": Occurrences(),
 }

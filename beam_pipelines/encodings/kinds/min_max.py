@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.encodings.analyzers import Moments
 from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.learning import Moments
 from beam_pipelines.encodings.values import check_parameters, need_number, need_numbers
 
 _EXPECTED = "two numbers, the first one less, as in {min_max: [0, 1]}"
@@ -23,7 +23,7 @@ class MinMax(Encoding):
     proportion, as ``tft.scale_by_min_max`` does.
 
     What is beyond them in other data goes beyond ``low`` and ``high``; ``clip`` holds it back. Null
-    stays null, NaN stays NaN, infinities stay infinite; none of them is learned from. Where all
+    stays null, NaN stays NaN, infinities stay infinite; none of them is analysis from. Where all
     values are equal, they become ``low``.
 
     Attributes:
@@ -33,7 +33,7 @@ class MinMax(Encoding):
     low: float = 0.0
     high: float = 1.0
 
-    learns = Moments
+    analyzer = Moments
     elementwise = True
 
     @classmethod
@@ -52,13 +52,13 @@ class MinMax(Encoding):
         """Numbers become float32."""
         return need_numbers(features[0]).with_values(pa.float32())
 
-    def fit(self, learned: Moments) -> FittedMinMax:  # type: ignore[override]
+    def fit(self, analysis: Moments) -> FittedMinMax:  # type: ignore[override]
         """Takes the extremes; of no values, those of the range itself."""
-        if not learned.weight:
+        if not analysis.weight:
             return FittedMinMax(self.low, 1.0, self.low)
-        width = learned.maximum - learned.minimum
+        width = analysis.maximum - analysis.minimum
         return FittedMinMax(
-            learned.minimum, (self.high - self.low) / width if width else 1.0, self.low
+            analysis.minimum, (self.high - self.low) / width if width else 1.0, self.low
         )
 
 

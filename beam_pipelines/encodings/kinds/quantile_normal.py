@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beam_pipelines.encodings.analyzers import Quantiles
 from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.learning import Distribution
 from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
 
 _EXPECTED = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
@@ -104,7 +104,7 @@ class QuantileNormal(Encoding):
 
     quantiles: int = 1000
 
-    learns = Distribution
+    analyzer = Quantiles
     elementwise = True
 
     @classmethod
@@ -117,9 +117,9 @@ class QuantileNormal(Encoding):
         """Numbers become float32."""
         return need_numbers(features[0]).with_values(pa.float32())
 
-    def fit(self, learned: Distribution) -> FittedQuantileNormal:  # type: ignore[override]
+    def fit(self, analysis: Quantiles) -> FittedQuantileNormal:  # type: ignore[override]
         """Takes the quantiles; of no values, a single one at 0."""
-        points = learned.quantiles(self.quantiles - 1)
+        points = analysis.quantiles(self.quantiles - 1)
         values, starts = np.unique(points if len(points) else np.zeros(2), return_index=True)
         ends = np.append(starts[1:], max(len(points), 2)) - 1
         width = max(len(points), 2) - 1

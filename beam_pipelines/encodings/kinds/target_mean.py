@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError
+from beam_pipelines.encodings.analyzers import Numbers, Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.learning import Numbers, Weights
 from beam_pipelines.encodings.ragged import from_matrix, to_matrix
 from beam_pipelines.encodings.tokens import (
     Ids,
@@ -48,7 +48,7 @@ _EXPECTED = {
 
 @dataclasses.dataclass(frozen=True)
 class TargetCounts:
-    """Sums a target by key and fold: a ``learning.ValueCounts``.
+    """Sums a target by key and fold: a ``analyzers.KeyedSums``.
 
     Its tables have the columns ``key`` (binary), and for each fold f ``weight_f``, the weight of
     its rows, and ``sum_f``, the weighted sum of their targets (float64).
@@ -146,7 +146,7 @@ class TargetMean(Encoding):
         )
 
     @property
-    def learns(self) -> TargetCounts:  # type: ignore[override]
+    def analyzer(self) -> TargetCounts:  # type: ignore[override]
         """Sums the target by key and fold."""
         return TargetCounts(self.target, self.folds)
 
@@ -154,9 +154,9 @@ class TargetMean(Encoding):
         """A float32 in every row."""
         return _output(features[0])
 
-    def fit(self, learned: pa.RecordBatch) -> FittedTargetMean:
+    def fit(self, analysis: pa.RecordBatch) -> FittedTargetMean:
         """Takes the means of all rows, and of all but each fold."""
-        table = learned.take(pc.sort_indices(learned["key"]))
+        table = analysis.take(pc.sort_indices(analysis["key"]))
         weights = np.column_stack(
             [table[f"weight_{fold}"].to_numpy() for fold in range(self.folds)]
         ).astype(np.float64)

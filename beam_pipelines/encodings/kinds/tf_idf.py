@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.columns import concat_batches
+from beam_pipelines.encodings.analyzers import Weights
 from beam_pipelines.encodings.encoding import Encoding, Fitted
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.learning import Weights
 from beam_pipelines.encodings.ragged import from_matrix
 from beam_pipelines.encodings.terms import count_terms, read_limits, tensor_counts, vector, vectors
 from beam_pipelines.encodings.tokens import (
@@ -94,7 +94,7 @@ class TfIdf(Encoding):
         return cls(*read_limits(parameters, "tf_idf"))
 
     @property
-    def learns(self) -> DocumentCounts:  # type: ignore[override]
+    def analyzer(self) -> DocumentCounts:  # type: ignore[override]
         """Counts tokens, rows that have them, and rows."""
         return DocumentCounts(self.top_k, self.min_count)
 
@@ -102,13 +102,13 @@ class TfIdf(Encoding):
         """A vector of float32 in every row."""
         return vector(features[0])
 
-    def fit(self, learned: pa.RecordBatch) -> FittedTfIdf:
+    def fit(self, analysis: pa.RecordBatch) -> FittedTfIdf:
         """Orders the selected tokens as ``vocabulary`` does, and takes their inverse document
         frequencies.
         """
-        is_all = pc.equal(learned["key"], _ALL_ROWS)
-        rows = pc.sum(learned["documents"].filter(is_all)).as_py()
-        chosen = self.learns.ordered(learned.filter(pc.invert(is_all)))
+        is_all = pc.equal(analysis["key"], _ALL_ROWS)
+        rows = pc.sum(analysis["documents"].filter(is_all)).as_py()
+        chosen = self.analyzer.ordered(analysis.filter(pc.invert(is_all)))
         if not len(chosen):
             raise ValueError(NO_TOKENS)
         documents = chosen["documents"].to_numpy().astype(np.float64)

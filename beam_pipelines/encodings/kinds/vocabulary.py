@@ -81,7 +81,7 @@ class Vocabulary(Encoding):
         )
 
     @property
-    def learns(self) -> TokenCounts:  # type: ignore[override]
+    def analyzer(self) -> TokenCounts:  # type: ignore[override]
         """Counts tokens."""
         return TokenCounts(self.top_k, self.min_count, self.reserved)
 
@@ -89,10 +89,10 @@ class Vocabulary(Encoding):
         """Ids, int64; lists stay lists."""
         return need_tokens(features[0]).with_values(pa.int64())
 
-    def fit(self, learned: pa.RecordBatch) -> FittedVocabulary:
+    def fit(self, analysis: pa.RecordBatch) -> FittedVocabulary:
         """Orders the selected tokens."""
         reserved = pa.array([token.encode() for token in self.reserved], pa.binary())
-        tokens = pa.concat_arrays([reserved, self.learns.ordered(learned)["key"]])
+        tokens = pa.concat_arrays([reserved, self.analyzer.ordered(analysis)["key"]])
         if not len(tokens):
             raise ValueError(NO_TOKENS)
         return FittedVocabulary(tokens, self.num_oov)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_pipelines.encodings.analyzers import Moments
 from beam_pipelines.encodings.encoding import Encoding
 from beam_pipelines.encodings.feature import Feature
 from beam_pipelines.encodings.formula import Formula, Library
-from beam_pipelines.encodings.learning import Moments
 from beam_pipelines.encodings.values import check_parameters, need_numbers
 
 
@@ -20,11 +20,11 @@ class ZScore(Encoding):
     """Subtracts the mean and divides by the population standard deviation, as
     ``tft.scale_to_z_score`` does.
 
-    Null stays null, NaN stays NaN, infinities stay infinite; none of them is learned from. Where
+    Null stays null, NaN stays NaN, infinities stay infinite; none of them is analysis from. Where
     all values are equal, they become 0.
     """
 
-    learns = Moments
+    analyzer = Moments
     elementwise = True
 
     @classmethod
@@ -37,9 +37,9 @@ class ZScore(Encoding):
         """Numbers become float32."""
         return need_numbers(features[0]).with_values(pa.float32())
 
-    def fit(self, learned: Moments) -> FittedZScore:  # type: ignore[override]
+    def fit(self, analysis: Moments) -> FittedZScore:  # type: ignore[override]
         """Takes mean and deviation; of no values, 0 and 1."""
-        return FittedZScore(learned.mean, learned.deviation or 1.0)
+        return FittedZScore(analysis.mean, analysis.deviation or 1.0)
 
 
 @dataclasses.dataclass(frozen=True)

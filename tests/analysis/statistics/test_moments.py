@@ -1,4 +1,4 @@
-"""Moments against exact rational arithmetic."""
+"""ExactMoments against exact rational arithmetic."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics.moments import Moments
+from beam_pipelines.analysis.statistics.moments import ExactMoments
 
 
-def moments_of(values: list[float] | list[int], dtype: type = np.float64) -> Moments:
+def moments_of(values: list[float] | list[int], dtype: type = np.float64) -> ExactMoments:
     array = np.array(values, dtype)
-    return Moments.of(array, np.ones(len(array), np.int64))
+    return ExactMoments.of(array, np.ones(len(array), np.int64))
 
 
 def oracle(values: list[float] | list[int]) -> tuple[float, float]:
@@ -64,11 +64,14 @@ def test_integers_do_not_overflow(values: list[int]) -> None:
 def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object) -> None:
     """Merging moments in any order and grouping gives equal values, not merely close ones."""
     moments = [moments_of(part) for part in parts]
-    together = Moments.merged(moments)
+    together = ExactMoments.merged(moments)
     random.shuffle(moments)
     half = len(moments) // 2
     assert (
-        Moments.merged([Moments.merged(moments[half:]), Moments.merged(moments[:half])]) == together
+        ExactMoments.merged(
+            [ExactMoments.merged(moments[half:]), ExactMoments.merged(moments[:half])]
+        )
+        == together
     )
 
 
@@ -82,6 +85,6 @@ def test_a_small_deviation_far_from_zero_survives() -> None:
 
 def test_counts_weigh() -> None:
     """A value with a count of three is the same as the value three times."""
-    weighted = Moments.of(np.array([1.0, 5.0]), np.array([3, 1]))
+    weighted = ExactMoments.of(np.array([1.0, 5.0]), np.array([3, 1]))
     assert weighted.mean == 2.0
     assert weighted.standard_deviation == pytest.approx(np.std([1, 1, 1, 5]))

@@ -1,6 +1,4 @@
-"""What encodings learn from numbers: the same in one pass, in parts, weighted or repeated, and
-after compression nearly so.
-"""
+"""Moments and quantiles: equal in one pass and in parts, weighted and repeated."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.encodings import learning
-from beam_pipelines.encodings.learning import Distribution, Moments, flat_numbers
+from beam_pipelines.encodings import analyzers
+from beam_pipelines.encodings.analyzers import Moments, Quantiles, flat_numbers
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 FINITE = st.floats(-1e6, 1e6, width=32)
@@ -77,9 +75,9 @@ def test_whole_weights_are_repetitions(
     largest = max(1e-300, *(abs(value or 0.0) for value, _ in rows)) if rows else 1.0
     assert abs(moments.mean - expected.mean) <= 1e-12 * largest
     assert abs(moments.deviation - expected.deviation) <= 1e-12 * largest
-    distribution = Distribution.merged([Distribution.of(*part) for part in weighted])
-    assert distribution.values.tolist() == Distribution.of(repeated, None).values.tolist()
-    assert distribution.weights.tolist() == Distribution.of(repeated, None).weights.tolist()
+    distribution = Quantiles.merged([Quantiles.of(*part) for part in weighted])
+    assert distribution.values.tolist() == Quantiles.of(repeated, None).values.tolist()
+    assert distribution.weights.tolist() == Quantiles.of(repeated, None).weights.tolist()
     assert distribution.nulls == expected.nulls
 
 
@@ -89,7 +87,7 @@ def test_quantiles_and_boundaries_by_counting(values: list[int], number: int) ->
     """Quantile k is the least value with k/n of the values at or below it; a boundary the least
     with k/n below it, above the minimum.
     """
-    distribution = Distribution.of(pa.array(values), None)
+    distribution = Quantiles.of(pa.array(values), None)
     ordered = sorted(values)
     assert distribution.quantiles(number).tolist() == [
         min(
@@ -132,17 +130,15 @@ def test_compressed_ranks_are_as_near_as_promised(
     }[shape]()
     weights = generator.exponential(size=900) if is_weighted else np.ones(900)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "MAX_DISTINCT", 64)
-        patch.setattr(learning, "POINTS", 32)
+        patch.setattr(analyzers, "MAX_DISTINCT", 64)
+        patch.setattr(analyzers, "POINTS", 32)
         cuts = np.array_split(np.arange(900), parts)
         leaves = [
-            Distribution.of(pa.array(values[rows]), weights[rows] if is_weighted else None)
+            Quantiles.of(pa.array(values[rows]), weights[rows] if is_weighted else None)
             for rows in cuts
         ]
-        merged = Distribution.merged(
-            [Distribution.merged(leaves[:4]), Distribution.merged(leaves[4:])]
-            if parts > 4
-            else leaves
+        merged = Quantiles.merged(
+            [Quantiles.merged(leaves[:4]), Quantiles.merged(leaves[4:])] if parts > 4 else leaves
         )
         assert len(merged.values) <= 64
     levels = 3 if parts > 4 else 2
@@ -182,7 +178,7 @@ def test_items_of_lists_have_the_weight_of_their_row(
 
 
 @pytest.mark.parametrize("value", [2.5, -7.0])
-def test_nulls_are_learned_as_what_they_are_filled_with(value: float) -> None:
+def test_nulls_count_as_their_fill_value(value: float) -> None:
     """Moments and distribution of a column with nulls, told what fills them, are those of the
     filled column.
     """
@@ -196,13 +192,13 @@ def test_nulls_are_learned_as_what_they_are_filled_with(value: float) -> None:
     )
     assert math.isclose(moments.mean, expected.mean)
     assert math.isclose(moments.deviation, expected.deviation)
-    distribution = Distribution.of(column, None).with_nulls_as(value)
+    distribution = Quantiles.of(column, None).with_nulls_as(value)
     assert distribution.values.tolist() == sorted([1, value, 4])
     assert distribution.weights.sum() == 4
     assert distribution.nulls == 0
 
 
-def test_integers_at_the_ends_of_int64_are_learned() -> None:
+def test_integers_at_the_ends_of_int64_are_analyzed() -> None:
     """The extremes of int64 neither overflow nor upset the mean."""
     moments = Moments.of(pa.array([-(2**63), 2**63 - 1, None]), None)
     assert (moments.minimum, moments.maximum, moments.mean, moments.nulls) == (
@@ -216,15 +212,15 @@ def test_integers_at_the_ends_of_int64_are_learned() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.none() | FLOATS, max_size=9)), max_size=5))
-def test_numbers_come_back_to_the_last_bit(learned: list[tuple[bool, list[float | None]]]) -> None:
-    """Moments and distributions in a file are those that were learned, of no values too."""
+def test_numbers_come_back_to_the_last_bit(columns: list[tuple[bool, list[float | None]]]) -> None:
+    """Moments and quantiles survive serialization to the last bit, without values too."""
     numbers = {
-        (number, number % 2): (Moments if is_moments else Distribution).of(
+        (number, number % 2): (Moments if is_moments else Quantiles).of(
             pa.array(values, pa.float32()), None
         )
-        for number, (is_moments, values) in enumerate(learned)
+        for number, (is_moments, values) in enumerate(columns)
     }
-    found = learning.numbers_from_bytes(learning.numbers_to_bytes(numbers))
+    found = analyzers.numbers_from_bytes(analyzers.numbers_to_bytes(numbers))
     assert list(found) == list(numbers)
     for key, own in numbers.items():
         assert type(found[key]) is type(own)

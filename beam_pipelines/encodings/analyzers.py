@@ -1,9 +1,12 @@
-"""What encodings learn from the first read: accumulators that merge.
+"""Analyzers: what fitting reads from the data, as accumulators that merge.
 
-Two are small, and merged along a fixed tree: ``Moments`` and ``Distribution`` of a column's
-numbers. The third is as large as the number of distinct values, and merged by hash partition: the
-``ValueCounts`` of a column's values. Merging in a fixed order keeps float sums the same, whatever
-the number of workers.
+``Moments`` and ``Quantiles`` of a column's numbers are small and are merged along a fixed tree.
+``KeyedSums`` grow with the number of distinct values and are merged by hash partition. The fixed
+order of merging gives the same float sums with any number of workers.
+
+Statistics have accumulators of their own (``analysis/statistics``): their ``ExactMoments`` merge in
+any order, and their ``ValueCounts`` turn into sketches. Fitting needs weights, extremes and nulls
+at once, and exact sums of every key.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_pipelines.core.ipc import batches_to_bytes, bytes_to_batches
+from beam_pipelines.core.weighted_values import add_equal, sum_runs
 
 Weights: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
-# Distinct values are exact up to here; beyond, a distribution is kept as so many points that stand
-# for equal weights: each compression moves a rank by at most 1/(POINTS - 2) of the weight.
+# Up to here distinct values are exact. Beyond, POINTS values of about equal weight are kept; each
+# compression moves a rank by at most 1 / (POINTS - 2) of the weight.
 MAX_DISTINCT = 1 << 14
 POINTS = 1 << 12
 
@@ -34,10 +38,10 @@ class Moments:
     """Weighted moments and extremes of a column's finite numbers.
 
     Attributes:
-      weight: sum of their weights; without a weight column, their number.
-      mean: their mean; 0 of none.
+      weight: sum of their weights; without a weight column, their count.
+      mean: weighted mean; 0 without values.
       squares: weighted sum of squared deviations from the mean.
-      minimum, maximum: of the values with a positive weight; infinity and minus infinity of none.
+      minimum, maximum: of values with a positive weight; inf and -inf without values.
       nulls: sum of the weights of nulls. NaN and infinities count nowhere.
     """
 
@@ -50,8 +54,11 @@ class Moments:
 
     @classmethod
     def of(cls, array: pa.Array, weights: Weights | None) -> Moments:
-        """Returns the moments of an array of numbers, or of lists of numbers: then of their items,
-        each with its row's weight.
+        """Returns the moments of numbers, or of the items of lists of numbers.
+
+        Args:
+          array: n rows; an item of a list has the weight of its row.
+          weights: float64[n] >= 0; ``None``: all weigh 1.
         """
         values, own, nulls = flat_numbers(array, weights)
         if own is not None:
@@ -61,20 +68,16 @@ class Moments:
             return cls(nulls=nulls)
         mean = _total(values, own) / weight
         deviations = values - mean
-        error = (
-            _total(deviations, own) / weight
-        )  # of the mean, by rounding (Chan, Golub and LeVeque, 1983)
+        # The rounding error of the mean (Chan, Golub and LeVeque, 1983).
+        error = _total(deviations, own) / weight
         squares = max(_total(deviations * deviations, own) - weight * error * error, 0.0)
         minimum, maximum = float(values.min()), float(values.max())
-        return cls(
-            weight, min(max(mean + error, minimum), maximum), squares, minimum, maximum, nulls
-        )
+        mean = min(max(mean + error, minimum), maximum)
+        return cls(weight, mean, squares, minimum, maximum, nulls)
 
     @classmethod
     def merged(cls, parts: Sequence[Moments]) -> Moments:
-        """Returns the moments of all parts together, added up in order (Chan, Golub and LeVeque,
-        1979).
-        """
+        """Returns the moments of all parts, added in order (Chan, Golub and LeVeque, 1979)."""
         filled = [part for part in parts if part.weight]
         nulls = sum(part.nulls for part in parts)
         if not filled:
@@ -83,37 +86,31 @@ class Moments:
         first = filled[0].mean
         mean = first + math.fsum(part.weight * (part.mean - first) for part in filled) / weight
         squares = math.fsum(part.squares + part.weight * (part.mean - mean) ** 2 for part in filled)
-        minimum, maximum = (
-            min(part.minimum for part in filled),
-            max(part.maximum for part in filled),
-        )
+        minimum = min(part.minimum for part in filled)
+        maximum = max(part.maximum for part in filled)
         return cls(weight, min(max(mean, minimum), maximum), squares, minimum, maximum, nulls)
 
     def with_nulls_as(self, value: float) -> Moments:
         """Returns the moments after every null was replaced by a value."""
-        own = (
-            type(self)(self.nulls, value, 0.0, value, value)
-            if self.nulls and math.isfinite(value)
-            else type(self)()
-        )
-        return self.merged([dataclasses.replace(self, nulls=0.0), own])
+        known = dataclasses.replace(self, nulls=0.0)
+        if not self.nulls or not math.isfinite(value):
+            return self.merged([known])
+        return self.merged([known, Moments(self.nulls, value, 0.0, value, value)])
 
     @property
     def deviation(self) -> float:
-        """Population standard deviation; 0 of no values, and of equal ones however sums were
-        rounded.
-        """
+        """Population standard deviation; 0 without values and, despite rounding, of equal ones."""
         return math.sqrt(self.squares / self.weight) if self.maximum > self.minimum else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Distribution:
+class Quantiles:
     """The weighted distribution of a column's finite numbers.
 
     Attributes:
-      values: float64, ascending: all distinct ones up to ``MAX_DISTINCT``, else at most ``POINTS``
-        of them, the smallest and the largest among them.
-      weights: float64, the weight that each stands for.
+      values: float64, ascending: up to ``MAX_DISTINCT`` all distinct values, beyond at most
+        ``POINTS`` of them, with the smallest and the largest.
+      weights: float64, the weight for which each value stands.
       nulls: sum of the weights of nulls.
     """
 
@@ -122,37 +119,33 @@ class Distribution:
     nulls: float = 0.0
 
     @classmethod
-    def of(cls, array: pa.Array, weights: Weights | None) -> Distribution:
-        """Returns the distribution of an array of numbers, or of lists of numbers: then of their
-        items.
-        """
+    def of(cls, array: pa.Array, weights: Weights | None) -> Quantiles:
+        """Returns the distribution of numbers, or of the items of lists; see ``Moments.of``."""
         values, own, nulls = flat_numbers(array, weights)
         if own is None:
             distinct, counts = np.unique(values, return_counts=True)
             return cls(*_bounded(distinct, counts.astype(np.float64)), nulls)
-        return cls(*_bounded(*_added(values[own > 0], own[own > 0])), nulls)
+        return cls(*_bounded(*add_equal(values[own > 0], own[own > 0])), nulls)
 
     @classmethod
-    def merged(cls, parts: Sequence[Distribution]) -> Distribution:
-        """Returns the distribution of all parts together; its points depend on the order once there
-        are too many values.
-        """
+    def merged(cls, parts: Sequence[Quantiles]) -> Quantiles:
+        """Returns the distribution of all parts; once values are dropped, order matters."""
         values = np.concatenate([part.values for part in parts])
         weights = np.concatenate([part.weights for part in parts])
-        return cls(*_bounded(*_added(values, weights)), sum(part.nulls for part in parts))
+        return cls(*_bounded(*add_equal(values, weights)), sum(part.nulls for part in parts))
 
-    def with_nulls_as(self, value: float) -> Distribution:
+    def with_nulls_as(self, value: float) -> Quantiles:
         """Returns the distribution after every null was replaced by a value."""
-        own = Distribution(np.array([value]), np.array([self.nulls]))
-        parts = [dataclasses.replace(self, nulls=0.0)]
-        return self.merged([*parts, own] if self.nulls and math.isfinite(value) else parts)
+        known = dataclasses.replace(self, nulls=0.0)
+        if not self.nulls or not math.isfinite(value):
+            return self.merged([known])
+        return self.merged([known, Quantiles(np.array([value]), np.array([self.nulls]))])
 
     def quantiles(self, number: int) -> Numbers:
-        """Returns ``number`` + 1 values that cut the weight into equal parts, from the minimum to
-        the maximum; none of no values.
+        """Returns ``number`` + 1 values that cut the weight into equal parts.
 
         Number k is the smallest value at or below which there is at least k / ``number`` of the
-        weight.
+        weight: the first is the minimum, the last the maximum. Empty without values.
         """
         if not len(self.values):
             return self.values
@@ -163,8 +156,7 @@ class Distribution:
         return chosen
 
     def boundaries(self, number: int) -> Numbers:
-        """Returns at most ``number`` - 1 distinct values that divide the weight into parts as
-        nearly equal as they can be.
+        """Returns at most ``number`` - 1 distinct values that divide the weight evenly.
 
         A part begins at its boundary: boundary k is the smallest value with at least k / ``number``
         of the weight below it. None is the minimum, so no part is empty.
@@ -172,23 +164,21 @@ class Distribution:
         if not len(self.values):
             return self.values
         ends = np.cumsum(self.weights)
-        places = np.searchsorted(
-            np.concatenate([[0.0], ends[:-1]]) * number, np.arange(1, number) * ends[-1]
-        )
+        below = np.concatenate([[0.0], ends[:-1]])
+        places = np.searchsorted(below * number, np.arange(1, number) * ends[-1])
         chosen: Numbers = self.values[np.unique(places[places < len(ends)])]
         return chosen
 
 
-class ValueCounts(Protocol):
-    """Sums by key, as large as the number of distinct keys: gathered per batch, partitioned by a
-    hash of the key, and merged.
+class KeyedSums(Protocol):
+    """Sums by key: computed per batch, partitioned by a hash of the key, and merged.
 
-    A frozen dataclass, declared as an encoding's ``learns``. Its tables have a column ``key``
-    (string, binary, int64 or float32, without nulls, distinct within a table) and columns of sums:
-    int64, which are exact, or float64, which are added in a fixed order.
+    A frozen dataclass, the ``analyzer`` of an encoding. Its tables have a column ``key`` (string,
+    binary, int64 or float32, without nulls, distinct within a table) and columns of sums: int64,
+    which are exact, or float64, which are added in a fixed order.
 
     Attributes:
-      folds: in how many folds rows are divided for ``count``; 0 for none.
+      folds: number of folds into which ``count`` divides the rows; 0 for none.
     """
 
     folds: int = 0
@@ -203,21 +193,19 @@ class ValueCounts(Protocol):
         """Returns the sums of one batch of n rows.
 
         Args:
-          array: what the encoding encodes, n rows.
+          array: the input of the encoding, n rows.
           target: the encoding's ``target``, n rows, if it has one.
-          weights: weight of each row (>= 0); ``None``: all weigh 1 and sums of weights are int64.
-          folds: number of each row's fold, from 0, if ``folds`` is not 0.
+          weights: float64[n] >= 0; ``None``: all weigh 1 and sums of weights are int64.
+          folds: int64[n], the fold of each row, from 0; given if ``folds`` is not 0.
         """
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the keys of one hash partition that may be needed (the ``top_k`` largest, say),
-        after all sums were added.
-        """
+        """Returns the rows of one hash partition, all merged, that ``fit`` needs."""
 
 
-Learns: TypeAlias = type[Moments] | type[Distribution] | ValueCounts
-# Of value counts: the selected keys of all partitions, in no particular order: ``fit`` sorts.
-Learned: TypeAlias = Moments | Distribution | pa.RecordBatch
+Analyzer: TypeAlias = type[Moments] | type[Quantiles] | KeyedSums
+# Of KeyedSums: the selected keys of all partitions, in no particular order; ``fit`` sorts.
+Analysis: TypeAlias = Moments | Quantiles | pa.RecordBatch
 
 
 StepKey: TypeAlias = tuple[int, int]  # number of the chain, number of the step
@@ -225,7 +213,7 @@ _NUMBERS = pa.schema(
     [
         ("chain", pa.int64()),
         ("step", pa.int64()),
-        ("moments", pa.list_(pa.float64())),  # the fields of Moments; null: it is a Distribution
+        ("moments", pa.list_(pa.float64())),  # the fields of Moments; null: it is a Quantiles
         ("values", pa.list_(pa.float64())),
         ("weights", pa.list_(pa.float64())),
         ("nulls", pa.float64()),
@@ -233,40 +221,43 @@ _NUMBERS = pa.schema(
 )
 
 
-def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Distribution]) -> bytes:
-    """Returns moments and distributions as an Arrow IPC stream, exact to the last bit."""
+def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Quantiles]) -> bytes:
+    """Returns moments and quantiles as an Arrow IPC stream, exact to the last bit."""
     rows: list[tuple[Any, ...]] = []
     for (chain, step), value in numbers.items():
         if isinstance(value, Moments):
             rows.append((chain, step, dataclasses.astuple(value), None, None, None))
         else:
             rows.append((chain, step, None, value.values, value.weights, value.nulls))
-    columns = [
-        pa.array(column, field.type)
-        for column, field in zip(
-            zip(*rows, strict=True) if rows else [()] * len(_NUMBERS), _NUMBERS, strict=True
-        )
-    ]
-    return batches_to_bytes([pa.RecordBatch.from_arrays(columns, schema=_NUMBERS)], "lz4")
+    columns = zip(*rows, strict=True) if rows else [()] * len(_NUMBERS)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _NUMBERS, strict=True)]
+    return batches_to_bytes([pa.RecordBatch.from_arrays(arrays, schema=_NUMBERS)], "lz4")
 
 
-def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Distribution]:
-    """Returns what ``numbers_to_bytes`` was given."""
-    (batch,) = bytes_to_batches(data)
-    numbers: dict[StepKey, Moments | Distribution] = {}
+def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Quantiles]:
+    """Returns the argument of ``numbers_to_bytes``."""
+    batch = bytes_to_batches(data)[0]
+    numbers: dict[StepKey, Moments | Quantiles] = {}
     for row in range(batch.num_rows):
         chain, step, moments, values, weights, nulls = (column[row] for column in batch.columns)
         numbers[chain.as_py(), step.as_py()] = (
             Moments(*moments.as_py())
             if moments.is_valid
-            else Distribution(values.values.to_numpy(), weights.values.to_numpy(), nulls.as_py())
+            else Quantiles(values.values.to_numpy(), weights.values.to_numpy(), nulls.as_py())
         )
     return numbers
 
 
 def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Weights | None, float]:
-    """Returns the finite values of numbers or lists of them as float64, the weight of each, and the
-    weight of nulls.
+    """Returns the finite values of an array, their weights, and the weight of nulls.
+
+    Args:
+      array: int64, float32 or float64, or lists of these; n rows.
+      weights: float64[n] or ``None``.
+
+    Returns:
+      float64[m] values, without nulls, NaN and infinities; float64[m] weights, or ``None``; the sum
+      of the weights of nulls, or their number.
     """
     if pa.types.is_list(array.type):
         if weights is not None:
@@ -287,38 +278,23 @@ def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Wei
 
 
 def _total(values: Numbers, weights: Weights | None) -> float:
-    """Returns a weighted sum. No dot product: its rounding depends on the machine's number of
-    cores.
-    """
+    """Returns a weighted sum; a dot product would round differently per number of cores."""
     return float(values.sum() if weights is None else (values * weights).sum())
 
 
-def _added(values: Numbers, weights: Weights) -> tuple[Numbers, Weights]:
-    """Sorts values and adds the weights of equal ones, in their order."""
-    if not len(values):
-        return values, weights
-    order = np.argsort(values, kind="stable")
-    values, weights = values[order], weights[order]
-    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-    return values[starts], np.add.reduceat(weights, starts)
-
-
 def _bounded(values: Numbers, weights: Weights) -> tuple[Numbers, Weights]:
-    """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them: the first, the last, and
-    the middle one of each group between.
+    """Replaces more than ``MAX_DISTINCT`` values by ``POINTS`` of them.
 
-    A group is what has its middle in one of ``POINTS`` - 2 parts of equal weight. At most half of a
-    group lies on one side of its middle value, and that is at most one such part: no rank moves
-    further.
+    Kept are the first, the last, and the middle value of each group between. A group are the values
+    whose middle is in one of ``POINTS`` - 2 parts of equal weight. At most half of a group is on
+    one side of its middle value, and that is at most one such part: no rank moves further.
     """
     if len(values) <= MAX_DISTINCT:
         return values, weights
-    ends = np.cumsum(weights[1:-1])
-    groups = np.minimum((ends - weights[1:-1] / 2) * ((POINTS - 2) / ends[-1]), POINTS - 3).astype(
-        np.int64
-    )
-    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    sums = np.add.reduceat(weights[1:-1], starts)
+    inner = weights[1:-1]
+    ends = np.cumsum(inner)
+    groups = ((ends - inner / 2) * ((POINTS - 2) / ends[-1])).clip(max=POINTS - 3).astype(np.int64)
+    _, sums = sum_runs(groups, inner)
     middles = np.searchsorted(ends, np.cumsum(sums) - sums / 2).clip(max=len(ends) - 1)
     points = np.concatenate([values[:1], values[1:-1][middles], values[-1:]])
     return points, np.concatenate([weights[:1], sums, weights[-1:]])

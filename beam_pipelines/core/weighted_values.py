@@ -1,0 +1,44 @@
+"""Numbers with weights: sums of weights over equal values.
+
+Statistics and encodings both build their distributions on these functions. The distributions
+differ on purpose: a ``statistics.distribution.Distribution`` keeps exact counts and states its rank
+error; an ``encodings.analyzers.Quantiles`` is float64 throughout and also weighs nulls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+def add_equal(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Sorts values and adds the weights of equal ones, in their order.
+
+    Args:
+      values: int64[n] or float64[n], finite.
+      weights: int64[n] or float64[n].
+
+    Returns:
+      The distinct values, ascending, and the sum of weights of each; dtypes stay.
+    """
+    if not len(values):
+        return values, weights
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    starts, sums = sum_runs(values, weights[order])
+    return values[starts], sums
+
+
+def sum_runs(keys: npt.NDArray[Any], weights: Any) -> tuple[npt.NDArray[np.int64], Any]:
+    """Returns where each run of equal keys starts, and the sum of its weights.
+
+    Args:
+      keys: [n] with n > 0; equal keys of one run are neighbours.
+      weights: int64[n] or float64[n].
+    """
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return starts, np.add.reduceat(weights, starts)
