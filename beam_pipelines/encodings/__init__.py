@@ -1,7 +1,7 @@
-"""Encodings: how a column becomes a feature. One file for each kind, found through one dictionary.
+"""Encodings turn columns into features: one module per kind, listed in one dictionary.
 
-``encoding.py`` says what an encoding is, ``feature.py`` what it takes and gives, ``learning.py``
-what it can learn from, and ``store.py`` how fitted ones are kept.
+``encoding.py`` defines encodings, ``feature.py`` their inputs and outputs, ``analyzers.py`` the
+analyses they are fitted to, and ``store.py`` their storage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ from beam_pipelines.encodings.kinds.vector import Vector
 from beam_pipelines.encodings.kinds.vocabulary import Vocabulary
 from beam_pipelines.encodings.kinds.z_score import ZScore
 
-__all__ = ["ENCODING_FOR_KIND", "Encoding", "Feature", "Fitted", "feature_type"]
+__all__ = [
+    "ENCODING_FOR_KIND",
+    "Encoding",
+    "Feature",
+    "Fitted",
+    "feature_type",
+    "register_encoding",
+]
 
 ENCODING_FOR_KIND: dict[str, type[Encoding]] = {
     "cast": Cast,
@@ -59,3 +66,23 @@ ENCODING_FOR_KIND: dict[str, type[Encoding]] = {
     "vector": Vector,
     "z_score": ZScore,
 }
+
+
+def register_encoding(kind: str, encoding: type[Encoding]) -> None:
+    """Adds a kind of encoding that recipes can name.
+
+    Call it at the end of the module that defines the encoding and its ``Fitted``. Worker processes
+    and the process that builds the serving graph unpickle the encoding by reference: they import
+    that module, and so register it too.
+
+    Raises:
+      ValueError: the kind is taken, or the class is in ``__main__``, which they cannot import.
+    """
+    if kind in ENCODING_FOR_KIND:
+        raise ValueError(f"encoding '{kind}': found {ENCODING_FOR_KIND[kind]}, expected a new kind")
+    if encoding.__module__ == "__main__":
+        raise ValueError(
+            f"encoding '{kind}': found {encoding} in the main script, expected it in a module that "
+            "other processes can import"
+        )
+    ENCODING_FOR_KIND[kind] = encoding

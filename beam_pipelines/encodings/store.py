@@ -1,8 +1,7 @@
-"""Keeps fitted encodings in a folder: ``encodings.json``, and one Arrow file for each array of
-theirs. No pickles.
+"""Stores fitted encodings in a folder, without pickles: JSON and one Arrow file per array.
 
-The same folder carries them to the workers during a run and lies in the dataset afterwards, as
-``transform_graph/encodings``. Numbers, texts and arrays come back as they were, to the last bit.
+``encodings.json`` has the class names and values. The folder takes the encodings to the workers
+during a run and is ``transform_graph/encodings`` in the dataset. Values survive to the last bit.
 """
 
 from __future__ import annotations
@@ -25,15 +24,12 @@ from beam_pipelines.encodings.encoding import Fitted
 FILE_NAME = "encodings.json"
 FORMAT_VERSION = 1
 
-# (number of the chain, number of the step) -> the recipe's name of the kind, and the fitted
-# encoding.
+# (number of the chain, number of the step) -> kind in the recipe, fitted encoding.
 FittedSteps = Mapping[tuple[int, int], tuple[str, Fitted]]
 
 
 def save_encodings(folder: str, steps: FittedSteps) -> str:
-    """Writes fitted encodings into a folder and returns the folder; the same encodings give the
-    same bytes.
-    """
+    """Writes fitted encodings into a folder, with reproducible bytes; returns the folder."""
     entries = []
     for (chain, step), (kind, encoding) in sorted(steps.items(), key=lambda item: item[0]):
         values: dict[str, Any] = {}
@@ -41,10 +37,8 @@ def save_encodings(folder: str, steps: FittedSteps) -> str:
             value = getattr(encoding, field.name)
             if isinstance(value, pa.Array):
                 name = f"{chain}-{step}-{field.name}.arrow"
-                files.write_bytes(
-                    files.join(folder, name),
-                    batches_to_bytes([pa.RecordBatch.from_arrays([value], ["values"])]),
-                )
+                stream = batches_to_bytes([pa.RecordBatch.from_arrays([value], ["values"])])
+                files.write_bytes(files.join(folder, name), stream)
                 value = {"arrow": name}
             values[field.name] = value
         entries.append(
@@ -64,10 +58,10 @@ def save_encodings(folder: str, steps: FittedSteps) -> str:
 
 
 def load_encodings(folder: str) -> FittedSteps:
-    """Reads what ``save_encodings`` wrote.
+    """Reads the encodings of ``save_encodings``.
 
     Raises:
-      DataError: it is not there, damaged, or of another version.
+      DataError: they are missing, damaged, of another version, or of a kind that is not registered.
     """
     path = files.join(folder, FILE_NAME)
     try:
@@ -75,8 +69,7 @@ def load_encodings(folder: str) -> FittedSteps:
         if content["format_version"] != FORMAT_VERSION:
             raise DataError(
                 f"{path}: format version {content['format_version']}, expected {FORMAT_VERSION}. "
-                "Read it with the version "
-                "that wrote it."
+                "Read it with the version that wrote it."
             )
         return {
             (int(entry["chain"]), int(entry["step"])): (entry["kind"], _fitted(folder, entry))
@@ -89,9 +82,7 @@ def load_encodings(folder: str) -> FittedSteps:
 
 
 def cached_encodings(folder: str) -> FittedSteps:
-    """Returns ``load_encodings``, once a process and version of the folder: threads share a
-    vocabulary of millions.
-    """
+    """Returns ``load_encodings``, cached so that threads share a vocabulary of millions."""
     (modified_secs,) = file_checksums.modified_secs([files.join(folder, FILE_NAME)]).values()
     return _cached_encodings(folder, modified_secs)
 
@@ -102,8 +93,11 @@ def _cached_encodings(folder: str, _modified_secs: float) -> FittedSteps:
 
 
 def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
-    """Builds one encoding, of a class that stands beside its kind and nowhere else."""
-    module = sys.modules[ENCODING_FOR_KIND[entry["kind"]].__module__]
+    """Builds one encoding; its class must be in the module of its kind."""
+    kind = entry["kind"]
+    if kind not in ENCODING_FOR_KIND:
+        raise ValueError(f"unknown kind '{kind}': import the module that registers it")
+    module = sys.modules[ENCODING_FOR_KIND[kind].__module__]
     cls = getattr(module, entry["class"])
     if not (isinstance(cls, type) and issubclass(cls, Fitted)):
         raise TypeError(f"{entry['class']} is no encoding")
@@ -112,8 +106,7 @@ def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
 
 def _value(folder: str, value: Any) -> Any:
     if isinstance(value, dict):
-        (batch,) = bytes_to_batches(files.read_bytes(files.join(folder, value["arrow"])))
-        return batch.column(0)
+        return bytes_to_batches(files.read_bytes(files.join(folder, value["arrow"])))[0].column(0)
     return _tuples(value)
 
 

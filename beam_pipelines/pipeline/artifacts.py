@@ -42,7 +42,7 @@ from beam_pipelines.dataset.manifest import (
     make_manifest,
     manifest_to_text,
 )
-from beam_pipelines.encodings.labels import label_files, label_names
+from beam_pipelines.encodings.labels import label_files, vocabulary_labels
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.encodings.store import load_encodings
 from beam_pipelines.pipeline.first_pass_result import Learned
@@ -179,7 +179,7 @@ def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str,
     if not learned.fitted or plan.preprocessing is not None:
         return {}
     fitted = with_fitted(plan.encode, load_encodings(folder))
-    return label_names(fitted, plan.recipe.label)
+    return vocabulary_labels(fitted, plan.recipe.label)
 
 
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:

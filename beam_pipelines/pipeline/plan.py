@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, mask
 from beam_pipelines.core.input_roots import OutsideRootError, only_below
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
-from beam_pipelines.encodings.labels import kept_names
+from beam_pipelines.encodings.labels import kept_labels
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.recipe import dates
@@ -132,7 +132,7 @@ class Plan(PickledOnce):
         return (
             {}
             if self.preprocessing
-            else kept_names(_class_names(self.base, self.joins), self.encode)
+            else kept_labels(_class_names(self.base, self.joins), self.encode)
         )
 
     @property

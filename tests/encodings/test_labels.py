@@ -14,7 +14,7 @@ from PIL import Image
 
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.dataset import contact_sheet, inspect, loader
-from beam_pipelines.encodings.labels import kept_names, label_files
+from beam_pipelines.encodings.labels import kept_labels, label_files
 from beam_pipelines.encodings.plan import plan_encode
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
@@ -62,7 +62,7 @@ def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
     plan = plan_encode(
         recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()}
     )
-    assert kept_names(named, plan) == dict.fromkeys(kept, NAMES)
+    assert kept_labels(named, plan) == dict.fromkeys(kept, NAMES)
 
 
 def test_one_hot_is_as_long_as_there_are_names() -> None:

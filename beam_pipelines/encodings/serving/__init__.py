@@ -1,13 +1,12 @@
-"""The serving graph: ``transform_graph/`` of a dataset, as tensorflow-transform writes it, built
-from encodings that are fitted.
+"""The serving graph: ``transform_graph/`` of a dataset, in tensorflow-transform's layout.
 
-It is built once, in a process of its own (``process.py`` starts it, ``__main__.py`` is it), so that
-the workers that carry data never load TensorFlow. That process loads neither Beam nor, but for a
-recipe's own ``preprocessing_fn``, tensorflow-transform and Keras: each costs it a second. ::
+It is built once from fitted encodings, in a separate process (started by ``process.py``, its main
+module is ``__main__.py``): workers never load TensorFlow. The process loads no Beam, and
+tensorflow-transform and Keras only for a recipe's ``preprocessing_fn``: each takes a second. ::
 
     raw tensors ──ragged.py──► ragged tensors ──encodings──► ragged tensors ──ragged.py──► features
         ▲                                                                                    │
         └── serialized examples, or padded tensors ──────── signatures.py ───────────────────┘
 
-``write.py`` traces this and saves it. Of these modules only functions import TensorFlow.
+``write.py`` traces and saves this. These modules import TensorFlow only inside functions.
 """

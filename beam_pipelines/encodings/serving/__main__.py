@@ -1,5 +1,7 @@
-"""The process that builds the serving graph: a pickled ``GraphJob`` on its standard input, the
-folder and who started it as arguments.
+"""The process that builds the serving graph.
+
+Reads a pickled ``GraphJob`` from standard input; its arguments are the output folder and the id of
+the parent process.
 """
 
 from __future__ import annotations
@@ -21,23 +23,23 @@ _POLL_SECS = 0.1
 
 
 def main() -> int:
-    """Builds the graph; returns 0, or 1 after a line that says why not."""
+    """Builds the graph; returns 0, or 1 after a line with the reason."""
     threading.Thread(target=_end_with, args=(int(sys.argv[2]),), daemon=True).start()
     logging.disable(logging.ERROR)
-    # What is made here lives until the process ends, soon: a fifth of its time would go to looking
-    # for garbage.
+    # Nearly all objects live until the process ends; collecting garbage took a fifth of its time.
     gc.disable()
     load_tensorflow()
-    job: GraphJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     try:
+        # Unpickling imports the modules of registered encodings; PYTHONPATH has the parent's paths.
+        job: GraphJob = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
         raw, encoded = (
             schema_pb2.Schema.FromString(data) for data in (job.raw_schema, job.encoded_schema)
         )
-        # Names of tables are made of paths: from here they are the same for every dataset.
+        # Table names contain paths; relative paths are the same for every dataset.
         os.makedirs(sys.argv[1], exist_ok=True)
         os.chdir(sys.argv[1])
         write_transform_graph(job.plan, raw, encoded, os.curdir, job.label, job.preprocessing)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be said in one line
+    except Exception as error:  # noqa: BLE001 - every error is reported in one line
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         sys.stderr.write(f"\n{MARK}{reason}\n")
         return 1
@@ -45,20 +47,17 @@ def main() -> int:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process when the one that started it is gone, so that it never writes into the
-    folder of a later run.
-    """
+    """Ends this process with its parent, so that it never writes into a later run's folder."""
     while os.getppid() == parent:
         time.sleep(_POLL_SECS)
     os._exit(1)
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow, which takes seconds, in which the job is still being learned; without
-    Keras, which is a third of it.
+    """Imports TensorFlow, which takes seconds, without Keras, a third of the time.
 
-    TensorFlow imports Keras last, if it is there, to register what models are saved with. Whoever
-    asks for it later gets it.
+    The parent starts this process early, so that the import overlaps with fitting. TensorFlow
+    imports Keras last, if installed, to register its model savers; a later import still works.
     """
     sys.modules["keras"] = None  # type: ignore[assignment]
     try:

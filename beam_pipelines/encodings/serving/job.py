@@ -1,6 +1,4 @@
-"""What the process that builds the serving graph is told; of this package's modules both ends of
-the pipe load this one.
-"""
+"""The input of the process that builds the serving graph, imported by both ends of the pipe."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.encodings.plan import EncodePlan
 
-# The process says in its last line of stderr what a user should read.
+# Begins the last line of the process's stderr, the message for the user.
 MARK = "transform_graph: "
 
 
 class GraphJob(NamedTuple):
-    """What the process is to build; arguments of ``write.write_transform_graph``.
+    """Arguments of ``write.write_transform_graph``, pickled.
 
     Attributes:
-      plan: of encodings that are all fitted.
+      plan: encodings, all fitted; pickled by reference to their modules.
       raw_schema, encoded_schema: serialized ``schema_pb2.Schema``.
       label: name of the label, or ``None``.
-      preprocessing: folder of the recipe's own graph, local or not, or ``None``.
+      preprocessing: folder of the graph of a ``preprocessing_fn``, local or not, or ``None``.
     """
 
     plan: EncodePlan
@@ -39,7 +37,7 @@ class GraphJob(NamedTuple):
         label: str | None = None,
         preprocessing: str | None = None,
     ) -> GraphJob:
-        """Returns the job of schemas as they are."""
+        """Returns the job with the schemas serialized."""
         return cls(
             plan,
             raw_schema.SerializeToString(),

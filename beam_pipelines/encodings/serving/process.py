@@ -1,6 +1,4 @@
-"""Builds the serving graph in a process of its own, which ends with it: TensorFlow costs seconds
-and 600 MB to load.
-"""
+"""Builds the serving graph in a separate process: TensorFlow takes seconds and 600 MB to load."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.encodings.serving.job import MARK, GraphJob
 
-# Without devices but the processor, without greetings, and on one thread an operation, so that sums
-# have one order.
+# CPU only, no start-up messages, and one thread per operation, so that sums have one order.
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -28,7 +25,7 @@ _ENVIRONMENT = {
 
 
 class GraphBuilder:
-    """A process that loads TensorFlow at once, and builds one serving graph when it is told which.
+    """A process that loads TensorFlow at once and builds one serving graph on request.
 
     Attributes:
       folder: ``transform_graph`` of a dataset, local or not.
@@ -61,7 +58,7 @@ class GraphBuilder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the process, whatever it is doing."""
+        """Kills the process."""
         self.stop()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stderr):
@@ -71,18 +68,18 @@ class GraphBuilder:
             self._temporary.cleanup()
 
     def stop(self) -> None:
-        """Makes the process end, so that nobody waits for it any longer."""
+        """Kills the process, so that ``build`` in another thread returns."""
         self._process.kill()
 
     def build(self, job: GraphJob) -> None:
-        """Builds a graph into the folder; once.
+        """Builds a graph into the folder; call it once.
 
         Raises:
-          DataError: it could not be built.
+          DataError: the graph could not be built.
         """
         with contextlib.ExitStack() as stack:
             job = job._replace(preprocessing=_local_copy(job.preprocessing, stack))
-            # The job goes through a pipe from us to ourselves: no pickle is ever a file.
+            # The job goes through a pipe to our own process; no pickle is ever a file.
             _, stderr = self._process.communicate(pickle.dumps(job))
         if self._process.returncode:
             raise DataError(_complaint(self._process.returncode, stderr.decode(errors="replace")))
@@ -91,7 +88,7 @@ class GraphBuilder:
 
 
 def build_in_subprocess(job: GraphJob, folder: str) -> None:
-    """Writes the serving graph into a folder, from a process that is gone afterwards.
+    """Writes the serving graph into a folder, in a process that then ends.
 
     Raises:
       DataError: the graph could not be built.
@@ -101,7 +98,7 @@ def build_in_subprocess(job: GraphJob, folder: str) -> None:
 
 
 def _complaint(status: int, stderr: str) -> str:
-    """Returns what the process had to say: its own message, or the end of what it printed."""
+    """Returns the message of the process, or its last line of output."""
     if status < 0:
         return (
             "the serving graph could not be built: the process that does was ended by signal "
@@ -122,9 +119,7 @@ def _complaint(status: int, stderr: str) -> str:
 
 
 def _local_copy(folder: str | None, stack: contextlib.ExitStack) -> str | None:
-    """Returns the absolute path of a folder on this machine with the same files, kept until the
-    stack is left.
-    """
+    """Returns the absolute path of a local copy of a folder; the stack removes the copy."""
     if folder is None or files.is_local(folder):
         return folder and os.path.abspath(folder)
     local = stack.enter_context(tempfile.TemporaryDirectory())
