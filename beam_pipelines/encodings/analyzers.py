@@ -144,8 +144,8 @@ class Quantiles:
     def quantiles(self, number: int) -> Numbers:
         """Returns ``number`` + 1 values that cut the weight into equal parts.
 
-        Number k is the smallest value at or below which there is at least k / ``number`` of the
-        weight: the first is the minimum, the last the maximum. Empty without values.
+        Number k is the smallest value with at least k / ``number`` of the weight at or below it:
+        the first is the minimum, the last the maximum. Empty without values.
         """
         if not len(self.values):
             return self.values

@@ -1,10 +1,9 @@
-"""FarmHash's 64-bit fingerprint of texts, vectorised: the hash behind
-``tf.strings.to_hash_bucket_fast`` and ``tf.fingerprint``.
+"""FarmHash's 64-bit fingerprint of texts, vectorized, as ``tf.strings.to_hash_bucket_fast``.
 
 The formulas are ``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which
-``Fingerprint64`` returns, and which never changes. There is one formula for each class of lengths;
-each is computed for all texts of its class at once, and the one for more than 64 bytes block by
-block for all texts that have so many. All arithmetic is modulo 2**64.
+``Fingerprint64`` (and ``tf.fingerprint``) returns; it never changes. Each class of lengths has a
+formula, computed for all texts of the class at once; that for more than 64 bytes runs block by
+block. All arithmetic is modulo 2**64.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _K2 = np.uint64(0x9AE16A3B2F90404F)
 _BYTE = np.uint64(0xFF)
 _HALF = np.uint64(0xFFFFFFFF)
 
-# Texts at a time: the temporary arrays of a block stay in the processor's second level cache.
+# Texts at a time: a block's temporary arrays fit the second level cache.
 _BLOCK_ROWS = 16384
 
 
 def fingerprints(array: pa.Array) -> Hashes:
-    """Returns uint64[n], ``Fingerprint64`` of n texts or bytes; of nulls, that of the empty text.
+    """Returns uint64[n], ``Fingerprint64`` of n texts or bytes; null as the empty text.
 
     Repeated values are hashed once if the caller encodes them as a dictionary first.
     """
@@ -117,8 +116,9 @@ def _hash_33_to_64(words: Hashes, starts: _Places, lengths: _Places) -> Hashes:
 
 
 def _hash_long(words: Hashes, starts: _Places, lengths: _Places) -> Hashes:
-    """Hashes texts of more than 64 bytes: a state of seven words, changed by each block of 64 bytes
-    but the last one.
+    """Hashes texts of more than 64 bytes.
+
+    A state of seven words takes in each block of 64 bytes but the last.
     """
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
@@ -147,8 +147,9 @@ def _first_state(words: Hashes) -> Hashes:
 def _next_state(
     words: Hashes, starts: _Places, state: Hashes, factor: Hashes | np.uint64, times: np.uint64
 ) -> Hashes:
-    """Takes in a block of 64 bytes; the last one has its own ``factor``, and counts some terms 9
-    ``times``.
+    """Takes in a block of 64 bytes.
+
+    The last block has its own ``factor`` and counts some terms 9 ``times``.
     """
     x, y, z, v1, v2, w1, w2 = state
     x = _rotate(x + y + v1 + words[starts + 8], 37) * factor

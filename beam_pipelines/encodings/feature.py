@@ -1,4 +1,4 @@
-"""What is known of a feature without its values: what an encoding takes, and what it gives."""
+"""Facts of a feature without its values: the input and output of encodings."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import dataclasses
 
 import pyarrow as pa
 
-# What int64 values of dates and times count (columns.py).
+# Units of the int64 values of dates and times (columns.py).
 _UNITS = {"date32[day]": "days", "timestamp[us]": "microseconds"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """A feature between two encodings, and after the last one.
+    """A feature before or after an encoding.
 
     Attributes:
       type: int64, float (32 bits), string or binary, or a list of one of these.
-      required: no value is null. Not known before the first read, and false until then.
-      length: of a list, the number of values that every row has; ``None`` if it varies or is not
-        known yet.
-      size: of int64 values that count from 0, how many there can be: they are below it; ``None`` of
-        other values, or if it is not known yet.
-      lowest: the least of values with a ``size``: 0, or -1 where that stands for a value that was
-        not seen.
-      unit: ``days`` or ``microseconds`` since 1970-01-01 (UTC) where int64 values are a date or a
-        timestamp; else empty.
+      required: no value is null; False until the first pass is complete.
+      length: of a list, the number of values in every row; ``None`` if it varies or is unknown.
+      size: exclusive upper bound of int64 values that count from 0; ``None`` of other values or if
+        unknown.
+      lowest: lowest of values with a ``size``: 0, or -1 if that stands for an unseen value.
+      unit: ``days`` or ``microseconds`` since 1970-01-01 (UTC) of int64 values that are dates or
+        timestamps; else ``""``.
     """
 
     type: pa.DataType
@@ -36,7 +34,7 @@ class Feature:
 
     @classmethod
     def of(cls, column_type: pa.DataType, required: bool = False) -> Feature:
-        """Returns the feature that a column is before any encoding (``encode.to_feature``)."""
+        """Returns the feature of a column before any encoding (``encode.to_feature``)."""
         return cls(feature_type(column_type), required, unit=_UNITS.get(str(column_type), ""))
 
     @property
@@ -62,15 +60,13 @@ class Feature:
     def with_values(
         self, value_type: pa.DataType, size: int | None = None, lowest: int = 0
     ) -> Feature:
-        """Returns the feature with other values in the same places: lists stay lists of the same
-        length, nulls stay null.
-        """
+        """Returns the feature with values of another type; list lengths and nulls stay."""
         type_ = pa.list_(value_type) if self.is_list else value_type
         return dataclasses.replace(self, type=type_, size=size, lowest=lowest, unit="")
 
 
 def feature_type(column_type: pa.DataType) -> pa.DataType:
-    """Returns the type in which a column is written, as the table in ``core/columns.py`` says."""
+    """Returns the written type of a column; ``core/columns.py`` has the table."""
     types = pa.types
     if types.is_list(column_type):
         return pa.list_(feature_type(column_type.value_type))

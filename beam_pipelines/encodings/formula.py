@@ -1,6 +1,4 @@
-"""Encodings of numbers that are one formula: written once, computed by numpy for the shards and by
-TensorFlow when serving.
-"""
+"""Encodings with one formula: numpy computes it for shards, TensorFlow when serving."""
 
 from __future__ import annotations
 
@@ -23,16 +21,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """What a formula may use besides arithmetic; the functions of one library, on float64 of any
-    shape.
+    """Functions of one library for formulas, on float64 of any shape.
 
     Attributes:
       where: (condition, then, else).
-      place: (sorted constants, x) -> how many of the constants are at or below x, int64; all of
-        them for NaN.
+      place: (sorted constants, x) -> int64, the number of constants at or below x; all of them for
+        NaN.
       take: (constants, indices) -> the constants at these places.
-      remainder: (x, constant) -> what is left of x after whole multiples, with the sign of x;
-        exact.
+      remainder: (x, constant) -> exact remainder of the division, with the sign of x.
       log, log1p, sqrt, floor, sin, cos: of each value.
     """
 
@@ -81,9 +77,7 @@ def tensorflow_library() -> Library:
 
 
 def tensor_to_float64(values: tf.Tensor) -> tf.Tensor:
-    """Returns int64 or float32 values as float64; as in ``values.map_numbers``, subnormal ones as
-    0.
-    """
+    """Returns int64 or float32 values as float64, subnormals as 0 (``values.map_numbers``)."""
     import tensorflow as tf
 
     wide = tf.cast(values, tf.float64)
@@ -95,15 +89,11 @@ def tensor_to_float64(values: tf.Tensor) -> tf.Tensor:
 
 
 class Formula(Fitted):
-    """A fitted encoding of numbers that is one formula for each value. Nulls stay null, lists stay
-    lists.
-    """
+    """A fitted encoding with one formula per number; nulls stay null, lists stay lists."""
 
     @abc.abstractmethod
     def formula(self, x: Any, library: Library) -> Any:
-        """Computes float64 from float64; the operators and functions are those of numpy or of
-        TensorFlow.
-        """
+        """Computes float64 from float64, with operators and ``library`` of numpy or TensorFlow."""
 
     def output(self, *features: Feature) -> Feature:
         """Numbers become float32."""
@@ -123,9 +113,7 @@ class Formula(Fitted):
 
 
 def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:
-    """Returns values that a graph refuses, with a message, unless a condition holds for each of
-    them.
-    """
+    """Returns values that a graph refuses with a message unless a condition holds for each."""
     import tensorflow as tf
 
     with tf.control_dependencies([check(tf.reduce_all(holds), message)]):

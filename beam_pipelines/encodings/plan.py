@@ -1,6 +1,4 @@
-"""The plan of all encodings of a recipe: chains of them, evaluated in the recipe's order, and in
-which read each is fitted.
-"""
+"""The plan of a recipe's encodings: chains in the recipe's order, and passes that fit them."""
 
 from __future__ import annotations
 
@@ -31,9 +29,9 @@ class Step:
 
     Attributes:
       kind: its name in the recipe.
-      encoding: declared, or after its read fitted.
-      read: number of the read that fits it, from 0; of one that learns nothing, the first read in
-        which its input is known.
+      encoding: declared, or after its pass fitted.
+      read: number of the pass that fits it, from 0; without an analyzer, the first pass in which
+        its input is known.
     """
 
     kind: str
@@ -42,23 +40,23 @@ class Step:
 
     @property
     def declared(self) -> Encoding:
-        """The encoding of a step that still has to be fitted."""
+        """The encoding of a step that is not fitted yet."""
         return cast("Encoding", self.encoding)
 
     @property
     def fitted(self) -> Fitted:
-        """The encoding of a step that learns nothing, or was fitted."""
+        """The encoding of a step that needs no fitting or is fitted."""
         return cast("Fitted", self.encoding)
 
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
-    """How one feature is made.
+    """The steps that make one feature.
 
     Attributes:
       name: the feature.
-      inputs: names of the features it starts from, as chains before it left them.
-      steps: applied in order; only the first one may take several inputs.
+      inputs: names of its input features, after the chains before it.
+      steps: applied in order; only the first may take several inputs.
     """
 
     name: str
@@ -68,19 +66,19 @@ class Chain:
 
 @dataclasses.dataclass(frozen=True)
 class EncodePlan(PickledOnce):
-    """What becomes of each column.
+    """The encodings of all columns.
 
     Attributes:
       columns: the selected columns, before encoding.
       chains: in the order in which they are evaluated; a chain's feature replaces one of the same
         name.
-      written: names of the features of an example: columns in their order, and then new ones.
-      fit: what to fit on.
-      floats: as of ``recipe.Output``.
+      written: names of the features of an example: columns in their order, then new ones.
+      fit: splits to fit on, and the weight column.
+      floats: see ``recipe.Output``.
       lists: names of the written features that are feature lists of a tf.SequenceExample; empty:
         records are tf.Examples.
-      is_raw: whether the values of the only one of ``written`` are the records themselves.
-      sizes: column of ids -> how many there are, where its source knows.
+      is_raw: whether the values of the only feature in ``written`` are the records.
+      sizes: column of ids -> number of ids, where the source knows it.
     """
 
     columns: pa.Schema
@@ -94,8 +92,10 @@ class EncodePlan(PickledOnce):
 
     @property
     def reads(self) -> int:
-        """Number of reads that fit something: one for most recipes, one more where an encoding is
-        fitted on what a fitted one gives.
+        """Number of passes that fit encodings.
+
+        It is one for most recipes, and one more where an encoding is fitted on a fitted one's
+        output.
         """
         return 1 + max(
             (step.read for chain in self.chains for step in chain.steps if needs_fit(step)),
@@ -104,28 +104,28 @@ class EncodePlan(PickledOnce):
 
     @property
     def changes(self) -> bool:
-        """Whether what is written differs from the columns."""
+        """Whether the written features differ from the columns."""
         return bool(self.chains) or (self.written != tuple(self.columns.names) and not self.is_raw)
 
     @property
     def is_fitted(self) -> bool:
-        """Whether nothing is left to be fitted."""
+        """Whether no encoding needs fitting."""
         return not any(needs_fit(step) for chain in self.chains for step in chain.steps)
 
     def known(self) -> dict[str, Feature]:
-        """Returns what is known of the columns at planning."""
+        """Returns the features of the columns, as known at planning."""
         return {
             field.name: _known_feature(field, self.sizes.get(field.name)) for field in self.columns
         }
 
     def features(self, columns: Mapping[str, Feature] | None = None) -> dict[str, Feature]:
-        """Returns the written features: before fitting, as far as they are known.
+        """Returns the written features; before fitting, as far as they are known.
 
         Args:
-          columns: what is known of the columns, beyond their types.
+          columns: features of columns, known better than by their types.
 
         Raises:
-          DataError: an encoding cannot take what the data turned out to be.
+          DataError: an encoding cannot take the feature that the data turned out to be.
         """
         known = self.known() | dict(columns or {})
         for chain in self.chains:
@@ -136,7 +136,7 @@ class EncodePlan(PickledOnce):
         return {name: known[name] for name in self.written}
 
     def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
-        """Returns what each step takes, as far as it is known, by number of chain and step."""
+        """Returns (chain number, step number) -> inputs of the step, as far as known."""
         known = self.known()
         inputs = {}
         for number, chain in enumerate(self.chains):
@@ -163,7 +163,7 @@ def _output(chain: Chain, step: Step, features: tuple[Feature, ...]) -> Feature:
 
 
 def needs_fit(step: Step) -> bool:
-    """Whether a step still has to be fitted."""
+    """Whether a step is not fitted yet."""
     return isinstance(step.encoding, Encoding) and step.encoding.analyzer is not None
 
 
@@ -175,11 +175,11 @@ def plan_encode(
     Args:
       recipe: as it is.
       schema: of the selected columns.
-      sizes: column of ids -> how many there are, where its source knows.
+      sizes: column of ids -> number of ids, where the source knows it.
 
     Raises:
       RecipeProblems: unknown columns, wrong parameters, chains whose types do not fit, vectors of
-        which nobody knows how long they are.
+        unknown length.
     """
     columns = EncodePlan(schema, (), (), sizes=sizes or {})
     planner = _Planner(columns)
@@ -193,7 +193,7 @@ def plan_encode(
         if len(chain) == len(steps):
             planner.add(name, chain)
     problems = planner.problems
-    # A label that the recipe's own function makes is looked for when that was analysed.
+    # A label that a ``preprocessing_fn`` makes is checked after its analysis.
     if (
         recipe.label is not None
         and recipe.label not in planner.written
@@ -221,9 +221,7 @@ def plan_encode(
 
 
 def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
-    """Yields what is wrong with ``output.record``: values that are to be the records, and nothing
-    beside them.
-    """
+    """Yields the problems of ``output.record``, whose values are the records, without features."""
     record, path = recipe.output.record, ("output", "record")
     if record is None:
         return
@@ -249,9 +247,7 @@ def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
 
 
 def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit:
-    """Returns the recipe's ``fit`` with its default filled in: the split ``train``, or else the
-    first one.
-    """
+    """Returns the recipe's ``fit``; default split: ``train``, or else the first one."""
     names, fit = recipe.split.names, recipe.fit
     problems.extend(
         Problem(("fit", "splits"), f"unknown split '{split}'.{nearest(split, names)}")
@@ -277,8 +273,9 @@ def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit
 
 @dataclasses.dataclass(frozen=True)
 class _Known:
-    """What planning knows of a feature: the first read in which it is known, and whether but for
-    nulls that the read will fill.
+    """A feature at planning, and the first pass in which it is known.
+
+    ``is_pending``: known but for nulls, which an encoding fitted in this pass fills.
     """
 
     feature: Feature
@@ -291,7 +288,7 @@ class _Known:
 
 
 class _Planner:
-    """Adds chains one by one, and notes what is wrong with them."""
+    """Adds chains one by one and collects their problems."""
 
     def __init__(self, columns: EncodePlan) -> None:
         self.problems: list[Problem] = []
@@ -300,7 +297,7 @@ class _Planner:
         self._known = {name: _Known(feature) for name, feature in columns.known().items()}
 
     def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
-        """Adds the chain of a recipe's entry, or the several that it stands for."""
+        """Adds the chain of a recipe's entry, or one chain for each of its parts."""
         first = encodings[0][1]
         if isinstance(first, Drop):
             self._drop(name, encodings)
@@ -383,8 +380,7 @@ class _Planner:
                 f"'{encoding.target}'.{nearest(encoding.target, self._known)}",
             )
             return None
-        # An encoding that takes each value for itself, or learns from numbers, can be told later
-        # what nulls will have become.
+        # Elementwise encodings, and moments and quantiles, take the fill value of nulls later.
         keeps_pending = len(known) == 1 and (
             encoding.analyzer in (Moments, Quantiles)
             if encoding.analyzer is not None
@@ -405,22 +401,18 @@ class _Planner:
 
 
 def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str, Encoding]]]:
-    """Returns the chains that one entry stands for: suffix of the feature's name -> its
-    encodings.
-    """
+    """Returns the chains of one entry: suffix of the feature's name -> its encodings."""
     chains: dict[str, list[tuple[str, Encoding]]] = {"": []}
     for kind, encoding in encodings:
         so_far = chains.pop("")
         for suffix, part in encoding.parts().items():
             chains[suffix] = [*so_far, (kind, part)]
-    # The feature of the entry's own name comes last: the others start from what it replaces.
+    # The feature of the entry's own name is last: the others start from the column it replaces.
     return dict(sorted(chains.items(), key=lambda item: item[0] == ""))
 
 
 def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
-    """Returns the plan with the fitted encodings of some steps; the others are told what is known
-    of their input now.
-    """
+    """Returns the plan with some steps fitted, and the other steps given their inputs."""
     known = plan.known()
     chains = []
     for number, chain in enumerate(plan.chains):
@@ -437,11 +429,8 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
 
 
 def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
-    """Returns the plan with the fitted encodings that lie in a folder; with an empty path, as it
-    is.
-    """
-    # It loads Beam, a second, which the process that builds the serving graph, and unpickles plans,
-    # can do without.
+    """Returns the plan with the fitted encodings of a folder; ``""`` leaves it as it is."""
+    # Imported here: it loads Beam, which takes a second, and the serving process needs only plans.
     from beam_pipelines.encodings.store import cached_encodings
 
     return with_fitted(plan, cached_encodings(folder)) if folder else plan

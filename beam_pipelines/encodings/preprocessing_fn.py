@@ -1,6 +1,4 @@
-"""A recipe's own ``preprocessing_fn``, as planning finds it: its source, its inputs, and where its
-workers may store what they pass on.
-"""
+"""The ``preprocessing_fn`` of a recipe at planning: source, inputs, and storage check."""
 
 from __future__ import annotations
 
@@ -27,16 +25,15 @@ FUNCTION = "preprocessing_fn"
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing(PickledOnce):
-    """A recipe's own function, and what it takes. Called with tensors, it is a
-    ``preprocessing_fn``.
+    """The ``preprocessing_fn`` of a recipe; calling it with tensors runs the function.
 
     Attributes:
       path: of the module, for messages.
-      source: its text. Workers run the text that was planned with, wherever they are.
+      source: its text at planning, which workers run.
       inputs: feature -> number of values in every row of a dense tensor; ``None`` for a sparse
         tensor.
       types: feature -> Arrow type of its values.
-      label: name of a feature that it has to return, or ``None``.
+      label: name of a feature that it must return, or ``None``.
     """
 
     path: str
@@ -53,19 +50,18 @@ class Preprocessing(PickledOnce):
 def plan_preprocessing(
     recipe: Recipe, plan: EncodePlan, contract: bytes | None
 ) -> Preprocessing | None:
-    """Reads the recipe's ``preprocessing_fn``, without running it.
+    """Checks the recipe's ``preprocessing_fn`` without running it.
 
     Args:
       recipe: as it is.
       plan: of the encodings before it.
-      contract: the recipe's schema of the columns, serialized, or ``None`` if it has none.
+      contract: the recipe's schema of the columns, serialized, or ``None``.
 
     Returns:
-      ``None`` if the recipe has no function of its own.
+      ``None`` if the recipe has no ``preprocessing_fn``.
 
     Raises:
-      RecipeProblems: the file is not there, is not Python, or holds no
-        ``preprocessing_fn(inputs)``.
+      RecipeProblems: the file is missing, is not Python, or has no ``preprocessing_fn(inputs)``.
     """
     if recipe.preprocessing_fn is None:
         return None
@@ -90,8 +86,7 @@ def plan_preprocessing(
 
 
 def check_storage(output: str) -> None:
-    """Checks that TensorFlow can write to where the dataset goes: tensorflow-transform puts its
-    analysis there by itself.
+    """Checks that TensorFlow can write to the output: tensorflow-transform needs it.
 
     Raises:
       RecipeError: it cannot.
@@ -108,10 +103,10 @@ def check_storage(output: str) -> None:
 
 
 def _check_source(path: str, source: str) -> None:
-    """Looks for the function in the module's syntax tree.
+    """Checks that the module's syntax tree has the function.
 
     Raises:
-      ValueError: it is not there; says where it should be.
+      ValueError: it has not; says where the function should be.
     """
     try:
         tree = ast.parse(source, path)
@@ -144,7 +139,7 @@ def _dense_length(feature: Feature) -> int | None:
 
 @functools.lru_cache(maxsize=4)
 def _load(path: str, source: str) -> types.ModuleType:
-    """Runs the recipe's module, once a process."""
+    """Runs the recipe's module, once per process."""
     module = types.ModuleType("recipe_preprocessing")
     module.__file__ = path
     exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the one place where a recipe brings code

@@ -1,9 +1,7 @@
-"""Between ragged tensors and matrices: in as few operations as it takes, and without the checks
-that TensorFlow's own functions add.
+"""Converts between ragged tensors and matrices in few graph operations.
 
-Each operation of a graph costs a fifth of a millisecond to build and to save, and there are
-features by the dozen. A check of TensorFlow's is two functions and fifty operations, here of what
-holds by construction.
+Each operation takes a fifth of a millisecond to build and save, for dozens of features. A check of
+TensorFlow's own functions is two functions and fifty operations; here it holds by construction.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def to_matrix(x: tf.RaggedTensor, default: Any, width: int | None = None) -> tf.Tensor:
-    """Returns the values of each row [batch, width]: filled up with ``default``, and cut off.
+    """Returns the rows as a matrix [batch, width], padded with ``default`` and cut.
 
     Args:
       x: [batch, None].
@@ -36,8 +34,9 @@ def to_matrix(x: tf.RaggedTensor, default: Any, width: int | None = None) -> tf.
 
 
 def from_matrix(matrix: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the rows of a matrix [batch, width] as a ragged tensor [batch, None] that knows their
-    length, if the matrix does.
+    """Returns the rows of a matrix [batch, width] as a ragged tensor [batch, None].
+
+    The tensor has a uniform row length if the matrix has a static width.
     """
     import tensorflow as tf
 
@@ -49,8 +48,9 @@ def from_matrix(matrix: tf.Tensor) -> tf.RaggedTensor:
 
 
 def check(holds: tf.Tensor, message: str) -> tf.Operation:
-    """Returns an operation that fails with a message unless a boolean scalar holds; as
-    ``tf.debugging.Assert``, which costs more.
+    """Returns an operation that fails with a message unless a boolean scalar holds.
+
+    It is cheaper than ``tf.debugging.Assert``.
     """
     import tensorflow as tf
 

@@ -1,6 +1,4 @@
-"""The schema of what is written: the raw columns' schema, changed where encodings have made other
-features.
-"""
+"""The schema of the written features: that of the columns, changed by encodings."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from beam_pipelines.encodings.plan import EncodePlan
 
 
 def raw_features(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Feature]:
-    """Returns what a schema says of the columns before encoding.
+    """Returns the features of the columns before encoding, from a schema.
 
     A column is required where the schema promises a dense tensor: always present, with a fixed
     number of values. A list of fixed shape has its length, and integers with a domain from 0 have
@@ -57,13 +55,13 @@ def encoded_schema(schema: schema_pb2.Schema, plan: EncodePlan) -> schema_pb2.Sc
       plan: of the encodings, fitted.
 
     Returns:
-      Columns that no encoding touched as they were; others with their new type, presence and shape:
-      those that are required and have a fixed number of values as dense tensors, ids with their
-      domain. Features in the order of ``plan.written``, feature lists in a struct
-      (``core/schema_features.py``).
+      Features in the order of ``plan.written``; feature lists in a struct
+      (``core/schema_features.py``). Columns without encodings are as they were. Others have their
+      new type, presence and shape: dense if required and of a fixed number of values, ids with a
+      domain.
 
     Raises:
-      DataError: an encoding cannot take what the data turned out to be.
+      DataError: an encoding cannot take the feature that the data turned out to be.
     """
     made = {chain.name for chain in plan.chains}
     protos = {feature.name: feature for feature in features_of(schema)}

@@ -1,6 +1,4 @@
-"""How often each word of a vocabulary stands in a row, as a vector: what ``bag_of_words`` and
-``tf_idf`` share.
-"""
+"""Term counts as vectors, shared by ``bag_of_words`` and ``tf_idf``."""
 
 from __future__ import annotations
 
@@ -26,17 +24,17 @@ from beam_pipelines.encodings.vocabulary_asset import token_table
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# A vector of so many float32 is 64 KiB a row.
+# A vector of that many float32 takes 64 KiB a row.
 _MAX_TERMS = 1 << 14
 
 
 class TermCounts(NamedTuple):
-    """The counts of a batch that are not 0, by row and term.
+    """The nonzero counts of a batch, by row and term.
 
     Attributes:
-      rows, terms: int64[m], number of the row and place in the vocabulary.
+      rows, terms: int64[m], row number and place in the vocabulary.
       counts: int64[m], above 0.
-      totals: int64[n], tokens of each row, those that are in no vocabulary included.
+      totals: int64[n], number of tokens of each row, also of tokens in no vocabulary.
     """
 
     rows: npt.NDArray[np.int64]
@@ -46,7 +44,7 @@ class TermCounts(NamedTuple):
 
 
 def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
-    """Returns ``top_k``, which is also the short form and must be given, and ``min_count``."""
+    """Returns ``top_k``, required and also the short form, and ``min_count``."""
     parameters = short_form(parameters, "top_k")
     expected = {
         "top_k": f"the length of the vector, at most {_MAX_TERMS}, as in {{{kind}: 1000}}",
@@ -62,13 +60,13 @@ def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
 
 
 def vector(feature: Feature, length: int | None = None) -> Feature:
-    """Returns what becomes of a feature of tokens: a vector of float32 in every row."""
+    """Returns the feature of a float32 vector per row, from a feature of tokens."""
     need_tokens(feature)
     return Feature(pa.list_(pa.float32()), required=True, length=length)
 
 
 def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
-    """Counts the tokens of n rows: of lists, or of scalars as lists of one."""
+    """Counts the tokens of n rows: lists, or scalars as lists of one."""
     rows, terms = row_numbers(array), find_tokens(vocabulary, flat_values(array))
     totals = np.bincount(rows, minlength=len(array))
     seen = terms >= 0
@@ -77,9 +75,7 @@ def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
 
 
 def vectors(counted: TermCounts, values: npt.NDArray[np.float64], length: int) -> pa.Array:
-    """Returns n vectors that hold ``values`` (float64[m], rounded to float32) where a term is
-    counted, and else 0.
-    """
+    """Returns n vectors with ``values`` (float64[m], rounded to float32) at their terms, else 0."""
     cells = np.zeros((len(counted.totals), length), np.float32)
     cells[counted.rows, counted.terms] = values
     return as_lists(pa.array(cells.ravel()), np.full(len(cells), length))
@@ -92,7 +88,7 @@ def tensor_counts(vocabulary: pa.Array, x: tf.RaggedTensor) -> tf.Tensor:
     terms = token_table(vocabulary).lookup(tensor_tokens(x.flat_values))
     length = len(vocabulary)
     cells = tf.where(terms < 0, tf.cast(-1, tf.int64), x.value_rowids() * length + terms)
-    # Places below 0 are left out of a segment sum.
+    # A segment sum ignores places below 0.
     counts = tf.math.unsorted_segment_sum(
         tf.ones_like(cells, tf.float64), cells, x.nrows() * length
     )

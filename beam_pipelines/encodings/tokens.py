@@ -1,9 +1,8 @@
-"""Tokens, which vocabularies are made of: values as bytes, how often each occurs, and where each
-stands in a vocabulary.
+"""Tokens of vocabularies: their bytes, counts, and places in a vocabulary.
 
 A token is the bytes of a text, or the decimal text of an integer, as ``tf.strings.as_string``
-writes it. A vocabulary is an array of distinct tokens, which are in a text file when the graph is
-saved: a token that is empty or holds a line break is in no vocabulary.
+writes it. A vocabulary is an array of distinct tokens. The serving graph stores it as a text file:
+it has no token that is empty or holds a line break.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ NO_TOKENS = (
     "the column out with 'drop', or lower 'min_count'."
 )
 
-# Up to here Arrow hashes the vocabulary anew for each batch: 0.3 ms at 10,000 tokens, as much as an
-# index costs in looking up the distinct ones of 50,000 values at 50,000 tokens.
+# Up to this size Arrow hashes the vocabulary for each batch: 0.3 ms at 10,000 tokens. At 50,000
+# tokens that costs as much as looking up the distinct ones of 50,000 values in an index.
 _HASHED_PER_BATCH = 1 << 15
 
-# Indexes of larger vocabularies, by id of the array, as long as the array lives.
+# Indexes of larger vocabularies, by id of the array; removed with the array.
 _indexes: dict[int, KeyIndex] = {}
 _indexes_lock = threading.Lock()
 
 
 def need_tokens(feature: Feature) -> Feature:
-    """Returns a feature of text, bytes or integers, or of lists of them.
+    """Returns the feature if it is of text, bytes or integers, or lists of them.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is of another type.
     """
     if pa.types.is_floating(feature.value_type):
         raise ValueError(
@@ -63,7 +62,7 @@ def need_amount(value: Any, expected: str) -> float:
     """Returns a parameter that must be a number of 0 or more.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is not.
     """
     if need_number(value, expected) < 0:
         raise ValueError(f"found {value!r}, expected {expected}.")
@@ -71,19 +70,24 @@ def need_amount(value: Any, expected: str) -> float:
 
 
 def sums_of(codes: Ids, rows: Ids, length: int, weights: Weights | None) -> npt.NDArray[Any]:
-    """Returns how often each code (below ``length``) occurs: int64, or the float64 sums of the
-    weights of the rows that it occurs in.
+    """Returns the int64 count of each code, or the float64 sum of weights of its rows.
+
+    Args:
+      codes: int64[m], below ``length``.
+      rows: int64[m], the row of each code.
+      length: of the result.
+      weights: float64[n] of the rows, or ``None``.
     """
     if weights is None:
         return np.bincount(codes, minlength=length)
-    return np.bincount(codes, weights[rows], minlength=length).astype(
-        np.float64
-    )  # of none, numpy makes integers
+    # Without codes bincount returns integers.
+    return np.bincount(codes, weights[rows], minlength=length).astype(np.float64)
 
 
 def as_tokens(values: pa.Array) -> pa.Array:
-    """Returns scalars as a binary array; nulls stay null. Of integers, better give distinct
-    ones.
+    """Returns scalars as a binary array; nulls stay null.
+
+    Integers become texts, which is slow: pass distinct ones.
     """
     if pa.types.is_integer(values.type):
         values = pc.cast(values, pa.string())
@@ -98,17 +102,13 @@ def tensor_tokens(values: tf.Tensor) -> tf.Tensor:
 
 
 def fit_for_file(tokens: pa.Array) -> pa.Array:
-    """Returns which tokens a vocabulary's file can hold: those that are not empty and have no line
-    break.
-    """
+    """Returns which tokens a vocabulary's file can hold: not empty, without line breaks."""
     breaks = pc.or_(pc.match_substring(tokens, "\n"), pc.match_substring(tokens, "\r"))
     return pc.and_not(pc.greater(pc.binary_length(tokens), 0), breaks)
 
 
 def row_numbers(array: pa.Array) -> Ids:
-    """Returns int64[m], the row of each item of a list array, or of each value of an array of
-    scalars without its nulls.
-    """
+    """Returns int64[m], the row of each item of lists, or of each scalar that is not null."""
     if pa.types.is_list(array.type):
         rows: Ids = pc.list_parent_indices(array).to_numpy().astype(np.int64, copy=False)
         return rows
@@ -116,20 +116,20 @@ def row_numbers(array: pa.Array) -> Ids:
 
 
 def flat_values(array: pa.Array) -> pa.Array:
-    """Returns the items of a list array, or the values of an array of scalars, without nulls."""
+    """Returns the items of lists, or the scalars that are not null."""
     return array.flatten() if pa.types.is_list(array.type) else array.drop_null()
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenCounts:
-    """Counts tokens, and selects those of a vocabulary: a ``analyzers.KeyedSums``.
+    """Counts tokens and selects those of a vocabulary; ``analyzers.KeyedSums``.
 
-    Its tables have the columns ``key`` (binary) and ``count``, the sum of the weights of the rows
-    in which a token occurs, as often as it does.
+    Its tables have the columns ``key`` (binary) and ``count``: the number of occurrences, or the
+    sum of the weights of their rows.
 
     Attributes:
-      top_k: how many tokens to select; ``None`` for all.
-      min_count: the least count to select.
+      top_k: number of tokens to select; ``None`` for all.
+      min_count: lowest count to select.
       reserved: tokens not to select.
     """
 
@@ -142,7 +142,7 @@ class TokenCounts:
     def count(
         self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
     ) -> pa.RecordBatch:
-        """Returns the tokens of a batch: of scalars, or of the items of lists."""
+        """Counts the tokens of a batch of scalars or lists."""
         values = flat_values(array)
         encoded = values.dictionary_encode()
         counts = sums_of(
@@ -153,7 +153,7 @@ class TokenCounts:
         )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the tokens that may stand in a vocabulary, and of these the ``top_k`` first."""
+        """Returns the ``top_k`` tokens that a vocabulary may have."""
         keys, counts = sums["key"], sums["count"]
         reserved = pa.array([token.encode() for token in self.reserved], pa.binary())
         chosen = pc.and_not(fit_for_file(keys), pc.is_in(keys, reserved))
@@ -161,9 +161,7 @@ class TokenCounts:
         return self._first(sums.filter(pc.and_(chosen, frequent)))
 
     def ordered(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the selected tokens of all partitions as a vocabulary orders them: by count, then
-        by their bytes, both descending.
-        """
+        """Returns the selected tokens in vocabulary order: by count, then bytes, descending."""
         first = self._first(sums)
         return first.take(pc.sort_indices(first, [("count", "descending"), ("key", "descending")]))
 
@@ -175,7 +173,7 @@ class TokenCounts:
 
 
 def find_tokens(vocabulary: pa.Array, values: pa.Array) -> Ids:
-    """Looks values up in a vocabulary.
+    """Returns the place of each value in a vocabulary.
 
     Args:
       vocabulary: binary, distinct. An index of a large one is built once and kept as long as this
@@ -208,16 +206,16 @@ def _find(vocabulary: pa.Array, tokens: pa.Array) -> Ids:
 def _index(vocabulary: pa.Array) -> KeyIndex:
     with _indexes_lock:
         if id(vocabulary) not in _indexes:
-            # Of a second view of the same memory: the index must not keep alive what it is to die
-            # with.
+            # A view, not the array itself, which the index would keep alive.
             _indexes[id(vocabulary)] = index_keys([vocabulary.slice(0)])
             weakref.finalize(vocabulary, _indexes.pop, id(vocabulary), None).atexit = False
         return _indexes[id(vocabulary)]
 
 
 def buckets_of(values: pa.Array, buckets: int) -> Ids:
-    """Returns int64[n], the fingerprint of each value modulo ``buckets``, as
-    ``tf.strings.to_hash_bucket_fast``; of nulls, anything below it.
+    """Returns int64[n], ``tf.strings.to_hash_bucket_fast`` of each value.
+
+    That is the fingerprint modulo ``buckets``. A null gives any number below ``buckets``.
     """
     encoded = values.dictionary_encode()
     hashes = fingerprints(as_tokens(encoded.dictionary)) % np.uint64(buckets)

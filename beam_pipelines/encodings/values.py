@@ -1,6 +1,4 @@
-"""What the encodings share: reading parameters, and mapping the values of scalars and lists
-alike.
-"""
+"""Reads the parameters of encodings, and maps values of scalars and lists alike."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.encodings.feature import Feature
 
-# Of float32: the smallest number above 0 with all of its precision, and the largest one.
+# The smallest normal float32 above 0, and the largest.
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
-# Ids are int64. Vectors, and boundaries between values, are in memory.
+# Ids are int64. Vectors and boundaries are in memory.
 MOST_IDS, MOST_PLACES = (1 << 63) - 1, 10_000_000
 
 
@@ -27,11 +25,11 @@ def check_parameters(parameters: Mapping[str, Any], known: Mapping[str, str]) ->
     """Checks the names of an encoding's parameters.
 
     Args:
-      parameters: as the recipe has them.
-      known: name -> what is expected, for the message.
+      parameters: of the recipe.
+      known: name -> expected value, for the message.
 
     Raises:
-      ValueError: an unknown one.
+      ValueError: a name is unknown.
     """
     for name in parameters:
         if name not in known:
@@ -40,10 +38,10 @@ def check_parameters(parameters: Mapping[str, Any], known: Mapping[str, str]) ->
 
 
 def need_numbers(feature: Feature) -> Feature:
-    """Returns a feature of numbers or of lists of numbers.
+    """Returns the feature if it is of numbers or lists of numbers.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is of another type.
     """
     if not feature.is_number:
         raise ValueError(
@@ -54,11 +52,11 @@ def need_numbers(feature: Feature) -> Feature:
 
 
 def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Converts the values of an array one for one: those of scalars, or the items of lists.
+    """Converts scalars, or the items of lists, one for one.
 
     Args:
-      array: scalars, or lists without nulls in them; a null list stays null and an empty one empty.
-      convert: takes and returns an array of scalars, as many; nulls stay null.
+      array: scalars, or lists without null items; a null list stays null, an empty one empty.
+      convert: array of scalars -> array of as many scalars; nulls stay null.
     """
     if not pa.types.is_list(array.type):
         return convert(array)
@@ -70,8 +68,7 @@ def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.A
 def as_lists(
     values: pa.Array, lengths: npt.NDArray[np.int64], nulls: pa.BooleanArray | None = None
 ) -> pa.ListArray:
-    """Returns values as lists of these lengths, one after the other, in rows of which some are
-    null: their length is 0.
+    """Returns values as lists of these lengths; rows that are null have length 0.
 
     Raises:
       pa.ArrowInvalid: there are more than 2**31 - 1 values.
@@ -85,14 +82,13 @@ def map_numbers(
     convert: Callable[[npt.NDArray[np.float64]], npt.NDArray[Any]],
     dtype: type[np.float32 | np.int64],
 ) -> pa.Array:
-    """Converts numbers, of scalars or in lists, by a function of float64 arrays; nulls stay null.
+    """Converts numbers, scalars or in lists, by a float64 function; nulls stay null.
 
-    Numbers too small for a normal float32 count as 0, as they do in TensorFlow's kernels (denormals
-    are zero there).
+    Subnormal float32 count as 0, as in TensorFlow's kernels (denormals are zero).
 
     Args:
       array: int64 or float32, or lists of them.
-      convert: takes float64[n], whatever is there where values are null, and returns n numbers.
+      convert: float64[n] -> n numbers; the input at nulls is arbitrary.
       dtype: of the result; floats are rounded to the nearest.
     """
 
@@ -106,9 +102,7 @@ def map_numbers(
 
 
 def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns int64 or float32 scalars as float64, nulls as 0, and numbers too small for a normal
-    float32 as 0.
-    """
+    """Returns int64 or float32 scalars as float64; nulls and subnormal float32 as 0."""
     filled = array.fill_null(0) if array.null_count else array
     numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(array.type):
@@ -117,8 +111,9 @@ def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> pa.Array:
-    """Converts numbers, of scalars or in lists, by a function of arrays of their own type, int64 or
-    float32; nulls stay null.
+    """Converts numbers, scalars or in lists, by a function of their own type; nulls stay.
+
+    The function takes and returns arrays of int64 or float32.
     """
 
     def convert_array(values: pa.Array) -> pa.Array:
@@ -134,7 +129,7 @@ def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
     """Returns a parameter that must be a text.
 
     Raises:
-      ValueError: it is missing or another.
+      ValueError: it is missing or no text.
     """
     value = parameters.get(name)
     if not isinstance(value, str) or not value:
@@ -143,10 +138,10 @@ def need_text(parameters: Mapping[str, Any], name: str, expected: str) -> str:
 
 
 def need_number(value: Any, expected: str) -> int | float:
-    """Returns a parameter that must be a number, not infinite as a float32.
+    """Returns a parameter that must be a finite float32 number.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ValueError(f"found {value!r}, expected {expected}.")
@@ -157,7 +152,7 @@ def need_whole(value: Any, least: int, expected: str, most: int = MOST_IDS) -> i
     """Returns a parameter that must be a whole number from ``least`` to ``most``.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"found {value!r}, expected {expected}.")
@@ -167,15 +162,15 @@ def need_whole(value: Any, least: int, expected: str, most: int = MOST_IDS) -> i
 
 
 def short_form(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Returns the parameters with VALUE of ``{kind: VALUE}`` under the name that it stands for."""
+    """Returns the parameters with VALUE of ``{kind: VALUE}`` under a name."""
     return {name if key == "value" else key: value for key, value in parameters.items()}
 
 
 def need_flag(parameters: Mapping[str, Any], name: str) -> bool:
-    """Returns a parameter that is true or false, and false by default.
+    """Returns a parameter that is true or false; False by default.
 
     Raises:
-      ValueError: it is another.
+      ValueError: it is neither.
     """
     value = parameters.get(name, False)
     if value is not True and value is not False:

@@ -1,24 +1,21 @@
-"""How a vocabulary gets into a graph: a text file of one token a line, from which TensorFlow
-initialises a lookup table.
+"""Vocabularies in a graph: text files from which TensorFlow makes lookup tables.
 
 ``to_tensorflow`` of an encoding calls ``token_table``. The table reads its file when it is made and
-keeps the path as an asset: whoever saves the graph finds a copy in ``assets/``, under the file's
-own name. tensorflow-transform looks vocabularies up by that name
-(``TFTransformOutput.vocabulary_by_name``, ``vocabulary_size_by_name``), so the one who builds the
-serving graph says the name::
+keeps the path as an asset: saving the graph copies it to ``assets/`` under the file's own name.
+tensorflow-transform finds vocabularies by that name (``TFTransformOutput.vocabulary_by_name``,
+``vocabulary_size_by_name``), so the builder of the serving graph gives the name::
 
     with vocabulary_asset.named(folder, feature_name, tables):
         tensor = encoding.to_tensorflow(tensor)
 
-inside any ``tf.function``, and keeps the tables in what is saved; inside a ``preprocessing_fn``,
-tensorflow-transform does. ``folder`` must last until the graph is saved; a file in it is written
-once, however often the graph is traced, and with ``tables`` read once. Without ``named`` the file
-lies in a temporary folder of the process. Two vocabularies of one name get one name and, from
-TensorFlow, a suffix.
+inside any ``tf.function``, and keeps the tables in the saved object; inside a ``preprocessing_fn``,
+tensorflow-transform does. ``folder`` must last until the graph is saved. A file in it is written
+once per content, and with ``tables`` read once. Without ``named`` the file is in a temporary folder
+of the process. TensorFlow adds a suffix to the second of two vocabularies of one name.
 
-The file is as tensorflow-transform writes it: tokens in the order of their ids, each ended by a
-newline; so no token is empty or holds a newline or a carriage return (which TensorFlow's line
-reader drops).
+The file has tensorflow-transform's format: tokens in the order of their ids, each ended by a
+newline. So no token is empty or has a newline or a carriage return, which TensorFlow's line reader
+drops.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     Table: TypeAlias = tf.lookup.StaticHashTable | tf.lookup.StaticVocabularyTable
-    # By file, and number of ids for other values.
+    # By file and number of ids for other values.
     Tables: TypeAlias = dict[tuple[str, int], Table]
 
 # Tokens joined at a time: Arrow's arrays hold at most 2 GiB.
@@ -53,12 +50,12 @@ _place: contextvars.ContextVar[tuple[str, str, Tables] | None] = contextvars.Con
 
 @contextlib.contextmanager
 def named(folder: str, name: str, tables: Tables | None = None) -> Iterator[None]:
-    """Says where the vocabularies of the graph that is built inside are written.
+    """Sets where the vocabularies of the graph that is built inside are written.
 
     Args:
-      folder: local and there; must last until the graph is saved.
-      name: of the feature; the file gets it as tensorflow-transform would change it.
-      tables: those made so far, which need not be made again; new ones are added.
+      folder: local; exists until the graph is saved.
+      name: of the feature; the file name is tensorflow-transform's form of it.
+      tables: made so far, to be reused; new ones are added.
     """
     token = _place.set((folder, file_name(name), {} if tables is None else tables))
     try:
@@ -68,18 +65,18 @@ def named(folder: str, name: str, tables: Tables | None = None) -> Iterator[None
 
 
 def file_name(feature: str) -> str:
-    """Returns the name of a feature's vocabulary, as
-    ``tensorflow_transform.analyzers.sanitized_vocab_filename``.
+    """Returns the file name of a feature's vocabulary.
+
+    That is ``tensorflow_transform.analyzers.sanitized_vocab_filename``.
     """
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "_", feature).strip())
 
 
 def token_table(tokens: pa.Array, num_oov: int = 0) -> Table:
-    """Returns a table from tokens to their places, initialised, for the graph that is being built
-    or for eager use.
+    """Returns an initialized table from tokens to places, for a graph or eager use.
 
     Args:
-      tokens: binary, at least one, distinct, none of them empty or with a line break.
+      tokens: binary, at least one, distinct, none empty or with a line break.
       num_oov: 0: other values become -1. Else they become ``len(tokens)`` + fingerprint modulo
         ``num_oov``.
     """
@@ -89,11 +86,11 @@ def token_table(tokens: pa.Array, num_oov: int = 0) -> Table:
     path = _write(tokens, folder, name)
     table = tables.get((path, num_oov))
     if table is None:
-        # Autograph would rewrite, and warn of, what only Python does here.
+        # Autograph would rewrite this Python code, and warn.
         table = tables[path, num_oov] = tf.autograph.experimental.do_not_convert(_table)(
             path, num_oov
         )
-    # A table dies with its last reference in Python: a graph that uses it has to hold one.
+    # A table is deleted with its last Python reference: a graph that uses it must hold one.
     if tf.inside_function():
         tf.compat.v1.get_default_graph().add_to_collection("beam_pipelines_tables", table)
     return table
@@ -112,9 +109,7 @@ def _table(path: str, num_oov: int) -> Table:
 
 
 def _write(tokens: pa.Array, folder: str, name: str) -> str:
-    """Writes the tokens' file, unless it is there; returns its path, which depends on its
-    content.
-    """
+    """Writes the tokens' file unless it exists; its path depends on its content."""
     data = list(_lines(tokens))
     digest = hashlib.blake2b(digest_size=8)
     for lines in data:

@@ -1,1 +1,1 @@
-"""Encodings, one module a kind, each with its NumPy and its TensorFlow face."""
+"""Encodings, one module per kind, each with an Arrow and a TensorFlow face."""

@@ -1,4 +1,4 @@
-"""``bag_of_words``: how often each frequent token stands in a row."""
+"""``bag_of_words``: counts of the frequent tokens of a row."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class BagOfWords(Encoding):
-    """Counts tokens: lists of them, as ``tokenize`` makes, or one a row.
+    """Counts the tokens of a row: a list, as ``tokenize`` gives, or one token.
 
     Attributes:
-      top_k: how many tokens to count at most, the most frequent ones.
-      min_count: tokens that occur less often (by weight, where rows have weights) are not counted.
+      top_k: number of tokens to count, the most frequent ones.
+      min_count: rarer tokens (by weight, where rows have weights) are not counted.
     """
 
     top_k: int
@@ -55,8 +55,9 @@ class BagOfWords(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedBagOfWords(Fitted):
-    """The number of times that each of ``tokens`` stands in the row; others are not counted, and
-    null is a row without any.
+    """The count of each of ``tokens`` in the row; other tokens are ignored.
+
+    Null is a row without tokens.
 
     Attributes:
       tokens: binary, distinct, in the order of the vector.

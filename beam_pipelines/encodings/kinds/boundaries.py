@@ -1,4 +1,4 @@
-"""``boundaries``: the number of the interval that a value falls into, between given boundaries."""
+"""``boundaries``: the number of a value's interval between given boundaries."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _EXPECTED = "ascending numbers, as in {boundaries: [0, 10, 100]}"
 
 @dataclasses.dataclass(frozen=True)
 class Boundaries(Fixed):
-    """Counts the boundaries at or below a value, as ``tft.apply_buckets`` does: 0 below the first,
-    1 from the first up to the second, ….
+    """Counts the boundaries at or below a value, as ``tft.apply_buckets`` does.
 
-    NaN comes after all of them, into the last bucket; null stays null.
+    The bucket is 0 below the first boundary, 1 from the first up to the second, and so on. NaN is
+    in the last bucket; null stays null.
 
     Attributes:
       boundaries: ascending. For float32 features each is rounded to float32, so that 0.7 is the
@@ -53,7 +53,7 @@ class Boundaries(Fixed):
         return cls(tuple(numbers))
 
     def output(self, *features: Feature) -> Feature:
-        """Numbers become int64, one more than there are boundaries."""
+        """Numbers become int64; the size is the number of boundaries + 1."""
         return need_numbers(features[0]).with_values(pa.int64(), len(self.boundaries) + 1)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:

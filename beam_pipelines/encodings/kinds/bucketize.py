@@ -1,4 +1,4 @@
-"""``bucketize``: the number of the quantile that a value falls into."""
+"""``bucketize``: the number of a value's quantile."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 
 @dataclasses.dataclass(frozen=True)
 class Bucketize(Encoding):
-    """Divides numbers into buckets of as nearly as possible the same weight, and gives the number
-    of the bucket, from 0.
+    """Gives the number, from 0, of a bucket; buckets have about equal weight.
 
-    Boundaries are values of the column, each once, and none is its smallest value: so there may be
-    fewer buckets than asked for, and none was empty. As in ``boundaries``, a value that equals a
-    boundary is in the bucket above it; NaN is in the last one and null stays null.
+    Boundaries are distinct values of the column, without its smallest: there may be fewer buckets
+    than asked for, and none is empty. As in ``boundaries``, a value equal to a boundary is in the
+    bucket above it, NaN is in the last bucket, and null stays null.
 
     Attributes:
-      buckets: how many at most.
+      buckets: largest number of buckets.
     """
 
     buckets: int
@@ -42,9 +41,9 @@ class Bucketize(Encoding):
         return cls(need_whole(parameters.get("value"), 2, _EXPECTED, MOST_PLACES))
 
     def output(self, *features: Feature) -> Feature:
-        """Numbers become int64; how many buckets there are is known after fitting."""
+        """Numbers become int64; their size is known after fitting."""
         return need_numbers(features[0]).with_values(pa.int64())
 
     def fit(self, analysis: Quantiles) -> Boundaries:  # type: ignore[override]
-        """Takes the boundaries; of no values there are none, and a single bucket."""
+        """Takes the boundaries; without values there are none, and a single bucket."""
         return Boundaries(tuple(analysis.boundaries(self.buckets).tolist()))

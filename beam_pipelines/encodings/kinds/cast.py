@@ -1,4 +1,4 @@
-"""``cast``: the same value in another type, exactly, or an error."""
+"""``cast``: the same value in another type, or an error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RANGES = {
 _TARGETS = (*_RANGES, "bool", "float32", "text", "bytes")
 _EXPECTED = f"one of {', '.join(_TARGETS)}, as in {{cast: float32}}"
 
-# What both Arrow and TensorFlow parse, and alike. RE2 syntax, for both.
+# Numbers that Arrow and TensorFlow parse alike, in RE2 syntax, which both use.
 _WHOLE = r"^-?[0-9]+$"
 _DECIMAL = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NOT_FINITE = r"^(nan|NaN|-?inf)$"
@@ -37,10 +37,11 @@ _NOT_FINITE = r"^(nan|NaN|-?inf)$"
 class Cast(Fixed):
     """Casts to another type; null stays null, lists stay lists.
 
-    To an integer type only whole numbers in its range go, and texts of digits; to float32 any
-    number, as the nearest one, and texts of decimal numbers, ``nan``, ``inf`` and ``-inf``; to bool
-    any number, 0 is false; to text integers and bytes in UTF-8; to bytes text. Anything else is an
-    error. Casts see features: what was float64 in a column was rounded to float32 before.
+    To an integer type: whole numbers in its range, and texts of digits. To float32: any number,
+    rounded to the nearest, and texts of decimal numbers, ``nan``, ``inf`` and ``-inf``. To bool:
+    any number; 0 is false. To text: integers, and bytes in UTF-8. To bytes: text. Anything else is
+    an error. Casts
+    take features: a float64 column was rounded to float32 before.
 
     Attributes:
       to: the target, as recipes name types.
@@ -87,7 +88,11 @@ class Cast(Fixed):
         return pa.int64() if self.to in _RANGES or self.to == "bool" else parse_type(self.to)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Casts one array. Raises pa.ArrowInvalid where a value does not fit."""
+        """Casts one array.
+
+        Raises:
+          pa.ArrowInvalid: a value does not fit.
+        """
         return map_values(arrays[0], self._cast)
 
     def _cast(self, array: pa.Array) -> pa.Array:
@@ -149,15 +154,13 @@ class Cast(Fixed):
 
 
 def _need(holds: pa.BooleanArray, message: str) -> None:
-    """Raises pa.ArrowInvalid unless a condition holds for each value that is not null."""
+    """Raises pa.ArrowInvalid unless a condition holds for each non-null value."""
     if not pc.all(holds, min_count=0).as_py():
         raise pa.ArrowInvalid(message)
 
 
 def _without_subnormals(array: pa.Array) -> pa.Array:
-    """Returns numbers as TensorFlow's kernels see them: too small for a normal float32, they are
-    0.
-    """
+    """Returns numbers with subnormal float32 as 0, as TensorFlow's kernels compute them."""
     if not pa.types.is_floating(array.type):
         return array
     return pc.if_else(pc.less(pc.abs(array), SMALLEST_NORMAL), pa.scalar(0, array.type), array)

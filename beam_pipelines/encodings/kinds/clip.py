@@ -1,4 +1,4 @@
-"""``clip``: held within bounds."""
+"""``clip``: numbers limited to bounds."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _EXPECTED = "a lower and an upper bound, one of which may be null, as in {clip: 
 
 @dataclasses.dataclass(frozen=True)
 class Clip(Fixed):
-    """Replaces what is below the lower bound by it, and what is above the upper one by that.
-    Integers stay integers.
+    """Replaces values below the lower bound and above the upper bound by the bound.
 
-    Infinities are clipped; null stays null, NaN stays NaN.
+    Integers stay integers, infinities are clipped, null stays null, NaN stays NaN.
 
     Attributes:
       low, high: the bounds, ``None`` for none.
@@ -48,7 +47,7 @@ class Clip(Fixed):
         return cls(low, high)
 
     def output(self, *features: Feature) -> Feature:
-        """The same type; of integers the bounds must be whole."""
+        """The same type; integers need whole bounds."""
         feature = need_numbers(features[0])
         if pa.types.is_integer(feature.value_type):
             for bound in (self.low, self.high):
@@ -73,9 +72,7 @@ class Clip(Fixed):
         return x.with_flat_values(self._clipped(x.flat_values, tf.where))
 
     def _clipped(self, x: Any, where: Any) -> Any:
-        """Compares, because NaN and -0.0 come out of numpy's and TensorFlow's minimum
-        differently.
-        """
+        """Compares: the minimum of numpy and TensorFlow differ for NaN and -0.0."""
         kind = np.float32 if x.dtype in (np.float32, "float32") else np.int64
         if self.low is not None:
             low = kind(self.low)

@@ -1,6 +1,4 @@
-"""``column``: begins a chain with another column than the one of the feature's name, so that a
-column can be encoded twice.
-"""
+"""``column``: begins a chain with another column, to encode a column twice."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Column(Fixed):
-    """Takes a column as it is.
+    """Takes a column unchanged.
 
     Attributes:
-      inputs: its name, or that of a feature that an entry above has made.
+      inputs: its name, or that of a feature of an entry above.
     """
 
     inputs: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""``cross``: one id for the values that several columns have together."""
+"""``cross``: one id for the combined values of several columns."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _BUCKETS = (
 
 @dataclasses.dataclass(frozen=True)
 class Cross(Fixed):
-    """Joins the texts of several columns by ``_X_`` and hashes the result as ``hash_bucket`` does.
+    """Joins the texts of several columns by ``_X_`` and hashes them as ``hash_bucket``.
 
-    Integers join as their decimal text, and null as the empty text: a row always has an id. The
-    columns are still written.
+    Integers join as decimal text, and null as the empty text: every row has an id. The columns are
+    still written.
 
     Attributes:
-      buckets: ids are below it.
+      buckets: number of ids.
       inputs: the columns, or features of entries above; scalars.
     """
 

@@ -31,9 +31,9 @@ _EXPECTED = "a period above 0, as in {cyclic: 24}"
 
 
 def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
-    """Returns sine and cosine of an angle in turns, exact at quarters of a turn; float64.
+    """Returns sine and cosine of an angle in turns, exact at quarters; float64.
 
-    The angle is brought within an eighth of a turn of a quarter, where no library loses digits.
+    The angle is reduced to an eighth of a turn around a quarter, where libraries lose no digits.
     """
     turns = turns - library.floor(turns)
     quarter = library.floor(4.0 * turns + 0.5)
@@ -53,12 +53,13 @@ def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Cyclic(Fixed):
-    """``[sin, cos]`` of ``2π (x - offset) / period``. Null becomes ``[0, 0]``, the middle of the
-    circle; of NaN and infinities both are NaN.
+    """``[sin, cos]`` of ``2π (x - offset) / period``.
+
+    Null becomes ``[0, 0]``, the centre of the circle; NaN and infinities become NaN.
 
     Attributes:
-      period: after how much it begins again.
-      offset: where it begins: 1 for months.
+      period: length of a cycle.
+      offset: start of a cycle: 1 for months.
     """
 
     period: float

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _DAY = 86_400_000_000  # microseconds
 
-# Integers of any kind: int64 arrays of numpy, or tensors. Division rounds down in both, before 1970
-# too.
+# Integers are int64 arrays of numpy, or tensors. Division rounds down in both, also before 1970.
 _Formula = Callable[[Any], Any]
 
 
 def _year_and_day(days: Any) -> tuple[Any, Any]:
-    """Returns the year that begins in March, and the day of it from 0 (Howard Hinnant,
-    "chrono-compatible low-level date algorithms").
+    """Returns the year that begins in March, and its day from 0.
+
+    Source: Howard Hinnant, "chrono-compatible low-level date algorithms".
     """
     days = days + 719_468  # since 0000-03-01
     era = days // 146_097  # of 400 years
@@ -67,7 +67,7 @@ def _week(days: Any) -> Any:
     ) // 7 + 1  # the week belongs to the year of its Thursday
 
 
-# Part -> how it is computed of days, and what it stays below (``None``: anything).
+# Part -> function of days, and exclusive upper bound (``None``: none).
 _OF_DAYS: dict[str, tuple[_Formula, int | None]] = {
     "year": (_year, None),
     "quarter": (lambda days: (_month(days) + 2) // 3, 5),
@@ -77,7 +77,7 @@ _OF_DAYS: dict[str, tuple[_Formula, int | None]] = {
     "day": (_day, 32),
     "weekday": (_weekday, 7),
 }
-# Part -> the same of the microseconds of a day.
+# Part -> the same, of the microseconds of a day.
 _OF_TIME: dict[str, tuple[_Formula, int | None]] = {
     "hour": (lambda time: time // 3_600_000_000, 24),
     "minute": (lambda time: time // 60_000_000 - time // 3_600_000_000 * 60, 60),
@@ -89,14 +89,14 @@ _EXPECTED = f"one or several of {', '.join(PARTS)}, as in {{date_parts: [month, 
 
 @dataclasses.dataclass(frozen=True)
 class DateParts(Fixed):
-    """Takes dates and timestamps (UTC) apart, by the proleptic Gregorian calendar. Null stays null.
+    """Extracts parts of dates and timestamps (UTC); null stays null.
 
-    ``month``, ``day`` and ``day_of_year`` count from 1; ``weekday`` from 0, Monday; ``week`` is
-    that of ISO 8601.
+    The calendar is the proleptic Gregorian. ``month``, ``day`` and ``day_of_year`` count from 1;
+    ``weekday`` from 0, Monday; ``week`` is that of ISO 8601.
 
     Attributes:
-      names: of the parts. One keeps the feature's name, several become ``<feature>_<part>``.
-      unit: the feature's, see ``Feature.unit``; empty as long as it is not known.
+      names: of the parts. One part keeps the feature's name, several become ``<feature>_<part>``.
+      unit: of the feature, see ``Feature.unit``; empty while unknown.
     """
 
     names: tuple[str, ...]
@@ -124,7 +124,7 @@ class DateParts(Fixed):
         return cls(tuple(names))
 
     def parts(self) -> Mapping[str, Encoding]:
-        """Makes one feature of each part."""
+        """Makes one feature per part."""
         if len(self.names) == 1:
             return {"": self}
         return {f"_{name}": dataclasses.replace(self, names=(name,)) for name in self.names}

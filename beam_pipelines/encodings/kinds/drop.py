@@ -1,4 +1,4 @@
-"""``drop``: a column that other encodings use, and that is not written itself."""
+"""``drop``: a column that other encodings use and that is not written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Drop(Fixed):
-    """Leaves a feature out of the examples: the plan takes its name from the list, and nothing is
-    applied.
-    """
+    """Leaves a feature out of the examples; only the plan uses it."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Drop:

@@ -1,4 +1,4 @@
-"""``fill``: a value in the place of nulls."""
+"""``fill``: a value for nulls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Missing(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Missing:
-        """Made by ``fill``, not by recipes."""
+        """Made by ``fill``, never by a recipe."""
         check_parameters(parameters, {})
         return cls()
 
@@ -55,11 +55,11 @@ class Missing(Fixed):
         return Feature(pa.int64(), required=True, size=2)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Looks for nulls."""
+        """Finds nulls."""
         return _is_unknown(arrays[0]).cast(pa.int64())
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Looks for empty rows."""
+        """Finds empty rows."""
         import tensorflow as tf
 
         (x,) = features
@@ -77,9 +77,9 @@ class FillValue(Fixed):
     """Replaces null and NaN by a given value.
 
     Attributes:
-      value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array that holds the
-        one value.
-      missing: whether there is a second feature that says where values were missing.
+      value: of the feature's type; of a binary feature, its UTF-8 bytes, or an array of the one
+        value.
+      missing: whether a second feature marks missing values.
       to_float: whether integers become float32 first, for a mean.
     """
 
@@ -91,7 +91,7 @@ class FillValue(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> FillValue:
-        """Made by ``fill``, with a value that was checked."""
+        """Made by ``fill``, with a checked value."""
         return cls(parameters["value"], parameters.get("missing", False))
 
     def parts(self) -> Mapping[str, Encoding]:
@@ -154,15 +154,13 @@ class FillValue(Fixed):
 
 @dataclasses.dataclass(frozen=True)
 class Fill(Encoding):
-    """Replaces null and NaN by a value that is analysis from the others.
+    """Replaces null and NaN by a statistic of the other values.
 
     Attributes:
-      statistic: ``mean`` (makes float32 of integers), ``median`` (the lower one of two, so that
-        integers stay integers) or ``most_frequent`` (of several the one that a vocabulary would
-        have first).
-      analyzer: what the statistic is taken from.
-      missing: whether there is a second feature, ``<name>_missing``, that says where values were
-        missing.
+      statistic: ``mean`` (makes integers float32), ``median`` (the lower of two, so that integers
+        stay integers) or ``most_frequent`` (the first one in vocabulary order).
+      analyzer: of the statistic.
+      missing: whether a second feature, ``<name>_missing``, marks missing values.
     """
 
     statistic: str
@@ -173,8 +171,9 @@ class Fill(Encoding):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Encoding:
-        """Takes a value or the name of a statistic: ``{fill: 0}``, ``{fill: median}``,
-        ``{fill: {value: mean, missing: true}}``.
+        """Takes a value or the name of a statistic.
+
+        ``{fill: 0}``, ``{fill: median}``, ``{fill: {value: mean, missing: true}}``.
         """
         check_parameters(parameters, {"value": _EXPECTED, "missing": "true or false"})
         value, missing = parameters.get("value"), need_flag(parameters, "missing")
@@ -211,7 +210,7 @@ class Fill(Encoding):
             return FillValue(analysis.mean, to_float=True)
         if isinstance(analysis, Quantiles) and len(analysis.values):
             median = float(analysis.quantiles(2)[1])
-            # 2**63 is a float64, and what the largest int64 are rounded to.
+            # The largest int64 are rounded to 2**63 in float64.
             return FillValue(min(int(median), 2**63 - 1) if median.is_integer() else median)
         if isinstance(analysis, pa.RecordBatch) and analysis.num_rows:
             first = commonest(analysis).column("key")
@@ -224,7 +223,7 @@ class Fill(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class Occurrences:
-    """How often each value occurs; a ``analyzers.KeyedSums``. Nulls and NaN are not counted."""
+    """Counts each value except null and NaN; ``analyzers.KeyedSums``."""
 
     folds = 0
 
@@ -252,14 +251,12 @@ class Occurrences:
         )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the most frequent one."""
+        """Returns the most frequent value."""
         return commonest(sums)
 
 
 def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the key with the largest positive count, of several the largest key; no row of
-    none.
-    """
+    """Returns the key with the largest positive count, or no row; of several, the largest."""
     most = pc.max(sums.column("count"))
     sums = (
         sums.filter(pc.equal(sums.column("count"), most))

@@ -1,4 +1,4 @@
-"""``hash_bucket``: ids by a hash of the value, for values too many or too new for a vocabulary."""
+"""``hash_bucket``: ids by hash, for values too many or too new for a vocabulary."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _EXPECTED = "a number of buckets, at least 1, as in {hash_bucket: 1000}"
 
 @dataclasses.dataclass(frozen=True)
 class HashBucket(Fixed):
-    """FarmHash's 64-bit fingerprint modulo ``buckets``: what ``tf.strings.to_hash_bucket_fast``
-    gives.
+    """FarmHash's 64-bit fingerprint modulo ``buckets``.
 
-    Integers are hashed as their decimal text. Null stays null; the empty text is hashed as any
-    other.
+    That is ``tf.strings.to_hash_bucket_fast``. Integers are hashed as decimal text. Null stays
+    null; the empty text is hashed as any other.
 
     Attributes:
-      buckets: ids are below it.
+      buckets: number of ids.
     """
 
     buckets: int

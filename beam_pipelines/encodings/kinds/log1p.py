@@ -1,4 +1,4 @@
-"""``log1p``: the logarithm of one more, for counts and amounts with a long tail."""
+"""``log1p``: the logarithm of 1 + x, for counts and amounts with a long tail."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from beam_pipelines.encodings.values import check_parameters
 
 @dataclasses.dataclass(frozen=True)
 class Log1p(Formula, Fixed):
-    """Natural logarithm of 1 + x. Of -1 it is minus infinity, of less NaN, as numpy and TensorFlow
-    have it; null stays null.
+    """Natural logarithm of 1 + x; null stays null.
+
+    -1 becomes -inf, and smaller values NaN, as in numpy and TensorFlow.
     """
 
     elementwise = True

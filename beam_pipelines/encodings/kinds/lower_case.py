@@ -1,10 +1,8 @@
-"""Lower case, by one table for Arrow arrays and for graphs.
+"""Lower case by one table, for Arrow arrays and for graphs.
 
-Arrow's and TensorFlow's own lower-casing of UTF-8 differ: their tables are of different versions of
-Unicode, a sigma that ends a word has a form of its own in one of them, and that one asks the
-process's locale. Here each code point becomes the one that Unicode's simple mapping names
-(``UnicodeData.txt``, as Python has it), whatever stands beside it: Σ always becomes σ, and İ
-becomes i.
+Arrow's and TensorFlow's lower-casing of UTF-8 differ: in the version of Unicode, in the final
+sigma, and in the use of the locale. Here each code point is mapped by Unicode's simple mapping
+(``UnicodeData.txt``, as Python has it), without context: Σ always becomes σ, and İ becomes i.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ if TYPE_CHECKING:
 
 _CodePoints: TypeAlias = npt.NDArray[np.uint32]
 
-# No code point beyond has a lower case.
+# Code points from here on have no lower case.
 _END = 0x20000
 
 
 @functools.cache
 def _table() -> _CodePoints:
     """Returns the lower case of each code point below ``_END``."""
-    # İ is the one whose full lower case has two code points; its simple one is the first of them.
+    # The full lower case of İ has two code points; its simple one is the first of them.
     return np.array([ord(chr(code).lower()[0]) for code in range(_END)], np.uint32)
 
 
@@ -58,7 +56,7 @@ def _running(counts: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> npt.NDArr
 
 
 def tensor_lower(texts: tf.Tensor) -> tf.Tensor:
-    """Returns texts of shape [n] in lower case; bytes that are no UTF-8 become U+FFFD."""
+    """Returns texts [n] in lower case; bytes that are not UTF-8 become U+FFFD."""
     import tensorflow as tf
 
     table = _table()

@@ -1,4 +1,4 @@
-"""``min_max``: scaled from the range of the values to a given one."""
+"""``min_max``: scaled from the range of the values to a given range."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _EXPECTED = "two numbers, the first one less, as in {min_max: [0, 1]}"
 
 @dataclasses.dataclass(frozen=True)
 class MinMax(Encoding):
-    """Maps the smallest value to ``low`` and the largest one to ``high``, those between in
-    proportion, as ``tft.scale_by_min_max`` does.
+    """Maps the smallest value to ``low`` and the largest to ``high``, linearly.
 
-    What is beyond them in other data goes beyond ``low`` and ``high``; ``clip`` holds it back. Null
-    stays null, NaN stays NaN, infinities stay infinite; none of them is analysis from. Where all
-    values are equal, they become ``low``.
+    As ``tft.scale_by_min_max``. Values beyond the fitted range go beyond ``low`` and ``high``;
+    ``clip`` limits them. Null stays null, NaN stays NaN, infinities stay infinite; fitting ignores
+    them. If all values are equal, they become ``low``.
 
     Attributes:
       low, high: the range to scale to.
@@ -53,7 +52,7 @@ class MinMax(Encoding):
         return need_numbers(features[0]).with_values(pa.float32())
 
     def fit(self, analysis: Moments) -> FittedMinMax:  # type: ignore[override]
-        """Takes the extremes; of no values, those of the range itself."""
+        """Takes the extremes; without values, those of the range itself."""
         if not analysis.weight:
             return FittedMinMax(self.low, 1.0, self.low)
         width = analysis.maximum - analysis.minimum
@@ -68,8 +67,8 @@ class FittedMinMax(Formula):
 
     Attributes:
       minimum: of the values it was fitted on.
-      scale: width of the range to scale to, by that of the values.
-      low: what the minimum becomes.
+      scale: width of the range to scale to, divided by that of the values.
+      low: result for the minimum.
     """
 
     minimum: float

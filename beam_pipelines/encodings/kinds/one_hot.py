@@ -1,4 +1,4 @@
-"""``one_hot``: the number of a category as a vector of zeros with a one."""
+"""``one_hot``: the id of a category as a vector of zeros with a one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OneHot(Fixed):
-    """A vector of zeros with a one at the place of the id. Null, and ids outside the range, become
-    zeros only.
+    """A vector of zeros with a one at the id.
 
-    The vector is as long as there are ids: after ``vocabulary``, ``bucketize``, ``hash_bucket``, …
-    that is known, else it is the parameter.
+    Null, and ids outside the range, become zeros only. The length is the number of ids: known after
+    ``vocabulary``, ``bucketize``, ``hash_bucket``, …, else given by the parameter.
 
     Attributes:
-      size: length of the vector; ``None`` as long as it is not known.
+      size: length of the vector; ``None`` while unknown.
     """
 
     size: int | None = None
@@ -39,7 +38,7 @@ class OneHot(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> OneHot:
-        """Takes the number of ids, where the encoding before does not tell: ``{one_hot: 12}``."""
+        """Takes the number of ids if the encoding before does not give it: ``{one_hot: 12}``."""
         expected = f"the number of ids, as in {{{cls.kind}: 12}}"
         check_parameters(parameters, {"value": expected})
         return cls(
@@ -98,7 +97,7 @@ class OneHot(Fixed):
         return as_lists(pa.array(vectors), np.full(len(array), size))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Adds up the vectors of the ids of each row, and caps at one."""
+        """Adds up the vectors of the ids of each row and caps at one."""
         import tensorflow as tf
 
         (x,) = features

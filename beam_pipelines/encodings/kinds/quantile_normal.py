@@ -16,12 +16,12 @@ from beam_pipelines.encodings.formula import Formula, Library
 from beam_pipelines.encodings.values import MOST_PLACES, check_parameters, need_numbers, need_whole
 
 _EXPECTED = "a number of quantiles of at least 2, as in {quantile_normal: 1000}"
-# What sklearn's QuantileTransformer keeps away from 0 and 1: the result is within ±5.2.
+# Distance from 0 and 1, as in sklearn's QuantileTransformer: results are within ±5.2.
 _MARGIN = 1e-7 - float(np.spacing(1.0))
 
 # Wichura (1988), Algorithm AS 241, PPND16, Applied Statistics 37(3): relative accuracy about 1e-16.
-# Coefficients of the numerator and of the denominator, the highest power first: near the median,
-# and in the tails. The far tails, which have their own, are clipped.
+# Coefficients of the numerator and the denominator, highest power first: near the median, and in
+# the tails. The far tails, which have their own, are clipped.
 _CENTRE = (
     (
         2.5090809287301226727e3,
@@ -69,9 +69,7 @@ _TAIL = (
 
 
 def normal_quantile(p: Any, library: Library) -> Any:
-    """Returns where the standard normal distribution function is ``p``, for p from 1.4e-11 to 1 -
-    1.4e-11; float64.
-    """
+    """Returns the standard normal quantile of p, from 1.4e-11 to 1 - 1.4e-11; float64."""
     q = p - 0.5
     r = 0.180625 - q * q
     centre = q * _polynomial(_CENTRE[0], r) / _polynomial(_CENTRE[1], r)
@@ -90,16 +88,15 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class QuantileNormal(Encoding):
-    """Maps a value to its share of smaller values, and that to the normal quantile, as sklearn's
-    QuantileTransformer does.
+    """Maps a value's share of smaller values to the standard normal quantile.
 
-    Between the quantiles of the values it was fitted on, shares are interpolated; a value of which
-    there are many gets the middle of its shares, also if it is the smallest or the largest one
-    (there sklearn gives -5.2 and 5.2). What is beyond the extremes, infinities too, becomes
-    ±5.1993. Null stays null, NaN stays NaN.
+    As sklearn's QuantileTransformer. Shares are interpolated between the quantiles of the fitted
+    values. A frequent value gets the middle of its shares, also if it is the smallest or the
+    largest (sklearn: -5.2 and 5.2). Values beyond the extremes, infinities too, become ±5.1993.
+    Null stays null, NaN stays NaN.
 
     Attributes:
-      quantiles: how many parts of equal weight, less one, the distribution is kept as.
+      quantiles: number of quantiles; they cut the weight into one part less.
     """
 
     quantiles: int = 1000
@@ -118,7 +115,7 @@ class QuantileNormal(Encoding):
         return need_numbers(features[0]).with_values(pa.float32())
 
     def fit(self, analysis: Quantiles) -> FittedQuantileNormal:  # type: ignore[override]
-        """Takes the quantiles; of no values, a single one at 0."""
+        """Takes the quantiles; without values, a single one at 0."""
         points = analysis.quantiles(self.quantiles - 1)
         values, starts = np.unique(points if len(points) else np.zeros(2), return_index=True)
         ends = np.append(starts[1:], max(len(points), 2)) - 1
@@ -146,7 +143,7 @@ class FittedQuantileNormal(Formula):
         values, lower, upper = (
             column.to_numpy() for column in (self.values, self.lower, self.upper)
         )
-        # Interval k lies above value k - 1; the outermost two have no other end, and width 1.
+        # Interval k starts at value k - 1; the outermost two have one end, and width 1.
         place = library.place(values, x)
         start = np.concatenate([[values[0] - 1], values])
         width = np.concatenate([[1.0], np.diff(values), [1.0]])

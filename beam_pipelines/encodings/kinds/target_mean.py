@@ -1,4 +1,4 @@
-"""``target_mean``: the mean of another column over the rows of the same key."""
+"""``target_mean``: the mean of another column over the rows of a key."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _EXPECTED = {
 
 @dataclasses.dataclass(frozen=True)
 class TargetCounts:
-    """Sums a target by key and fold: a ``analyzers.KeyedSums``.
+    """Sums a target by key and fold; ``analyzers.KeyedSums``.
 
-    Its tables have the columns ``key`` (binary), and for each fold f ``weight_f``, the weight of
-    its rows, and ``sum_f``, the weighted sum of their targets (float64).
+    Its tables have the columns ``key`` (binary), and per fold f ``weight_f``, the weight of its
+    rows, and ``sum_f``, the weighted sum of their targets (float64).
 
     Attributes:
-      target: the column's name, for messages.
-      folds: how many there are.
+      target: name of the column, for messages.
+      folds: number of folds.
     """
 
     target: str
@@ -64,10 +64,10 @@ class TargetCounts:
     def count(
         self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
     ) -> pa.RecordBatch:
-        """Returns the sums of a batch; rows without a key are in none.
+        """Returns the sums of a batch, without rows that have no key.
 
         Raises:
-          DataError: the target is no number in some row.
+          DataError: a target is no finite number.
         """
         if target is None or folds is None:
             raise AssertionError("target_mean asks for both")
@@ -117,17 +117,16 @@ def _numbers(target: pa.Array, name: str) -> Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class TargetMean(Encoding):
-    """Replaces a key by its smoothed mean target:
-    ``(sum + smoothing * prior) / (weight + smoothing)`` (Micci-Barreca, 2001).
+    """Replaces a key by its smoothed mean target (Micci-Barreca, 2001).
 
-    ``weight`` is the number of rows of the key, or the sum of their weights, and the prior is the
-    mean over all rows with a key.
+    The mean is ``(sum + smoothing * prior) / (weight + smoothing)``. ``weight`` is the number of
+    rows of the key, or the sum of their weights; the prior is the mean over all rows with a key.
 
     Attributes:
-      target: name of the column of which to take means.
-      smoothing: how many rows the prior weighs.
-      folds: the rows that it is fitted on are divided into so many parts; each is encoded by what
-        the others teach.
+      target: name of the column whose means are taken.
+      smoothing: weight of the prior, in rows.
+      folds: number of folds of the rows it is fitted on; each fold is encoded by the means of the
+        others.
     """
 
     target: str = ""
@@ -169,8 +168,7 @@ class TargetMean(Encoding):
         means, prior = self._means(weights.sum(axis=1), sums.sum(axis=1), 0.0)
         fold_means, fold_priors = np.empty_like(sums), []
         for fold in range(self.folds):
-            # Adding up the others, rather than subtracting its own, leaves no trace of it in the
-            # last digits.
+            # Subtracting the own fold from the total would leave a trace of it in the last digits.
             others = [number for number in range(self.folds) if number != fold]
             fold_means[:, fold], own = self._means(
                 weights[:, others].sum(axis=1), sums[:, others].sum(axis=1), prior
@@ -186,7 +184,7 @@ class TargetMean(Encoding):
         )
 
     def _means(self, weights: Numbers, sums: Numbers, default: float) -> tuple[Numbers, float]:
-        """Returns the smoothed mean of each key, and the prior: ``default`` of no rows."""
+        """Returns the smoothed mean of each key, and the prior: ``default`` without rows."""
         prior = float(sums.sum() / weights.sum()) if weights.sum() else default
         total = weights + self.smoothing
         means = np.full(len(weights), prior)
@@ -196,16 +194,17 @@ class TargetMean(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedTargetMean(Fitted):
-    """The mean of a key; of null, an unseen key, the empty text and a text with a line break, the
-    prior.
+    """The mean of a key; for other values the prior.
+
+    Other values are null, unseen keys, the empty text and texts with a line break.
 
     Attributes:
       keys: binary, distinct, ascending.
       means: float64, of each key.
-      prior: the mean over all.
+      prior: the mean over all keys.
       fold_means: float64, key by key the mean without the first fold, the second …
       fold_priors: the prior without each fold.
-      folds: how many there are.
+      folds: number of folds.
     """
 
     keys: pa.Array
@@ -225,9 +224,7 @@ class FittedTargetMean(Fitted):
         return pa.array(means[find_tokens(self.keys, arrays[0])].astype(np.float32))
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
-        """Looks the keys of rows that it was fitted on up in the means without each row's own
-        fold.
-        """
+        """Looks keys up in the means without each row's own fold."""
         means = np.append(self.fold_means.to_numpy(), self.fold_priors).reshape(-1, self.folds)
         return pa.array(means[find_tokens(self.keys, array), folds].astype(np.float32))
 

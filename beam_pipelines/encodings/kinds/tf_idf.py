@@ -1,4 +1,4 @@
-"""``tf_idf``: how often each frequent token stands in a row, weighted by how few rows have it."""
+"""``tf_idf``: counts of frequent tokens, weighted by how few rows have them."""
 
 from __future__ import annotations
 
@@ -29,26 +29,24 @@ from beam_pipelines.encodings.tokens import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# No token is empty: under this key stands the number of all rows.
+# No token is empty: this key has the number of all rows.
 _ALL_ROWS = b""
 
 
 @dataclasses.dataclass(frozen=True)
 class DocumentCounts(TokenCounts):
-    """Counts tokens, and besides the rows that have them: in column ``documents``, as the sum of
-    their weights.
-    """
+    """Counts tokens, and in column ``documents`` the rows that have them, by weight."""
 
     def count(
         self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
     ) -> pa.RecordBatch:
-        """Returns the tokens of a batch, and under the empty key the rows of the batch."""
+        """Counts the tokens of a batch, and under the empty key its rows."""
         values, rows = flat_values(array), row_numbers(array)
         filled = pc.not_equal(as_tokens(values), _ALL_ROWS)
         encoded = values.filter(filled).dictionary_encode()
         rows = rows[filled.to_numpy(zero_copy_only=False)]
         keys, codes = encoded.dictionary, encoded.indices.to_numpy()
-        # One cell for each row and token that meet.
+        # One cell for each pair of row and token.
         documents = np.unique(rows * max(len(keys), 1) + codes)
         owners, having = np.divmod(documents, max(len(keys), 1))
         all_rows = sums_of(np.zeros(len(array), np.int64), np.arange(len(array)), 1, weights)
@@ -63,26 +61,24 @@ class DocumentCounts(TokenCounts):
         )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the tokens that may stand in the vocabulary, and the number of rows if it is in
-        this partition.
-        """
+        """Returns the tokens that the vocabulary may have, and the row count if it is here."""
         all_rows = sums.filter(pc.equal(sums["key"], _ALL_ROWS))
         return concat_batches([super().select(sums), all_rows])
 
 
 @dataclasses.dataclass(frozen=True)
 class TfIdf(Encoding):
-    """Weighs tokens: lists of them, as ``tokenize`` makes, or one a row.
+    """Weighs the tokens of a row: a list, as ``tokenize`` gives, or one token.
 
     A token's value in a row is its term frequency times its inverse document frequency. The first
     is its count in the row divided by the number of tokens of the row, as in ``tft.tfidf``. The
-    second is ``log((1 + n) / (1 + d)) + 1``, with n rows of which d have the token, as in
+    second is ``log((1 + n) / (1 + d)) + 1`` for n rows, d of them with the token, as in
     ``tft.tfidf(smooth=True)`` and scikit-learn's ``TfidfTransformer(smooth_idf=True)``. Vectors are
-    not normalised.
+    not normalized.
 
     Attributes:
-      top_k: how many tokens to weigh at most, the most frequent ones.
-      min_count: tokens that occur less often (by weight, where rows have weights) are left out.
+      top_k: number of tokens to weigh, the most frequent ones.
+      min_count: rarer tokens (by weight, where rows have weights) are left out.
     """
 
     top_k: int
@@ -103,9 +99,7 @@ class TfIdf(Encoding):
         return vector(features[0])
 
     def fit(self, analysis: pa.RecordBatch) -> FittedTfIdf:
-        """Orders the selected tokens as ``vocabulary`` does, and takes their inverse document
-        frequencies.
-        """
+        """Orders the selected tokens and computes their inverse document frequencies."""
         is_all = pc.equal(analysis["key"], _ALL_ROWS)
         rows = pc.sum(analysis["documents"].filter(is_all)).as_py()
         chosen = self.analyzer.ordered(analysis.filter(pc.invert(is_all)))
@@ -117,12 +111,13 @@ class TfIdf(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedTfIdf(Fitted):
-    """``count / tokens of the row * frequency``; tokens without one count as tokens of the row, and
-    null is a row without any.
+    """``count / tokens of the row * frequency``.
+
+    All tokens of the row count, also those without a frequency. Null is a row without tokens.
 
     Attributes:
       tokens: binary, distinct, in the order of the vector.
-      frequencies: float64, the inverse document frequency of each.
+      frequencies: float64, the inverse document frequency of each token.
     """
 
     tokens: pa.Array

@@ -1,4 +1,4 @@
-"""``tokenize``: texts cut into words, and words joined to n-grams."""
+"""``tokenize``: texts split into words, and words joined to n-grams."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from beam_pipelines.encodings.values import as_lists, check_parameters
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Stands for whatever ``split`` matches, until texts are split at it: ASCII's own mark between
-# units, which texts do not hold.
+# Replaces each match of ``split`` until texts are cut at it: ASCII's unit separator, which texts do
+# not contain.
 _CUT = "\x1f"
 _EXPECTED = {
     "split": "a regular expression (RE2) of what lies between tokens, as in {split: '[,;]'}",
@@ -33,12 +33,11 @@ _EXPECTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Tokenize(Fixed):
-    """Cuts texts into tokens, which are never empty. Null and empty texts have none.
+    """Splits texts into tokens, never empty; null and empty texts have none.
 
     Attributes:
-      split: regular expression of what lies between tokens; ``""`` for white space: blank, tab, new
-        line, vertical tab, form feed, carriage return. U+001F, too, lies between tokens where an
-        expression is given.
+      split: regular expression of the separators; ``""`` for white space: blank, tab, new line,
+        vertical tab, form feed, carriage return. With an expression U+001F is a separator, too.
       lower: whether to put texts in lower case first (``encodings/kinds/lower_case.py``).
       ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all
         tokens of the first number, and so on.

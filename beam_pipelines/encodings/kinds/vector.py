@@ -1,4 +1,4 @@
-"""``vector``: several features side by side in one."""
+"""``vector``: several features joined in one."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _LENGTHS = "the lengths of features that are lists, as in {pixels: 784}"
 
 @dataclasses.dataclass(frozen=True)
 class Vector(Fixed):
-    """Puts numbers, and lists of a fixed length, one after the other. Of integers alone int64, else
-    float32.
+    """Concatenates numbers and lists of fixed length.
 
-    A null, or a list of another length, is an error that names the feature.
+    Integers alone give int64, else float32. A null, or a list of another length, is an error that
+    names the feature.
 
     Attributes:
       inputs: names of the features.
       consumes: whether these are no longer written themselves.
       as_bytes: whether the vector is one text of raw little-endian numbers, for
         ``tf.io.decode_raw``, not a list.
-      lengths: number of values of each feature; 0 as long as it is not known.
+      lengths: number of values of each feature; 0 while unknown.
     """
 
     inputs: tuple[str, ...]
@@ -54,8 +54,10 @@ class Vector(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vector:
-        """Takes the features: ``{vector: [a, b]}``,
-        ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b: 10}}}``.
+        """Takes the features, as a list or with options.
+
+        ``{vector: [a, b]}``, ``{vector: {columns: [a, b], as: bytes, keep: true, lengths: {b:
+        10}}}``.
         """
         known = {
             "value": _COLUMNS,
@@ -94,7 +96,7 @@ class Vector(Fixed):
         )
 
     def given(self, *features: Feature) -> Fixed:
-        """Takes the lengths that are known, where the recipe gave none."""
+        """Takes the known lengths where the recipe gave none."""
         own = (
             length or (1 if not feature.is_list else feature.length or 0)
             for length, feature in zip(self.lengths, features, strict=True)
@@ -156,8 +158,7 @@ class Vector(Fixed):
             columns.append(tf.cast(tf.reshape(values, [x.nrows(), length]), dtype))
         matrix = tf.concat(columns, axis=1)
         if self.as_bytes:
-            # No kernel turns numbers into raw bytes: each byte is looked up in a table of one-byte
-            # texts.
+            # No kernel turns numbers into raw bytes: a table of one-byte texts has each byte.
             table = tf.constant([bytes([number]) for number in range(256)])
             octets = tf.reshape(
                 tf.bitcast(matrix, tf.uint8), [tf.shape(matrix)[0], sum(self.lengths) * dtype.size]

@@ -1,4 +1,4 @@
-"""``vocabulary``: ids by frequency, as ``tft.compute_and_apply_vocabulary`` gives them."""
+"""``vocabulary``: ids by frequency, as ``tft.compute_and_apply_vocabulary``."""
 
 from __future__ import annotations
 
@@ -43,18 +43,16 @@ _EXPECTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary(Encoding):
-    """Numbers values by frequency: the most frequent one is 0; of equally frequent ones, the larger
-    by its bytes comes first.
+    """Numbers values by frequency, from 0 for the most frequent.
 
-    The empty text and texts with a line break are in no vocabulary. Of integers, the decimal text
-    counts.
+    Of equally frequent values the larger by its bytes is first. The empty text and texts with a
+    line break are in no vocabulary. Integers count as decimal texts.
 
     Attributes:
-      top_k: how many values to keep, reserved ones not counted; ``None`` for all.
-      min_count: values that occur less often (by weight, where rows have weights) are left out.
-      reserved: tokens whose ids come first, whether they occur or not.
-      num_oov: number of ids, after those of the vocabulary, for values that are not in it; 0: their
-        id is -1.
+      top_k: number of values to keep, without reserved ones; ``None`` for all.
+      min_count: rarer values (by weight, where rows have weights) are left out.
+      reserved: tokens with the first ids, whether they occur or not.
+      num_oov: number of ids, after those of the vocabulary, for other values; 0: their id is -1.
     """
 
     top_k: int | None = None
@@ -66,9 +64,7 @@ class Vocabulary(Encoding):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Vocabulary:
-        """Takes ``top_k``, which is also the short form, ``min_count``, ``reserved`` and
-        ``num_oov``.
-        """
+        """Takes ``top_k``, also the short form, ``min_count``, ``reserved``, ``num_oov``."""
         parameters = short_form(parameters, "top_k")
         check_parameters(parameters, _EXPECTED)
         return cls(
@@ -100,23 +96,21 @@ class Vocabulary(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedVocabulary(Fitted):
-    """The place of a value in ``tokens``.
+    """The place of a value in ``tokens``; null stays null.
 
-    Null stays null. A value that is not there has id -1, or, with ``num_oov``, ``len(tokens)`` +
-    its fingerprint modulo ``num_oov``, as ``tf.lookup.StaticVocabularyTable``.
+    Another value has id -1, or with ``num_oov`` ``len(tokens)`` + its fingerprint modulo
+    ``num_oov``, as in ``tf.lookup.StaticVocabularyTable``.
 
     Attributes:
       tokens: binary, distinct, in the order of their ids.
-      num_oov: number of ids for values that are not there.
+      num_oov: number of ids for other values.
     """
 
     tokens: pa.Array
     num_oov: int
 
     def output(self, *features: Feature) -> Feature:
-        """Ids below ``size``, -1 among them if there are no other ids for unseen values; lists stay
-        lists.
-        """
+        """Ids below ``size``, and -1 without ``num_oov``; lists stay lists."""
         size, lowest = len(self.tokens) + self.num_oov, 0 if self.num_oov else -1
         return need_tokens(features[0]).with_values(pa.int64(), size, lowest)
 
@@ -133,8 +127,9 @@ class FittedVocabulary(Fitted):
         return pa.array(ids, mask=~valid if values.null_count else None)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Looks the flat values up in a table, whose file becomes an asset
-        (``encodings/vocabulary_asset.py``).
+        """Looks the flat values up in a table, whose file becomes an asset.
+
+        See ``encodings/vocabulary_asset.py``.
         """
         (x,) = features
         return x.with_flat_values(

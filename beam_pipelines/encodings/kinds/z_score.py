@@ -1,4 +1,4 @@
-"""``z_score``: standardised to mean 0 and deviation 1."""
+"""``z_score``: standardized to mean 0 and deviation 1."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from beam_pipelines.encodings.values import check_parameters, need_numbers
 
 @dataclasses.dataclass(frozen=True)
 class ZScore(Encoding):
-    """Subtracts the mean and divides by the population standard deviation, as
-    ``tft.scale_to_z_score`` does.
+    """Subtracts the mean and divides by the population standard deviation.
 
-    Null stays null, NaN stays NaN, infinities stay infinite; none of them is analysis from. Where
-    all values are equal, they become 0.
+    As ``tft.scale_to_z_score``. Null stays null, NaN stays NaN, infinities stay infinite; fitting
+    ignores them. If all values are equal, they become 0.
     """
 
     analyzer = Moments
@@ -38,7 +37,7 @@ class ZScore(Encoding):
         return need_numbers(features[0]).with_values(pa.float32())
 
     def fit(self, analysis: Moments) -> FittedZScore:  # type: ignore[override]
-        """Takes mean and deviation; of no values, 0 and 1."""
+        """Takes mean and deviation; without values, 0 and 1."""
         return FittedZScore(analysis.mean, analysis.deviation or 1.0)
 
 
@@ -54,5 +53,5 @@ class FittedZScore(Formula):
     deviation: float
 
     def formula(self, x: Any, library: Library) -> Any:
-        """Standardises."""
+        """Standardizes."""
         return (x - self.mean) / self.deviation

@@ -1,6 +1,4 @@
-"""Cuts a graph that is only there traced, that of a recipe's own function, to some of its outputs,
-and to the inputs that these need.
-"""
+"""Cuts a traced graph, that of a ``preprocessing_fn``, to some outputs and their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ class Part(NamedTuple):
 
     Attributes:
       inputs: names of the tensors that it needs.
-      apply: takes them by name, others too, and returns the outputs by name.
+      apply: tensors by name, with or without others -> outputs by name.
     """
 
     inputs: tuple[str, ...]
@@ -29,12 +27,12 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
     """Cuts a graph to all outputs but some.
 
     Checks (``tf.debugging.Assert``) stay where ``tf.control_dependencies`` ties them to a value
-    that stays. TensorFlow runs all checks of a graph one after the other: one of an output that is
-    left out stays, too, if it was traced before one that stays.
+    that stays. TensorFlow runs all checks of a graph in sequence: the check of a dropped output
+    also stays if it was traced before one that stays.
 
     Args:
       function: a concrete function, traced or loaded, from a dict of tensors to a dict of tensors.
-      leave_out: names of outputs; unknown ones do not matter.
+      leave_out: names of outputs; unknown ones are ignored.
     """
     import tensorflow as tf
     from tensorflow.python.eager import wrap_function
@@ -46,7 +44,7 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
         graph.structured_outputs, graph.outputs, expand_composites=True
     )
     outputs = {name: tensor for name, tensor in structure.items() if name not in leave_out}
-    # Without what ties every output to all checks.
+    # Without the control dependencies of every output on all checks.
     fetches, _ = tf2_utils.strip_and_get_tensors_and_control_dependencies(
         tf.nest.flatten(outputs, expand_composites=True)
     )

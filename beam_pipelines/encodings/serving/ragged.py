@@ -1,4 +1,4 @@
-"""Between the tensors of a feature spec and the ragged tensors that encodings take and give."""
+"""Converts tensors of a feature spec to ragged tensors of encodings, and back."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ def encode_tensors(
     asset_names: Mapping[str, str],
     tables: Tables | None = None,
 ) -> dict[str, tf.RaggedTensor]:
-    """Builds a plan's encodings in the graph that is being traced, as ``encode.encode_batch``
-    applies them.
+    """Builds a plan's encodings in the graph that is being traced.
+
+    The same as ``encode.encode_batch``.
 
     Args:
-      plan: of encodings that are all fitted.
+      plan: of encodings, all fitted.
       raw: column -> its tensor, as parsed by the raw feature spec.
-      names: of the features to build, and nothing that they do not need.
+      names: of the features to build; nothing else is built but their inputs.
       assets: folder for the files of vocabularies.
       asset_names: feature -> name of its vocabulary's file.
-      tables: of vocabularies, as ``vocabulary_asset.named`` takes them.
+      tables: of vocabularies, see ``vocabulary_asset.named``.
 
     Returns:
       The features, in the order of ``plan.written``.
@@ -55,7 +56,7 @@ def encode_tensors(
 
 
 def needed_columns(plan: EncodePlan, names: Collection[str]) -> set[str]:
-    """Returns the names of the columns that some features are made of."""
+    """Returns the names of the columns that some features need."""
     return _needed(plan, names)[1]
 
 
@@ -80,7 +81,7 @@ def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:
     import tensorflow as tf
 
     if isinstance(tensor, tf.SparseTensor):
-        # Row r starts where the first value of a row from r on lies.
+        # Row r starts at the first value of any row from r on.
         rows = tf.range(tensor.dense_shape[0] + 1)[tf.newaxis]
         splits = tf.raw_ops.LowerBound(
             sorted_inputs=tensor.indices[tf.newaxis, :, 0], values=rows, out_type=tf.int64
@@ -106,11 +107,11 @@ def from_ragged(
       name: of the feature, for the error.
       ragged: the values of each row, [batch, None].
       spec: ``tf.io.FixedLenFeature``, ``VarLenFeature`` or ``RaggedFeature``.
-      source: a sparse tensor with as many values in each row, if there is one at hand.
+      source: a sparse tensor with as many values in each row, or ``None``.
 
     Returns:
-      Dense [batch, …] of the spec's shape, sparse [batch, None], or ragged [batch, None]. A row
-      with another number of values than a dense tensor has is an error when the graph runs.
+      Dense [batch, …] of the spec's shape, sparse [batch, None], or ragged [batch, None]. The graph
+      fails at a row whose number of values is not that of the dense tensor.
     """
     import tensorflow as tf
 

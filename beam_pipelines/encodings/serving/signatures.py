@@ -1,10 +1,9 @@
-"""The signatures of the serving graph: from serialized examples, and from one tensor for each raw
-column.
+"""Signatures of the serving graph: from serialized examples, and from raw columns.
 
-A signature takes and gives dense tensors only, as TensorFlow Serving and clients in other languages
-need them. What a feature spec parses into a sparse tensor therefore becomes two: the values [batch,
+A signature takes and gives dense tensors only, for TensorFlow Serving and clients in other
+languages. So what a feature spec parses into a sparse tensor becomes two: the values [batch,
 longest row], padded at the end of each row, and the number of values of each row, int64 [batch],
-with ``_row_lengths`` behind the name. A null is a row of no values.
+whose name ends in ``_row_lengths``. A null is a row without values.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ ROW_LENGTHS = "_row_lengths"
 
 
 def make_signatures(transform: Any, feature_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the signatures by name, as ``tf.saved_model.save`` takes them.
+    """Returns the signatures by name, for ``tf.saved_model.save``.
 
     Args:
       transform: a concrete function from a dict of the raw columns, dense or ragged tensors, to a
         dict of dense tensors.
-      feature_spec: of these columns; what it parses is dense or ragged.
+      feature_spec: of these columns; it parses dense and ragged tensors.
     """
     return {
         FROM_EXAMPLES: _from_examples(transform, feature_spec),
@@ -79,9 +78,7 @@ def _from_tensors(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
 
 
 def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the dense tensors that stand for tensors of any kind, as ``tf.TensorSpec`` by
-    name.
-    """
+    """Returns the dense tensors of arguments of any kind, as ``tf.TensorSpec`` by name."""
     import tensorflow as tf
 
     arguments: dict[str, Any] = {}
@@ -97,11 +94,10 @@ def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
 def _without_padding(
     padded: Mapping[str, tf.Tensor], lengths: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.RaggedTensor]:
-    """Returns matrices [batch, …] as ragged tensors of their rows' first values; a length beyond a
-    matrix's width counts as that.
+    """Returns matrices [batch, …] as ragged tensors of their rows' first values.
 
-    What can be is computed for all of them at once: an operation for each feature costs more to
-    build than it does to run.
+    A length beyond a matrix's width counts as the width. One computation serves all matrices where
+    possible: an operation per feature costs more to build than to run.
     """
     import tensorflow as tf
 
@@ -120,7 +116,7 @@ def _without_padding(
         splits,
         strict=True,
     ):
-        # The reshape refuses lengths of another number of rows.
+        # The reshape fails if the lengths are of another number of rows.
         is_known = tf.reshape(tf.range(width) < row_lengths, tf.shape(values))
         flat = tf.gather_nd(values, tf.where(is_known))
         ragged[name] = tf.RaggedTensor.from_row_splits(flat, row_splits, validate=False)
@@ -128,9 +124,7 @@ def _without_padding(
 
 
 def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
-    """Returns dense tensors only: of a sparse or ragged one, its padded values and the lengths of
-    its rows.
-    """
+    """Returns dense tensors; of a sparse or ragged one, padded values and row lengths."""
     import tensorflow as tf
 
     dense: dict[str, tf.Tensor] = {}
@@ -151,9 +145,7 @@ def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
 
 
 def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the lengths of rows, int64 [batch], of row splits [batch + 1] of as many rows
-    each.
-    """
+    """Returns the lengths of rows, int64 [batch], from row splits [batch + 1]."""
     import tensorflow as tf
 
     if not splits:
@@ -164,11 +156,11 @@ def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def argument_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns names that a signature can have, as TensorFlow would change them, and each once.
+    """Returns valid and distinct names for a signature, as TensorFlow would change them.
 
-    What is neither a letter nor a digit nor ``_`` becomes ``_``; a name that then begins with no
-    letter, or is a word of Python's, gets ``arg_`` before it, and one that is taken a number behind
-    it.
+    Characters other than letters, digits and ``_`` become ``_``. A name that then does not begin
+    with a letter, or is a word of Python's, gets the prefix ``arg_``; a taken one gets a number as
+    suffix.
     """
     result: dict[str, str] = {}
     taken: set[str] = set()

@@ -1,7 +1,6 @@
-"""Sparse features in the graph: it takes and encodes their columns, and puts them together where a
-parser would.
+"""Sparse features in the graph, which encodes their columns and then joins them.
 
-Signatures know the columns only, because what they give is dense.
+Signatures have only the columns, because their outputs are dense.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def without_sparse_features(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema in which the columns of sparse features are features of their own."""
+    """Returns the schema with the columns of sparse features as features of their own."""
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
     del result.sparse_feature[:]
@@ -41,13 +40,12 @@ def sparse_specs(schema: schema_pb2.Schema) -> dict[str, Any]:
 def assemble_sparse(
     tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any]
 ) -> dict[str, AnyTensor]:
-    """Returns tensors with those of a sparse feature's columns as one sparse tensor [batch, size,
-    …], as it is parsed.
+    """Returns tensors with the columns of sparse features joined, as they are parsed.
 
     Args:
       tensors: of features, dense, sparse or ragged; indices and values in ascending order of the
         indices.
-      sparse: name -> ``tf.io.SparseFeature``.
+      sparse: name -> ``tf.io.SparseFeature``; its tensor is sparse, [batch, size, …].
     """
     import tensorflow as tf
 
@@ -63,12 +61,11 @@ def assemble_sparse(
 def split_sparse(
     tensors: Mapping[str, AnyTensor], specs: Mapping[str, Any]
 ) -> dict[str, AnyTensor]:
-    """Returns tensors with those that are parsed by a ``tf.io.SparseFeature`` as its columns,
-    ragged [batch, values of a row].
+    """Returns tensors with sparse features split into columns, ragged [batch, None].
 
     Args:
       tensors: of features; sparse ones in the order of their rows.
-      specs: name -> what a feature is parsed by.
+      specs: name -> spec that parses the feature; ``tf.io.SparseFeature`` are split.
     """
     import tensorflow as tf
 

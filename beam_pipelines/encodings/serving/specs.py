@@ -1,6 +1,4 @@
-"""How features are parsed, as a schema says it: feature specs, and the types of the tensors that
-they parse into.
-"""
+"""Feature specs of a schema, and the types of the tensors that they parse."""
 
 from __future__ import annotations
 
@@ -10,8 +8,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 
 def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
-    """Returns a schema's feature spec, as ``tft.TFTransformOutput`` reads it
-    (``schema_utils.schema_as_feature_spec``).
+    """Returns a schema's feature spec, as ``tft.TFTransformOutput`` reads it.
+
+    It calls ``schema_utils.schema_as_feature_spec``.
 
     Raises:
       ValueError: the schema cannot be interpreted.
@@ -27,9 +26,7 @@ def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
 
 
 def ragged_spec(spec: Any) -> Any:
-    """Returns the spec of the same feature that parses into a ragged tensor where that one parses
-    into a sparse one.
-    """
+    """Returns the spec that parses a ragged tensor instead of a sparse one."""
     import tensorflow as tf
 
     is_sparse = isinstance(spec, tf.io.VarLenFeature)
@@ -37,7 +34,7 @@ def ragged_spec(spec: Any) -> Any:
 
 
 def type_spec(spec: Any) -> Any:
-    """Returns the ``tf.TypeSpec`` of what a feature is parsed into.
+    """Returns the ``tf.TypeSpec`` of the tensor that a spec parses.
 
     Raises:
       ValueError: a kind that no schema of columns gives.

@@ -1,11 +1,10 @@
-"""Writes ``transform_graph/``: traces the encodings, and writes them as tensorflow-transform would
-after its analysis.
+"""Writes ``transform_graph/``: traces the encodings and saves the graph.
 
 The layout is tensorflow-transform's (``tft.TFTransformOutput``): ``metadata/schema.pbtxt`` of the
 raw columns, ``transformed_metadata/`` with the schema of the features and ``asset_map``, and
 ``transform_fn/``, a SavedModel whose attribute ``transform_fn`` is the graph. The SavedModel has
-what tensorflow-transform's own code gives it (``impl_helper._trace_and_write_transform_fn``), and
-signatures besides.
+the attributes of tensorflow-transform's (``impl_helper._trace_and_write_transform_fn``), and
+signatures.
 """
 
 from __future__ import annotations
@@ -57,20 +56,20 @@ def write_transform_graph(
     label: str | None = None,
     preprocessing: str | None = None,
 ) -> None:
-    """Writes the serving graph of encodings that are fitted.
+    """Writes the serving graph of fitted encodings.
 
     Args:
       plan: of the encodings.
-      raw_schema: of the columns; says how raw examples are parsed. Features that are no columns are
-        left out.
+      raw_schema: of the columns; says how raw examples are parsed. Features that are not columns
+        are left out.
       encoded_schema: of the written features; says how they are parsed, and so which of them the
         graph gives as dense tensors.
-      folder: local; made if it is not there.
-      label: name of the feature that is not known when serving: signatures do not give it, nor take
+      folder: local; created if missing.
+      label: name of the feature that is unknown when serving: signatures do not give it, nor take
         columns that only it needs.
-      preprocessing: folder of what tensorflow-transform wrote of the recipe's own
-        ``preprocessing_fn`` (``transforms/preprocess.py``), which takes what the plan writes; or
-        ``None``. The encoded schema is then that of what it gives.
+      preprocessing: folder of tensorflow-transform's graph of a ``preprocessing_fn``
+        (``transforms/preprocess.py``), whose input are the plan's features; or ``None``. The
+        encoded schema is then that of its output.
 
     Raises:
       ValueError: a schema cannot be interpreted, or is not that of the written features.
@@ -102,20 +101,19 @@ def write_transform_graph(
 
 
 class _Graph:
-    """Traces the encodings, and after them the recipe's own function.
+    """Traces the encodings, and after them a ``preprocessing_fn``.
 
     Attributes:
       asset_names: feature -> name of its vocabulary's file, if it has one.
       tables: of the vocabularies.
-      own: the SavedModel of the recipe's own function, or ``None``.
+      own: the SavedModel of the ``preprocessing_fn``, or ``None``.
     """
 
     def __init__(
         self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None
     ) -> None:
         own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
-        # The recipe's own function gives sparse tensors as they are, encodings the columns that
-        # they are made of.
+        # A ``preprocessing_fn`` gives sparse tensors, encodings give the columns of sparse features.
         self._plan, self._assets = plan, assets
         self._spec = feature_spec(schema if own else without_sparse_features(schema))
         self._sparse = {} if own else sparse_specs(schema)
@@ -124,11 +122,10 @@ class _Graph:
         self.own = _load(own) if own else None
 
     def transform_fn(self, raw_spec: Mapping[str, Any], label: str | None) -> Any:
-        """Returns the concrete function that tensorflow-transform looks for: from what is parsed to
-        what is parsed.
+        """Returns tensorflow-transform's ``transform_fn``, from parsed to parsed tensors.
 
-        All encodings are in it, none in a function that it calls: so tensorflow-transform sees
-        which features need which columns.
+        All encodings are in this concrete function, none in a function that it calls: so
+        tensorflow-transform sees which features need which columns.
         """
         import tensorflow as tf
 
@@ -146,8 +143,9 @@ class _Graph:
         ).get_concrete_function()
 
     def signatures(self, raw_spec: Mapping[str, Any], label: str | None) -> dict[str, Any]:
-        """Returns the signatures: without the label, and from dense and ragged tensors, which need
-        no detour over sparse ones.
+        """Returns the signatures, without the label, from dense and ragged tensors.
+
+        Parsing to ragged tensors saves the conversion from sparse ones.
         """
         import tensorflow as tf
 
@@ -161,7 +159,7 @@ class _Graph:
         def known(inputs: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
             return to_dense(split_sparse(self._outputs(inputs, names, spec), spec))
 
-        # Traced once, and called by both signatures.
+        # Traced once, called by both signatures.
         signature = [{name: type_spec(spec) for name, spec in parsed.items()}]
         traced = tf.function(
             known, input_signature=signature, autograph=False
@@ -184,13 +182,12 @@ class _Graph:
     def _encoded(
         self, raw: Mapping[str, AnyTensor], names: Collection[str], spec: Mapping[str, Any]
     ) -> dict[str, AnyTensor]:
-        """Builds some features of the plan, as a feature spec says."""
+        """Builds some features of the plan, as a feature spec describes them."""
         import tensorflow as tf
 
         needed = needed_columns(self._plan, names)
         columns = {name: to_ragged(tensor) for name, tensor in raw.items() if name in needed}
-        # What is encoded value by value keeps its row splits, and so its places in the sparse
-        # tensor.
+        # Elementwise encodings keep the row splits, and so the indices of the sparse tensor.
         sources = {
             columns[name].row_splits.ref(): tensor
             for name, tensor in raw.items()
@@ -205,7 +202,7 @@ class _Graph:
         }
 
     def remove_files(self) -> None:
-        """Removes the vocabularies' files, once the SavedModel has copies of them."""
+        """Removes the vocabularies' files, after the SavedModel has copied them."""
         import tensorflow as tf
 
         if os.path.isdir(self._assets):
@@ -213,9 +210,7 @@ class _Graph:
 
 
 def _parsed_as(spec: Any) -> Any:
-    """Returns the feature spec of the kind of tensor that the recipe's own function was traced
-    with.
-    """
+    """Returns the feature spec of a tensor with which the ``preprocessing_fn`` was traced."""
     import tensorflow as tf
 
     is_dense = isinstance(spec, tf.TensorSpec)
@@ -227,9 +222,7 @@ def _parsed_as(spec: Any) -> Any:
 
 
 def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2.Schema:
-    """Returns the schema without features that are no columns, and without those that are made of
-    several.
-    """
+    """Returns the schema with columns only, without features made of several columns."""
     known = set(names)
     result = without_sparse_features(schema)
     del result.feature[:]
@@ -238,9 +231,7 @@ def _columns_only(schema: schema_pb2.Schema, names: Iterable[str]) -> schema_pb2
 
 
 def _load(saved_model: str) -> Any:
-    """Returns a SavedModel of tensorflow-transform's, which knows operations that TensorFlow does
-    not.
-    """
+    """Returns a SavedModel of tensorflow-transform's, with its operations registered."""
     import tensorflow as tf
     import tensorflow_transform  # noqa: F401
 
@@ -248,15 +239,13 @@ def _load(saved_model: str) -> Any:
 
 
 def _to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema as ``schema.schema_to_text`` does, without what that module loads."""
+    """Returns a schema as ``schema.schema_to_text`` does, without importing that module."""
     text: str = text_format.MessageToString(schema, as_utf8=True)
     return text.encode()
 
 
 def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """Returns the file name of each feature's vocabulary, if it has one: as tensorflow-transform
-    would, and each once.
-    """
+    """Returns a distinct file name for each feature's vocabulary, as tensorflow-transform."""
     names: dict[str, str] = {}
     used = set(taken)
     for feature in dict.fromkeys(features):
@@ -272,9 +261,7 @@ def _asset_names(features: Iterable[str], taken: Iterable[str]) -> dict[str, str
 def _asset_map(
     asset_names: Mapping[str, str], folder: str, preprocessing: str | None
 ) -> dict[str, str]:
-    """Returns the vocabularies' files by name: those of features, and those that the recipe's own
-    function annotated.
-    """
+    """Returns the vocabularies' files by name: of features, and of a ``preprocessing_fn``."""
     annotated: dict[str, str] = {}
     if preprocessing is not None and os.path.exists(
         path := os.path.join(preprocessing, *ASSET_MAP.split("/"))
@@ -291,9 +278,7 @@ def _assets_of(saved_model: str) -> list[str]:
 
 
 def _make_reproducible(saved_model: str) -> None:
-    """Puts a SavedModel's nodes in an order, which TensorFlow leaves to chance, and leaves out its
-    fingerprint, a random number.
-    """
+    """Sorts a SavedModel's nodes and removes its fingerprint, both of which are random."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(saved_model, "saved_model.pb")
