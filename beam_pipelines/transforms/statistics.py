@@ -25,9 +25,9 @@ from beam_pipelines.transforms.exchange import (
 )
 from beam_pipelines.transforms.merge_tree import FAN_IN, MergeTree, Node, merge_in_order
 
-# Of how many parts of the columns the statistics of several files are merged one after the other.
+# Number of parts of the columns; statistics of several files are merged part by part.
 _SHARES = 4
-# Names the statistics in an error.
+# Name of the statistics in an error.
 _MERGED = "statistics of a part of the source"
 
 
@@ -36,19 +36,19 @@ class AccumulateStatistics(beam.PTransform):
     """Computes statistics of parts of each split; ``merge_splits`` merges them.
 
     Statistics are computed per chunk, added up per range, and merged along a fixed tree over range
-    numbers, 16 at a time: the result depends on neither arrival order nor the number of workers,
-    nor a worker's memory on the number of ranges.
+    numbers, 16 at a time. So the result does not depend on arrival order or the number of workers,
+    and a worker's memory not on the number of ranges.
 
-    Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. Where a
-    range's chunks come apart (in different bundles), all that is neither weighted nor beyond the
-    exact bounds stays the same to the last bit. Output: see ``SendMessages``; a retry gives the
-    same statistics.
+    Input: ``Chunk`` elements with ``split`` set, each (range number, part, split) once. If the
+    chunks of a range are in different bundles, unweighted exact statistics stay the same to the
+    last bit.
+    Output: see ``SendMessages``; a retry gives the same statistics.
 
     Attributes:
       num_ranges: number of ranges of the plan; range numbers are below it.
       plan: weight and slices.
-      folder: for the statistics of ranges, some MB each, of this step alone; ``None`` sends them
-        through the engine.
+      folder: for the statistics of ranges, some MB each, used by this step alone; ``None`` sends
+        them through the engine.
     """
 
     num_ranges: int
@@ -70,7 +70,7 @@ class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
     Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with
-    all ``splits`` in their order, those without rows included.
+    all ``splits`` in their order, also those without rows.
 
     Attributes:
       num_ranges, plan, folder: see ``AccumulateStatistics``.
@@ -87,12 +87,11 @@ class ComputeStatistics(beam.PTransform):
     def expand(
         self, chunks: beam.PCollection[Chunk]
     ) -> beam.PCollection[dict[str, TableStatistics]]:
-        """Merges in one place what the tree leaves."""
+        """Merges the results of the tree in one place."""
         sent = chunks | "Accumulate" >> AccumulateStatistics(
             self.num_ranges, self.plan, self.folder
         )
-        # A side input, because a group would not be there if there were no chunks, and flattening
-        # is a detour.
+        # A side input also exists without chunks, unlike a group; flattening would be a detour.
         return (
             chunks.pipeline
             | "Once" >> beam.Create([None])
@@ -109,9 +108,7 @@ class ComputeStatistics(beam.PTransform):
 
 
 class _Accumulate(beam.DoFn):
-    """Adds up the chunks of a range while they follow each other, so that little crosses the
-    runner.
-    """
+    """Adds up consecutive chunks of a range, to send few bytes through the runner."""
 
     def __init__(self, plan: StatisticsPlan) -> None:
         self._plan = plan
@@ -142,8 +139,9 @@ class _Accumulate(beam.DoFn):
 
 
 class Tree:
-    """Merges what is added in order, 16 at a time, and the results 16 at a time: errors add up with
-    the levels only.
+    """Merges nodes in order, 16 at a time, and the results 16 at a time.
+
+    So errors add up only with the number of levels.
     """
 
     def __init__(self) -> None:
@@ -160,7 +158,7 @@ class Tree:
             self.add(merge_in_order(nodes, TableStatistics.merged), level + 1)
 
     def merged(self) -> Node:
-        """Returns the statistics of all nodes together; at least one."""
+        """Returns the statistics of all nodes, at least one."""
         rest: list[Node] = []
         for nodes in self._levels:
             rest = [merge_in_order([*nodes, *rest], TableStatistics.merged)] if nodes else rest
@@ -182,8 +180,9 @@ class _MergeStored:
 
 
 def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
-    """Returns the statistics of all together, a share of the columns at a time: decoded, all
-    columns may take gigabytes.
+    """Returns the merged statistics, computed for a share of the columns at a time.
+
+    Decoded, all columns may take gigabytes.
     """
     if len(contents) == 1:
         return _decode(contents[0])
@@ -207,8 +206,13 @@ def merge_splits(
     plan: StatisticsPlan,
     folder: str | None,
 ) -> dict[str, TableStatistics]:
-    """Returns the statistics of each split, in the order of ``splits``, from all that
-    ``AccumulateStatistics`` gave; ``folder`` is its.
+    """Returns the statistics of each split, in the order of ``splits``.
+
+    Args:
+      sent: output of ``AccumulateStatistics``.
+      splits: names.
+      schema, plan: of the statistics of a split without rows.
+      folder: see ``AccumulateStatistics``.
     """
     of_split: dict[str, list[tuple[tuple[int, ...], bytes | Address]]] = {
         split: [] for split in splits

@@ -1,4 +1,4 @@
-"""The statistics of datasets: where they lie, and how those of several datasets become one."""
+"""The files of a dataset's statistics, and how statistics of several datasets merge."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.core.errors import DataError, RecipeError
 
-# Not in the folder of the proto: TFX insists on finding that alone.
+# Not in the folder of the proto, where TFX expects only that file.
 ACCUMULATORS = "accumulators"
 _SUFFIX = ".arrow"
 _MANIFEST = "dataset.json"
 
 
 class StoredStatistics(NamedTuple):
-    """The statistics of a dataset: where they come from, by split, and what was asked of them."""
+    """The statistics of a dataset: its folder, statistics by split, and their plan."""
 
     folder: str
     splits: Mapping[str, TableStatistics]
@@ -34,13 +34,13 @@ def statistics_to_files(
     generation: int = 1,
     own: Mapping[str, TableStatistics] | None = None,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields the files of a dataset's statistics: paths within the dataset, and contents.
+    """Yields the files of a dataset's statistics: path in the dataset, content.
 
     Args:
       statistics: split -> statistics of all rows.
-      plan: what was asked of them.
+      plan: of the statistics.
       generation: number of the generation whose accumulators are yielded.
-      own: statistics of the generation's rows, if there are others.
+      own: statistics of the generation's rows, if other generations have rows.
     """
     for split, proto in to_proto(statistics).items():
         yield (
@@ -53,25 +53,22 @@ def statistics_to_files(
 
 
 def generation_folder(generation: int) -> tuple[str, ...]:
-    """Returns the folder, within another, of what a generation adds beside its shards; of the first
-    it lies in the other itself.
-    """
+    """Returns the subfolder of a generation's files; the first generation has none."""
     return () if generation == 1 else (f"g{generation}",)
 
 
 def has_accumulators(folder: str) -> bool:
-    """Whether there are accumulators in a folder, for ``read_accumulators``."""
+    """Whether a folder has accumulators for ``read_accumulators``."""
     return bool(files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}")))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
-    """Reads the accumulators of a dataset, of a description, or of what ``merge_datasets`` wrote.
+    """Reads the accumulators of a dataset, a description, or a ``merge_datasets`` output.
 
-    Those of a dataset's generations are merged; what an append has left that was broken off is none
-    of the dataset.
+    Those of a dataset's generations are merged; files of an unfinished append are ignored.
 
     Raises:
-      DataError: there are none, or one of them is damaged.
+      DataError: there are none, or one is damaged.
     """
     generations = [
         _read_generation(folder, number) for number in range(1, _count_generations(folder) + 1)
@@ -109,12 +106,13 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
 
 
 def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
-    """Merges the statistics of datasets with the same columns, writes the result to a folder, and
-    returns it by split.
+    """Merges the statistics of datasets into a folder, and returns them by split.
+
+    The datasets must have the same columns.
 
     Raises:
-      RecipeError: there are statistics in the output already.
-      DataError: a dataset has no accumulators, or they do not go together.
+      RecipeError: the output already has statistics.
+      DataError: a dataset has no accumulators, or they differ in columns or plan.
     """
     for part in ("statistics", ACCUMULATORS):
         if files.list_files(files.join(output, part, "*")) or files.list_files(
@@ -128,8 +126,7 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
 
 
 def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
-    """Returns the statistics of all datasets' rows together. A split that only some of them have is
-    theirs.
+    """Returns the statistics of all datasets' rows; a split may be in only some of them.
 
     Raises:
       DataError: the datasets differ in columns, types, weight or slices; names the two that do.

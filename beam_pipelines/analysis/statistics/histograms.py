@@ -1,5 +1,6 @@
-"""Histograms as TFDV makes them of quantiles
-(tensorflow_data_validation/utils/quantiles_util.py).
+"""Histograms from quantiles, as TFDV computes them.
+
+Source: tensorflow_data_validation/utils/quantiles_util.py.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ _Array = npt.NDArray[Any]
 
 
 class Bins(NamedTuple):
-    """Weights between neighbouring quantiles: ``weights`` in (``lows``, ``highs``], points where
-    the two are equal.
+    """Weights between neighbouring quantiles.
+
+    ``weights`` are those in (``lows``, ``highs``], or at a point where the two are equal.
     """
 
     lows: _Array
@@ -26,11 +28,11 @@ class Bins(NamedTuple):
 
 
 def bins(quantiles: _Array, cumulated: _Array) -> Bins:
-    """Returns the bins between quantiles. Bins with the same upper end share their weight evenly.
+    """Returns the bins between quantiles; bins with equal upper ends share their weight.
 
     Args:
       quantiles: ascending values.
-      cumulated: the weight up to each of them, included.
+      cumulated: the weight up to and including each.
     """
     lows, highs, weights = quantiles[:-1], quantiles[1:], np.diff(cumulated)
     if not len(weights):
@@ -38,8 +40,7 @@ def bins(quantiles: _Array, cumulated: _Array) -> Bins:
     starts = np.flatnonzero(np.concatenate([[True], highs[1:] != highs[:-1]]))
     numbers = np.diff(np.append(starts, len(highs)))
     weights = np.repeat(np.add.reduceat(weights, starts) / numbers, numbers)
-    # The minimum's own weight lies in no difference: it goes to the first bin, or to all that are
-    # equal to it.
+    # Differences lack the minimum's own weight: it goes to the first bin, or to all equal to it.
     first = int(np.argmin(np.append((lows == lows[0]) & (highs == highs[0]), False)))
     weights[:first] += cumulated[0] / first
     return Bins(lows, highs, weights)
@@ -67,23 +68,21 @@ def standard_histogram(
     num_buckets: int,
     num_nan: int,
 ) -> statistics_pb2.Histogram:
-    """Returns a STANDARD histogram: buckets of equal width over the finite values, and one for each
-    infinity that occurs.
+    """Returns a STANDARD histogram: buckets of equal width, and one for each infinity.
 
-    Within a bin weight is taken to lie evenly. A bucket holds what lies above its lower end and not
-    above its upper one, and the first one the minimum as well.
+    Weight is assumed to be uniform within a bin. A bucket is open at its lower end and closed at
+    its upper end; the first one includes the minimum.
 
     Args:
       quantiles, cumulated: many more than buckets; infinities included.
-      finite: smallest and largest finite value; ``None``: there are none.
-      plus_infinities: weight of the values that are infinite; that of minus infinity shows in
-        ``cumulated``.
+      finite: smallest and largest finite value; ``None`` if there are none.
+      plus_infinities: weight of infinity; that of minus infinity is in ``cumulated``.
       num_buckets: of equal width.
       num_nan: number of NaN.
     """
     histogram = statistics_pb2.Histogram(type=statistics_pb2.Histogram.STANDARD, num_nan=num_nan)
     if finite is None:
-        # As in TFDV, whose smallest and largest of no values these are.
+        # As in TFDV, where these are the smallest and largest of no values.
         histogram.buckets.add(low_value=np.inf, high_value=-np.inf, sample_count=cumulated[-1])
         return histogram
     low, high = finite
@@ -110,7 +109,7 @@ def _rebinned_counts(source: Bins, edges: _Array) -> _Array:
     """Returns the weight between neighbouring edges."""
     lows, highs = source.lows[:, np.newaxis], source.highs[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # A difference of finite numbers may be infinite, that of their halves not.
+        # A difference of finite numbers may be infinite, that of their halves is not.
         halve = 1.0 if np.isfinite(edges[-1] - edges[0]) else 0.5
         shares = (edges * halve - lows * halve) / (highs * halve - lows * halve)
     below = np.where(lows == highs, highs <= edges, np.clip(np.nan_to_num(shares), 0, 1))

@@ -1,35 +1,35 @@
-"""How much an accumulator may hold before it goes over to sketches."""
+"""Sizes at which accumulators turn into sketches."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# All columns of one split may hold so much together; and all slices by a column as much again.
+# Limit of all columns of a split; all slices by one column have the same limit.
 TABLE_BYTES = 1 << 27
-# Distinct values of a column, as long as the table has few enough columns.
+# Distinct values of a column, if the table has few enough columns.
 MAX_NUMBERS = 1 << 14
 MAX_TEXTS = 1 << 18
 MAX_TEXT_BYTES = 1 << 24
 MAX_BINARY_BYTES = 1 << 20
-# What a number, and a text beside its own bytes, takes: value or offset, and count.
+# Bytes of a number, and of a text besides its own bytes: value or offset, and count.
 _BYTES_PER_NUMBER = 16
 BYTES_PER_TEXT = 12
 
 
 class Limits(NamedTuple):
-    """The bounds of one column. They follow from the number of columns, so that any two parts of a
-    table agree on them.
+    """The bounds of one column, from the number of columns.
+
+    Any two parts of a table have the same bounds.
 
     Attributes:
       numbers: distinct numbers, all counted.
       points: of the distribution of more numbers than that.
       texts: distinct texts or bytes, all counted.
-      text_bytes: what they may take, ``BYTES_PER_TEXT`` each included; ``binary_bytes`` where they
-        are of type bytes.
+      text_bytes: size of these texts, with ``BYTES_PER_TEXT`` each; ``binary_bytes`` of type bytes.
       kept_texts, kept_bytes: of the most frequent texts beyond that. Of type bytes none is kept:
         they are never shown.
-      hashes: of the sketch that then estimates how many distinct ones there are; off by about 1 /
-        sqrt(hashes).
+      hashes: of the sketch that then estimates the number of distinct values, with a relative error
+        of about 1 / sqrt(hashes).
     """
 
     numbers: int = MAX_NUMBERS
@@ -43,9 +43,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of_columns(cls, columns: int) -> Limits:
-        """Returns the bounds at which so many columns stay below ``TABLE_BYTES``, if not below 24
-        KiB each.
-        """
+        """Returns bounds that keep all columns below ``TABLE_BYTES``, or at 24 KiB each."""
         share = max(TABLE_BYTES // max(columns, 1), 24 << 10)
         numbers = min(MAX_NUMBERS, share // _BYTES_PER_NUMBER)
         return cls(

@@ -1,5 +1,6 @@
-"""Count, mean and standard deviation of numbers, merged without any rounding; and with weights,
-with as little.
+"""Count, mean and standard deviation of numbers, without rounding while merging.
+
+``WeightedMoments`` are float64 and do round.
 """
 
 from __future__ import annotations
@@ -12,21 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Every float64 is a whole number of these units (2**-1074 is the smallest one), and so is every sum
-# of them.
+# Every float64, and every sum of them, is a whole multiple of 2**-1074, the smallest one.
 _SCALE = 1074
-# Beyond 2**±400 squares leave the range of float64; the values are scaled first.
+# Beyond 2**±400 squares may leave the range of float64; values are scaled first.
 _SAFE_EXPONENT = 400
 
 
 @dataclasses.dataclass(frozen=True)
 class ExactMoments:
-    """What count, mean and population standard deviation follow from.
+    """Count, sum and sum of squares of numbers, as whole numbers.
 
-    The sums are whole numbers (fixed point), because adding those never rounds: merging in any
-    order, with any number of workers, gives the same mean and deviation to the last bit. Rounding
-    happens only inside ``of``, in float64 around the batch's own mean, which keeps about 15 digits
-    of the deviation however far from zero the values lie.
+    Adding whole numbers (fixed point) never rounds: merging in any order, with any number of
+    workers, gives the same mean and deviation to the last bit. Only ``of`` rounds, in float64
+    around the batch's own mean, which keeps about 15 digits of the deviation however far from zero
+    the values are.
 
     Attributes:
       count: number of values.
@@ -43,8 +43,8 @@ class ExactMoments:
         """Returns the moments of finite values, each of which occurs ``counts`` times.
 
         Args:
-          values: int64 or float64; no NaN, no infinities.
-          counts: as many, positive, fewer than 2**31 in all.
+          values: int64[n] or float64[n]; no NaN, no infinities.
+          counts: int64[n], positive, fewer than 2**31 in all.
         """
         count = int(counts.sum())
         if count == 0:
@@ -82,7 +82,7 @@ class ExactMoments:
 
     @classmethod
     def merged(cls, parts: Iterable[ExactMoments]) -> ExactMoments:
-        """Returns the moments of all parts' values together; the order does not matter."""
+        """Returns the moments of all parts; their order does not matter."""
         parts = list(parts)
         return cls(
             sum(p.count for p in parts), sum(p.total for p in parts), sum(p.squares for p in parts)
@@ -90,17 +90,16 @@ class ExactMoments:
 
     @property
     def mean(self) -> float:
-        """Arithmetic mean, correctly rounded from the sum; 0 of no values, as in TFDV."""
+        """Arithmetic mean, correctly rounded from the sum; 0 without values, as in TFDV."""
         return self.total / (self.count << _SCALE) if self.count else 0.0
 
     @property
     def standard_deviation(self) -> float:
-        """Population standard deviation; 0 of no values, as in TFDV."""
+        """Population standard deviation; 0 without values, as in TFDV."""
         if not self.count:
             return 0.0
-        variance = max(
-            0, self.squares * self.count - self.total * self.total
-        )  # times count², in units of 2**-2148
+        # Times count², in units of 2**-2148.
+        variance = max(0, self.squares * self.count - self.total * self.total)
         return math.isqrt(variance << 128) / (self.count << _SCALE + 64)
 
 
@@ -128,12 +127,13 @@ def _shifted(value: int, bits: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WeightedMoments:
-    """Sum of weights, and weighted mean and deviation. Float64 sums: merge in a fixed order to get
-    the same bits again.
+    """Sum of weights, and weighted mean and deviation, in float64.
+
+    Merge in a fixed order to get the same bits.
 
     Attributes:
       weight: sum of the weights.
-      mean: weighted arithmetic mean; 0 of no weight, as in TFDV.
+      mean: weighted arithmetic mean; 0 without weight, as in TFDV.
       squares: weighted sum of squared deviations from the mean.
     """
 
@@ -148,11 +148,10 @@ class WeightedMoments:
         if not len(weights):
             return cls()
         weight = float(weights.sum())
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond float64, an infinity says so
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow gives infinity
             numbers = values.astype(np.float64)
-            middle = float(
-                numbers[len(numbers) // 2]
-            )  # from which little is lost where all values lie far from zero
+            # Differences from a value keep digits where all values are far from zero.
+            middle = float(numbers[len(numbers) // 2])
             mean = middle + float(((numbers - middle) * weights).sum()) / weight
             return cls(
                 weight, _plain_nan(mean), _plain_nan(float(((numbers - mean) ** 2 * weights).sum()))
@@ -160,7 +159,7 @@ class WeightedMoments:
 
     @classmethod
     def merged(cls, parts: Iterable[WeightedMoments]) -> WeightedMoments:
-        """Returns the moments of all parts together (Chan, Golub and LeVeque's formula)."""
+        """Returns the moments of all parts (Chan, Golub and LeVeque's formula)."""
         parts = [part for part in parts if part.weight]
         if not parts:
             return cls()
@@ -170,12 +169,10 @@ class WeightedMoments:
 
     @property
     def standard_deviation(self) -> float:
-        """Weighted population standard deviation; 0 of no weight, as in TFDV."""
+        """Weighted population standard deviation; 0 without weight, as in TFDV."""
         return math.sqrt(self.squares / self.weight) if self.weight else 0.0
 
 
 def _plain_nan(value: float) -> float:
-    """Returns a float whose NaN has the usual bits, which it keeps as text: processors give it a
-    sign.
-    """
+    """Returns a float with the usual bits of NaN: processors give NaN a sign."""
     return math.nan if math.isnan(value) else value

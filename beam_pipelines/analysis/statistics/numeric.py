@@ -1,5 +1,6 @@
-"""Statistics of numbers: moments, extremes, zeros, and the distribution that medians and histograms
-are read from.
+"""Statistics of numbers: moments, extremes, zeros, and the distribution.
+
+Medians, quantiles and histograms are computed from the distribution.
 """
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, Limits
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.core.weighted_values import Numbers
 
-# The most distinct values that are all counted.
+# Up to here all distinct values are counted.
 MAX_DISTINCT = MAX_NUMBERS
 
-# Values that tell whether a column is one of many distinct numbers.
+# Number of first values that decide whether a column has many distinct numbers.
 _LOOK_AHEAD = 1 << 12
 
 
 class Bucket(NamedTuple):
-    """One bar of a histogram: ``weight`` values in [low, high); the last bucket includes
-    ``high``.
-    """
+    """``weight`` values in [low, high); the last bucket of a histogram includes ``high``."""
 
     low: float
     high: float
@@ -37,7 +36,7 @@ class Bucket(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WeightedNumbers:
-    """Statistics of numbers of which each counts as much as its row's weight; NaN is left out.
+    """Statistics of numbers by the weight of their rows; NaN is left out.
 
     Attributes:
       moments, distribution: of the finite values.
@@ -53,9 +52,7 @@ class WeightedNumbers:
     def of(
         cls, values: Numbers, weights: npt.NDArray[np.float64], limits: Limits
     ) -> WeightedNumbers:
-        """Returns the statistics of distinct values in ascending order, NaN and infinities among
-        them.
-        """
+        """Returns the statistics of distinct ascending values, with NaN and infinities."""
         minus, plus = (float(weights[values == infinity].sum()) for infinity in (-np.inf, np.inf))
         finite = np.isfinite(values)
         values, weights = values[finite], weights[finite]
@@ -91,18 +88,19 @@ class WeightedNumbers:
         )
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles of some weight, and the weight up to each of them."""
+        """Returns the quantiles and the weight up to each of them; needs a positive weight."""
         return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
 
 @dataclasses.dataclass(frozen=True)
 class NumberStatistics:
-    """Statistics of the numbers of a column. NaN counts as a value and is left out of everything
-    but ``nans``.
+    """Statistics of the numbers of a column.
+
+    NaN counts as a value, and only in ``nans``.
 
     Attributes:
       moments: of the finite values.
-      distribution: of the finite values; its weights are numbers of values.
+      distribution: of the finite values; its weights are counts.
       zeros: number of values equal to zero.
       nans, minus_infinities, plus_infinities: numbers of those.
       weighted: the same by weight, where the rows have weights.
@@ -123,12 +121,12 @@ class NumberStatistics:
         weights: npt.NDArray[np.float64] | None = None,
         limits: Limits | None = None,
     ) -> NumberStatistics:
-        """Returns the statistics of an int64, float or double array; nulls are left out.
+        """Returns the statistics of an array, without its nulls.
 
         Args:
-          array: the values.
-          weights: as many, of at least 0.
-          limits: bounds on what is kept.
+          array: int64, float or double.
+          weights: float64[n] >= 0.
+          limits: sizes at which accumulators turn into sketches.
         """
         return cls.of_value_counts(*count_distinct(array, weights), limits or Limits())
 
@@ -140,9 +138,7 @@ class NumberStatistics:
         sums: npt.NDArray[np.float64] | None,
         limits: Limits,
     ) -> NumberStatistics:
-        """Returns the statistics of distinct values, their counts and the sums of their weights, as
-        ``count_distinct`` has them.
-        """
+        """Returns the statistics of the result of ``count_distinct``."""
         weighted = None if sums is None else WeightedNumbers.of(values, sums, limits)
         nans, minus, plus = 0, 0, 0
         if values.dtype == np.float64 and not np.isfinite(values).all():
@@ -164,8 +160,8 @@ class NumberStatistics:
     ) -> NumberStatistics:
         """Returns the statistics of all parts' values together.
 
-        All that is not weighted, but for the distribution, is the same whatever the order of the
-        parts; and the distribution is while it is exact.
+        Unweighted statistics do not depend on the order of the parts, except for a distribution
+        that is not exact.
         """
         limits = limits or Limits()
         weighted = [part.weighted for part in parts if part.weighted is not None]
@@ -181,19 +177,17 @@ class NumberStatistics:
 
     @property
     def values(self) -> Numbers:
-        """Finite values, ascending: all distinct ones while ``exact``, else points of the
-        distribution.
-        """
+        """Finite values, ascending: all distinct ones while ``exact``, else points."""
         return self.distribution.values
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Number of values that each of ``values`` stands for."""
+        """Number of values for each of ``values``."""
         return self.distribution.weights.astype(np.int64, copy=False)
 
     @property
     def exact(self) -> bool:
-        """Whether ``values`` are all there are."""
+        """Whether ``values`` are all distinct values."""
         return self.distribution.exact
 
     @property
@@ -203,28 +197,24 @@ class NumberStatistics:
 
     @property
     def mean(self) -> float:
-        """Mean of the values that are not NaN, as in TFDV: infinite or NaN where infinities are
-        among them.
-        """
+        """Mean without NaN, as in TFDV; infinite or NaN where there are infinities."""
         return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
 
     @property
     def standard_deviation(self) -> float:
-        """Population standard deviation of the values that are not NaN; NaN where infinities are
-        among them.
-        """
+        """Population standard deviation without NaN; NaN where there are infinities."""
         if self.plus_infinities or self.minus_infinities:
             return math.nan
         return self.moments.standard_deviation
 
     @property
     def minimum(self) -> int | float | None:
-        """Smallest value, infinities included; ``None`` of no values."""
+        """Smallest value, infinities included; ``None`` without values."""
         return -math.inf if self.minus_infinities else self._at(0)
 
     @property
     def maximum(self) -> int | float | None:
-        """Largest value, infinities included; ``None`` of no values."""
+        """Largest value, infinities included; ``None`` without values."""
         return math.inf if self.plus_infinities else self._at(-1)
 
     def _at(self, index: int) -> int | float | None:
@@ -235,31 +225,27 @@ class NumberStatistics:
 
     @property
     def distinct(self) -> int | None:
-        """Number of distinct values (each infinity is one, NaN none); ``None`` when there were too
-        many to count.
-        """
+        """Number of distinct values (an infinity is one, NaN none); ``None`` unless ``exact``."""
         if not self.exact:
             return None
         return len(self.values) + bool(self.minus_infinities) + bool(self.plus_infinities)
 
     def quantiles(self, number: int) -> list[float]:
-        """Returns ``number`` + 1 values that cut the distribution into equal parts, from the
-        minimum to the maximum.
+        """Returns ``number`` + 1 values that cut the distribution into equal parts.
 
-        Each is a value of the column, the first of which more than k / ``number`` of all values lie
-        at or below: TFDV's rule. An empty list of no values.
+        The k-th is the smallest value with more than k / ``number`` of all values at or below it,
+        the last the maximum: TFDV's rule. An empty list without values.
         """
         return [float(value) for value in self.cumulated(number)[0]] if self.count else []
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles of at least one value, and the number of values up to each of
-        them.
-        """
+        """Returns the quantiles of at least one value, and the count up to each of them."""
         return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
     def histogram(self, number: int) -> list[Bucket]:
-        """Returns ``number`` buckets of equal width over the finite values; one if they are all
-        equal, none of none.
+        """Returns ``number`` buckets of equal width over the finite values.
+
+        One bucket if all are equal; none without values.
         """
         if not len(self.values):
             return []
@@ -277,9 +263,7 @@ class NumberStatistics:
 
 
 def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
-    """Returns the ``number`` + 1 edges of buckets of equal width, finite whatever the finite
-    ends.
-    """
+    """Returns the ``number`` + 1 edges of buckets of equal width; none overflows."""
     if math.isfinite(high - low):
         return np.linspace(low, high, number + 1)
     return np.linspace(low / 2, high / 2, number + 1) * 2
@@ -288,12 +272,11 @@ def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]
 def count_distinct(
     array: pa.Array, weights: npt.NDArray[np.float64] | None = None
 ) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
-    """Returns the distinct values, ascending, how often each occurs, and the sums of their weights
-    if there are weights.
+    """Returns the distinct values, ascending, their counts, and sums of their weights.
 
     Args:
       array: int64, float or double; nulls are left out.
-      weights: as many as there are values, nulls included.
+      weights: float64[n], nulls included; ``None``: no sums.
     """
     if weights is not None:
         return _sum_distinct(array, weights)
@@ -333,8 +316,9 @@ def _numbers(array: pa.Array) -> Any:  # int64 or float64, and numpy's functions
 
 
 def _is_varied(array: pa.Array) -> bool:
-    """Whether most values differ, so that sorting (40 ns a value) beats hashing (8 ns for few
-    distinct values, else 150).
+    """Whether most values differ, so that sorting beats hashing.
+
+    Sorting takes 40 ns a value, hashing 8 ns for few distinct values, else 150 ns.
     """
     if pa.types.is_floating(array.type):  # and hashing tells 0.0 and -0.0 apart
         return True
@@ -349,9 +333,7 @@ def _infinite_part(minus: float, plus: float) -> float:
 def _quantiles(
     distribution: Distribution, minus: float, plus: float, number: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns the quantiles of a distribution with infinities at its ends, and the weights up to
-    them.
-    """
+    """Returns the quantiles of a distribution and its infinities, and the weights up to them."""
     values, weights = distribution.values, distribution.weights
     if minus or plus:
         values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])

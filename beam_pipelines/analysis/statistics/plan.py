@@ -1,6 +1,4 @@
-"""What a recipe asks of statistics: a weight, slices, and integers that the schema calls
-categorical.
-"""
+"""The plan of statistics: a weight, slices, and categorical integers."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from beam_pipelines.recipe.model import Recipe
 
 @dataclasses.dataclass(frozen=True)
 class StatisticsPlan(PickledOnce):
-    """What is computed beside the statistics of all rows.
+    """Statistics to compute besides those of all rows.
 
     Attributes:
-      weight: column that holds the rows' weights; ``None``: nothing is weighted.
+      weight: column of the rows' weights; ``None``: nothing is weighted.
       slice_by: columns, each of whose values gets statistics of its own.
-      categorical: integer columns whose values are counted like texts as well.
-      lists: list columns that are feature lists, each value a step, of which some may be null.
+      categorical: integer columns whose values are also counted like texts.
+      lists: list columns that are feature lists: each value is a step, and may be null.
     """
 
     weight: str | None = None
@@ -40,13 +38,13 @@ def plan_statistics(
     """Plans the statistics of a conversion.
 
     Args:
-      recipe: what was asked for.
-      schema: the selected columns, of which statistics are computed.
+      recipe: as it is.
+      schema: the selected columns.
       contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None``.
       lists: list columns that are feature lists.
 
     Raises:
-      RecipeProblems: a column is not there, or of a type that does not do.
+      RecipeProblems: a column is missing, or has the wrong type.
     """
     wanted, problems = recipe.statistics, []
     if wanted.weight is not None:
@@ -95,9 +93,7 @@ def _has_slices(kind: pa.DataType) -> bool:
 
 
 def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
-    """Returns the integer columns whose domain in the schema is categorical, in the table's
-    order.
-    """
+    """Returns the integer columns with a categorical domain in the schema, in table order."""
     if contract is None:
         return ()
     features = {

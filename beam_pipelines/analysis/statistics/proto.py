@@ -27,9 +27,9 @@ _RANKS = 1000
 _BUCKETS = 10
 _QUANTILES_FOR_BUCKET = 100
 _DATASET = "All Examples"
-# TFDV leaves out weighted values whose weights add up to less (weighted_frequency_threshold).
+# TFDV drops weighted values whose weights add up to less (weighted_frequency_threshold).
 _LOWEST_WEIGHT = 1.0
-# Name of the custom statistic that tells what is not exact.
+# Name of the custom statistic that says which statistics are sketched.
 SKETCHED = "sketched"
 
 _Feature = statistics_pb2.FeatureNameStatistics
@@ -38,18 +38,18 @@ _Feature = statistics_pb2.FeatureNameStatistics
 def to_proto(
     statistics: Mapping[str, TableStatistics],
 ) -> dict[str, statistics_pb2.DatasetFeatureStatisticsList]:
-    """Returns each split's statistics: a dataset of all rows, and one for each slice; features in
-    the table's order.
+    """Returns each split's statistics: a dataset of all rows, and one per slice.
 
-    Features of which something is sketched have a custom statistic that says what, and how far it
-    may be off.
+    Features are in the table's order. A feature with sketched statistics has a custom statistic
+    that names them and their error bounds.
     """
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
 
 def feature_type(column_type: pa.DataType) -> int:
-    """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES for columns of the
-    recipe type ``bytes``.
+    """Returns the statistics type of a column: INT, FLOAT, STRING, or BYTES.
+
+    BYTES are columns of the recipe type ``bytes``.
     """
     kind = value_type(column_type)
     if pa.types.is_string(kind):
@@ -123,8 +123,9 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
-    """Says of each level of a feature list, steps and their values, what TFDV says; for one level
-    it leaves that out.
+    """Adds presence and valency of each level of a feature list, as TFDV does.
+
+    TFDV leaves them out where there is one level.
     """
     proto.presence_and_valency_stats.add(
         num_non_missing=proto.num_non_missing,
@@ -172,7 +173,7 @@ def _add_distribution(
     values: NumberStatistics | WeightedNumbers,
     counted: NumberStatistics,
 ) -> float:
-    """Adds both histograms of values, weighted or not, to a proto, and returns the median."""
+    """Adds both histograms of values, weighted or not, to a proto; returns the median."""
     cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
     finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
     plus = values.plus_infinities
@@ -224,7 +225,7 @@ def _bytes(values: TextStatistics) -> statistics_pb2.BytesStatistics:
 def _sketched(
     values: NumberStatistics | TextStatistics, lengths: Distribution | None
 ) -> Iterator[str]:
-    """Says what of a feature is not exact, and how far it may be off."""
+    """Adds the custom statistic that names sketched statistics and their error bounds."""
     if isinstance(values, TextStatistics):
         for kind, value_counts in (("", values.value_counts), ("weighted ", values.weighted)):
             if isinstance(value_counts, ValueCounts) and not value_counts.exact:

@@ -19,7 +19,7 @@ class Slice(NamedTuple):
 
     Attributes:
       column: its name.
-      value: the value as text; numbers, dates and moments as the integers that they are written as.
+      value: the value as text; dates and times as the integers that represent them.
     """
 
     column: str
@@ -34,12 +34,12 @@ class Slice(NamedTuple):
 def slice_rows(
     column: str, values: pa.Array, rows: npt.NDArray[np.int64]
 ) -> dict[Slice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, ascending. A null is in none.
+    """Returns the rows of each slice, ascending; nulls are in no slice.
 
     Args:
       column: name.
       values: texts or int64.
-      rows: the row that each value comes from, ascending.
+      rows: the row of each value, ascending.
 
     Raises:
       DataError: there are more than ``MAX_SLICES`` values.
@@ -58,7 +58,7 @@ def check_number(column: str, number: int) -> None:
     """Checks that a column has few enough slices.
 
     Raises:
-      DataError: it has not.
+      DataError: it has too many.
     """
     if number > MAX_SLICES:
         raise DataError(

@@ -1,7 +1,6 @@
-"""Accumulators on disk: an Arrow file with a row for each column of a table and of each of its
-slices.
+"""Accumulators on disk: an Arrow file with a row per column of a table and of its slices.
 
-A row holds small facts as JSON and arrays as Arrow IPC streams, with a checksum over both: reading
+A row has small values as JSON and arrays as Arrow IPC streams, with a checksum over both: reading
 runs no code from the file.
 """
 
@@ -57,7 +56,7 @@ Arrays = list[bytes]
 
 
 def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
-    """Returns the accumulators of a split as a file: the same bytes for the same statistics."""
+    """Returns the accumulators of a split as the bytes of a file, reproducible."""
     tables: list[tuple[Slice | None, TableStatistics]] = [(None, table), *table.slices.items()]
     about = [{"slice": key, "rows": part.rows, "weight": part.weight} for key, part in tables]
     rows = [
@@ -79,15 +78,15 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
 def from_bytes(
     data: bytes, path: str, names: Collection[str] | None = None
 ) -> tuple[TableStatistics, StatisticsPlan]:
-    """Returns the statistics of a split, and what was asked of them, from the content of a file.
+    """Returns the statistics of a split, and their plan, from the content of a file.
 
     Args:
       data: the content.
-      path: of the file.
-      names: of the columns to take; by default all.
+      path: of the file, for errors.
+      names: of the columns to read; by default all.
 
     Raises:
-      DataError: the file is damaged, or of a version that is not known; names it by ``path``.
+      DataError: the file is damaged, or of an unknown version.
     """
     with _explained(path):
         reader = pa.ipc.open_file(pa.BufferReader(data))
@@ -108,11 +107,14 @@ def from_bytes(
 
 
 def column_names(data: bytes, path: str) -> list[str]:
-    """Returns the names of the columns of a table whose statistics are the content of a file, in
-    order.
+    """Returns the column names of a table of statistics, in order.
+
+    Args:
+      data: the content of a file.
+      path: of the file, for errors.
 
     Raises:
-      DataError: the file is damaged; names it by ``path``.
+      DataError: the file is damaged.
     """
     with _explained(path):
         rows = pa.ipc.open_file(pa.BufferReader(data)).read_all().select(["table", "column"])

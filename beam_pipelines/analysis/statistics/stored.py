@@ -1,6 +1,4 @@
-"""Statistics that lie on disk: of a dataset, of a description, of TFX's StatisticsGen, or in one
-file of TFDV's.
-"""
+"""Reads statistics of datasets, descriptions, TFX's StatisticsGen, and TFDV's files."""
 
 from __future__ import annotations
 
@@ -22,21 +20,20 @@ _ALL_EXAMPLES = "All Examples"
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path has statistics in it, rather than being a recipe or data."""
+    """Whether a path has statistics, rather than a recipe or data."""
     return path.endswith(".pb") or bool(_folder(path))
 
 
 def read_statistics(path: str) -> dict[str, Statistics]:
-    """Returns split -> statistics of all of its rows: the accumulators where there are any, which
-    know every value, else protos.
+    """Returns split -> statistics of all rows: accumulators if stored, else protos.
 
-    Splits are in the order of the dataset's manifest; without one ``train`` comes first, then the
+    Splits are in the order of the dataset's manifest; without one ``train`` is first, then the
     others by name. The split of a single file is named after its folder, ``Split-train``, or else
     ``all``.
 
     Raises:
       RecipeError: there are no statistics.
-      DataError: what is there is something else.
+      DataError: the file has something else.
     """
     if path.endswith(".pb"):
         name = files.name_of(path[: -len(files.name_of(path))]) if "/" in path else ""
@@ -59,7 +56,7 @@ def read_statistics(path: str) -> dict[str, Statistics]:
 
 
 def _folder(path: str) -> str:
-    """Returns the folder that the splits' folders lie in, or nothing."""
+    """Returns the folder of the splits' folders, or ``""``."""
     candidates = (files.join(path, "statistics"), path)
     return next(
         (one for one in candidates if files.list_files(files.join(one, f"{_PREFIX}*", _FILE))), ""

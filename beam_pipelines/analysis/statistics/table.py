@@ -1,4 +1,4 @@
-"""Statistics of a column and of a table: values that are computed per batch and merged."""
+"""Statistics of a column and of a table, computed per batch and merged."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ Weights = npt.NDArray[np.float64]
 
 
 class WeightedPresence(NamedTuple):
-    """Weights of rows: of those that are not null, of those that are, and of the former times their
-    numbers of values.
-    """
+    """Weights of present rows, of missing rows, and of present rows times value counts."""
 
     present: float
     missing: float
@@ -41,17 +39,16 @@ class ColumnStatistics:
 
     Attributes:
       type: the column's type (``core/columns.py``).
-      present, missing: rows that are not null, and rows that are. An empty list is present.
-      min_values, max_values: fewest and most values in a present row; 1 unless the column holds
-        lists; 0 of no rows.
+      present, missing: numbers of rows that are not null and null. An empty list is present.
+      min_values, max_values: fewest and most values in a present row; 1 unless the column has
+        lists; 0 without rows.
       num_values: values in all rows.
-      values: statistics of the values themselves; of lists, of their items.
-      lengths: distribution of the numbers of values in present rows, of a column of lists; else
+      values: statistics of the values; of lists, of their items.
+      lengths: of a list column, distribution of the number of values in present rows; else
         ``None``.
-      categories: of categorical integers, how often each occurs, as text; else ``None``.
+      categories: of categorical integers, the counts of their texts; else ``None``.
       weighted: presence by weight, where the rows have weights.
-      null_steps: of a feature list, its values that are null; ``None``: the column is no feature
-        list.
+      null_steps: of a feature list, the number of null values; else ``None``.
     """
 
     type: pa.DataType
@@ -75,14 +72,15 @@ class ColumnStatistics:
         limits: Limits | None = None,
         is_feature_list: bool = False,
     ) -> ColumnStatistics:
-        """Returns the statistics of one array. bool, date, time and timestamp count as the integers
-        they are written as.
+        """Returns the statistics of one array.
+
+        bool, date, time and timestamp count as the integers that represent them.
 
         Args:
           array: the column.
           weights: of its rows, at least 0.
-          is_categorical: whether integers are counted like texts as well.
-          limits: bounds on what is kept.
+          is_categorical: whether integers are also counted like texts.
+          limits: sizes at which accumulators turn into sketches.
           is_feature_list: whether a list's values are steps.
         """
         limits = limits or Limits()
@@ -136,12 +134,12 @@ class ColumnStatistics:
 
     @property
     def average_values(self) -> float:
-        """Average number of values in a present row; 0 of no rows."""
+        """Average number of values in a present row; 0 without rows."""
         return self.num_values / self.present if self.present else 0.0
 
     @property
     def missing_fraction(self) -> float:
-        """Share of rows that are null; 0 of no rows."""
+        """Share of rows that are null; 0 without rows."""
         return self.missing / (self.present + self.missing) if self.missing else 0.0
 
 
@@ -189,17 +187,15 @@ class TableStatistics(PickledOnce):
     def merged(
         cls, parts: Sequence[TableStatistics], num_columns: int | None = None
     ) -> TableStatistics:
-        """Returns the statistics of all parts' rows together; at least one part, all with the same
-        columns and plan.
+        """Returns the statistics of all parts' rows; at least one part.
+
+        Counts, moments and extremes without weights are the same to the last bit whatever the order
+        of the parts. So are distinct values, top values and distributions while they are exact. For
+        other statistics merge in a fixed order to get the same result.
 
         Args:
-          parts: of the same columns, all of the table's or some.
-          num_columns: of the table, if the parts have some of them only.
-
-        Without weights: counts, moments and extremes are the same to the last bit whatever the
-          order of the parts. So are
-        distinct values, top values and distributions while they are exact; beyond their bounds, and
-        of all that is weighted, fix the order to get the same result again.
+          parts: of the same plan and the same columns, all of the table's or some.
+          num_columns: of the table, if the parts have only some of its columns.
 
         Raises:
           DataError: there are too many slices.
@@ -214,8 +210,9 @@ class TableStatistics(PickledOnce):
 
     @classmethod
     def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
-        """Returns the statistics of a table whose columns are spread over the parts, which are of
-        the same rows; ``names`` gives their order.
+        """Returns the statistics of a table from parts with some of its columns each.
+
+        All parts are of the same rows; ``names`` gives the order of the columns.
         """
         columns = {name: column for part in parts for name, column in part.columns.items()}
         slices = {
@@ -226,7 +223,7 @@ class TableStatistics(PickledOnce):
         )
 
     def merge(self, other: TableStatistics) -> TableStatistics:
-        """Returns the statistics of both tables' rows together."""
+        """Returns the statistics of both tables' rows."""
         return TableStatistics.merged([self, other])
 
 
@@ -242,7 +239,7 @@ def is_text(column_type: pa.DataType) -> bool:
 
 
 def as_numbers(array: pa.Array) -> pa.Array:
-    """Returns the numbers that a column's values are written as: int64, float or double."""
+    """Returns the numbers that represent a column's values: int64, float or double."""
     if pa.types.is_int64(array.type) or pa.types.is_floating(array.type):
         return array
     if pa.types.is_date32(array.type):
@@ -254,7 +251,7 @@ def _weights(column: str, array: pa.Array) -> Weights:
     """Returns the weights of a batch's rows.
 
     Raises:
-      DataError: a row has no weight, or none that counts.
+      DataError: a weight is null, negative or not finite.
     """
     weights: Weights = (
         array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
@@ -309,9 +306,7 @@ def _merged_slices(
 
 
 def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, in order: of a null none, of a list those of each of its
-    items.
-    """
+    """Returns the rows of each slice, in order; a list is in the slice of each item."""
     rows, items = np.arange(len(array)), array
     if pa.types.is_list(array.type):
         rows, items = (
@@ -322,9 +317,7 @@ def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int6
 
 
 def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Distribution]:
-    """Returns the fewest, most and all values of a list column's rows, and how they are
-    distributed.
-    """
+    """Returns the fewest, most and all values of a list column's rows, and the distribution."""
     values, counts, _ = count_distinct(array.value_lengths().cast(pa.int64()))
     fewest, most = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
     return (fewest, most, int((values * counts).sum())), Distribution.of(values, counts, limits)
@@ -333,7 +326,7 @@ def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Dis
 def _values(
     items: pa.Array, weights: Weights | None, is_categorical: bool, limits: Limits
 ) -> tuple[Values, TextStatistics | None]:
-    """Returns the statistics of values, and of categorical ones as texts."""
+    """Returns the statistics of values, and of the texts of categorical ones."""
     if is_text(items.type):
         return TextStatistics.of(items, weights, limits), None
     values, counts, sums = count_distinct(as_numbers(items), weights)

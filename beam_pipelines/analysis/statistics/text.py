@@ -1,6 +1,4 @@
-"""Statistics of texts and bytes: lengths, distinct values, and how often the most frequent ones
-occur.
-"""
+"""Statistics of texts and bytes: lengths, and counts of distinct values."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ class TextStatistics:
     """Statistics of the texts, or bytes, of a column.
 
     Attributes:
-      value_counts: how often each text occurs.
+      value_counts: of each text.
       count: number of values.
       total_bytes: sum of their lengths in bytes.
-      min_bytes, max_bytes: shortest and longest length; 0 of no values.
+      min_bytes, max_bytes: shortest and longest length; 0 without values.
       weighted: the weight of each text, where the rows have weights.
     """
 
@@ -44,12 +42,12 @@ class TextStatistics:
         weights: npt.NDArray[np.float64] | None = None,
         limits: Limits | None = None,
     ) -> TextStatistics:
-        """Returns the statistics of a string or binary array; nulls are left out.
+        """Returns the statistics of an array, without its nulls.
 
         Args:
-          array: the values.
-          weights: as many, of at least 0.
-          limits: bounds on what is kept.
+          array: string or binary.
+          weights: float64[n] >= 0.
+          limits: sizes at which accumulators turn into sketches.
         """
         limits = limits or Limits()
         if weights is not None:
@@ -65,7 +63,7 @@ class TextStatistics:
     def of_value_counts(
         cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits
     ) -> TextStatistics:
-        """Returns the statistics of distinct values, their counts and the sums of their weights."""
+        """Returns the statistics of distinct values, their counts and sums of weights."""
         weighted = None if sums is None else ValueCounts.of(values, sums, limits)
         if not len(values):
             return cls(ValueCounts(values, counts), weighted=weighted)
@@ -83,9 +81,7 @@ class TextStatistics:
     def merged(
         cls, parts: Sequence[TextStatistics], limits: Limits | None = None
     ) -> TextStatistics:
-        """Returns the statistics of all parts' values together; counts are, while exact, the same
-        whatever their order.
-        """
+        """Returns the statistics of all parts; exact counts do not depend on their order."""
         limits = limits or Limits()
         filled = [part for part in parts if part.count]
         weighted = [part.weighted for part in parts if part.weighted is not None]
@@ -100,24 +96,22 @@ class TextStatistics:
 
     @property
     def values(self) -> pa.Array:
-        """Distinct values, in no particular order: all of them while ``exact``, else the most
-        frequent ones.
-        """
+        """Distinct values, unordered: all of them while ``exact``, else the most frequent."""
         return self.value_counts.values
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each of ``values`` occurs."""
+        """Count of each of ``values``."""
         return self.value_counts.counts.astype(np.int64, copy=False)
 
     @property
     def undercount(self) -> int:
-        """How much a count may be too low; a value that is not kept occurs at most so often."""
+        """Largest error of a count, which is too low; bounds the count of values not kept."""
         return int(self.value_counts.undercount)
 
     @property
     def exact(self) -> bool:
-        """Whether ``values`` and ``counts`` tell everything."""
+        """Whether ``values`` are all distinct values, with their exact counts."""
         return self.value_counts.exact
 
     @property
@@ -127,11 +121,12 @@ class TextStatistics:
 
     @property
     def average_bytes(self) -> float:
-        """Average length; 0 of no values."""
+        """Average length in bytes; 0 without values."""
         return self.total_bytes / self.count if self.count else 0.0
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
-        """Returns the most frequent values with their counts, ordered as in TFDV: count, then
-        value, both descending.
+        """Returns the most frequent values with their counts, in TFDV's order.
+
+        That is by count, then value, both descending.
         """
         return self.value_counts.top(number)

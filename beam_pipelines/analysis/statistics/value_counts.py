@@ -1,6 +1,4 @@
-"""How often texts occur: all of them while they are few, the most frequent ones and an estimate of
-their number beyond.
-"""
+"""Counts of texts: exact for few distinct texts, a sketch of more."""
 
 from __future__ import annotations
 
@@ -18,25 +16,25 @@ from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, Limits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
 from beam_pipelines.core.weighted_values import Numbers
 
-# As in TFDV's sketches: once not all values are kept, longer ones are not told apart.
+# As in TFDV's sketches: once values are dropped, longer ones share one placeholder.
 LARGE_BYTES = 1024
 LARGE_VALUE = b"__LARGE_BYTES__"
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueCounts:
-    """Distinct texts or bytes, and how often each occurs or how much weight it has.
+    """Distinct texts or bytes with their counts, or with sums of weights.
 
-    While ``Limits`` allow it, all are kept. Beyond, the most frequent texts are, with counts that
-    are too low by at most ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al.,
-    *Mergeable Summaries*, 2012), and the number of distinct values is estimated by a KMV sketch.
-    Whether the bounds are exceeded does not depend on the order of merging.
+    All are kept within ``Limits``. Beyond, the most frequent texts are kept, with counts that are
+    too low by at most ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al.,
+    *Mergeable Summaries*, 2012), and a KMV sketch estimates the number of distinct values. Whether
+    the limits are exceeded does not depend on the order of merging.
 
     Attributes:
-      values: string or binary array of distinct values, no nulls, in no particular order.
-      counts: of each: int64 where it counts, float64 where it adds up weights.
-      undercount: how much a count may be too low; a value that is not kept has at most so much.
-      sketch: serialized KMV sketch, or ``None`` while ``values`` are all there are.
+      values: string or binary array of distinct values, no nulls, unordered.
+      counts: of each value: int64 counts, or float64 sums of weights.
+      undercount: largest error of a count, which is too low; bounds the count of values not kept.
+      sketch: serialized KMV sketch, or ``None`` while ``values`` are all distinct values.
     """
 
     values: pa.Array
@@ -51,9 +49,7 @@ class ValueCounts:
 
     @classmethod
     def merged(cls, parts: Sequence[ValueCounts], limits: Limits) -> ValueCounts:
-        """Returns the counts of all parts together; while exact, counts are the same whatever their
-        order.
-        """
+        """Returns the counts of all parts; exact counts do not depend on their order."""
         values = pa.concat_arrays([part.values for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         undercount = sum(part.undercount for part in parts)
@@ -68,7 +64,7 @@ class ValueCounts:
 
     @property
     def exact(self) -> bool:
-        """Whether ``values`` and ``counts`` tell everything."""
+        """Whether ``values`` are all distinct values, with their exact counts."""
         return self.sketch is None
 
     @property
@@ -81,11 +77,12 @@ class ValueCounts:
         )
 
     def top(self, number: int) -> list[tuple[str | bytes, Any]]:
-        """Returns the most frequent values with their counts, ordered as in TFDV: count, then
-        value, both descending.
+        """Returns the most frequent values with their counts, in TFDV's order.
+
+        That is by count, then value, both descending.
         """
         values, counts = self.frequent(number)
-        # Arrow sorts texts by their bytes; the second sort keeps that order where counts are equal.
+        # Arrow sorts texts by bytes; the stable second sort keeps that order among equal counts.
         order = pc.sort_indices(values, sort_keys=[("", "descending")]).to_numpy()
         order = order[np.argsort(-counts[order], kind="stable")]
         return list(
@@ -93,12 +90,12 @@ class ValueCounts:
         )
 
     def frequent(self, number: int) -> tuple[pa.Array, Numbers]:
-        """Returns the values of ``top``, and their counts, in no particular order."""
+        """Returns the values of ``top`` and their counts, unordered."""
         if len(self.values) <= number:
             return self.values, self.counts
         if number < 1:
             return self.values.slice(0, 0), self.counts[:0]
-        # Sort no more than what can be among them.
+        # Sort only candidates.
         threshold = np.partition(self.counts, -number)[-number]
         above = np.flatnonzero(self.counts > threshold)
         equal = np.flatnonzero(self.counts == threshold)
@@ -110,9 +107,7 @@ class ValueCounts:
 
 
 def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
-    """Goes over to sketches when a bound is exceeded, and keeps the frequent values of a column
-    that has done so.
-    """
+    """Turns counts beyond the limits into sketches, and keeps the frequent values."""
     is_text = pa.types.is_string(value_counts.values.type)
     sketch = value_counts.sketch
     if sketch is None:
@@ -132,8 +127,9 @@ def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
 
 
 def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCounts:
-    """Returns counts of no more values than may be kept, of none without limits; the counts of the
-    others are lost.
+    """Returns the counts of the most frequent values within the limits.
+
+    The counts of the others are lost. Without limits no value is kept.
     """
     values, counts = value_counts.values, value_counts.counts
     kept = 0
@@ -158,7 +154,7 @@ def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCou
 
 
 def _without_large(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
-    """Puts one placeholder for all values that are too long to be kept."""
+    """Replaces values that are too long to be kept by one placeholder."""
     short = pc.less_equal(pc.binary_length(values), LARGE_BYTES)
     if pc.all(short).as_py():
         return values, counts
@@ -176,7 +172,7 @@ def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
 
 
 def _merged_sketch(parts: Sequence[ValueCounts], limits: Limits) -> bytes | None:
-    """Returns one sketch of all parts' distinct values if one of the parts already has one."""
+    """Returns one sketch of all parts' distinct values if a part already has one."""
     if all(part.sketch is None for part in parts):
         return None
     merged = KmvSketch(limits.hashes)
@@ -189,7 +185,7 @@ def _merged_sketch(parts: Sequence[ValueCounts], limits: Limits) -> bytes | None
 
 
 def _size_bytes(values: pa.Array) -> int:
-    """Returns what values and counts take together, independent of slices and buffers."""
+    """Returns the size of values and counts, independent of slices and buffers."""
     return int(pc.sum(pc.binary_length(values)).as_py() or 0) + BYTES_PER_TEXT * len(values)
 
 
@@ -201,12 +197,11 @@ def _unpickle(packed: bytes, undercount: float, sketch: bytes | None) -> ValueCo
 def sum_distinct(
     array: pa.Array, weights: npt.NDArray[np.float64]
 ) -> tuple[pa.Array, Numbers, Numbers]:
-    """Returns the distinct values of a string or binary array, how often each occurs, and the sums
-    of their weights.
+    """Returns the distinct values, their counts, and the sums of their weights.
 
     Args:
-      array: the values; nulls are left out.
-      weights: as many as there are values, nulls included.
+      array: string or binary; nulls are left out.
+      weights: float64[n], nulls included.
     """
     if array.null_count:
         weights = weights[array.is_valid().to_numpy(zero_copy_only=False)]

@@ -1,6 +1,4 @@
-"""One view of statistics, whether accumulators of this run or protos on disk: what inference and
-validation look at.
-"""
+"""A common view of accumulators and protos, for schema inference and validation."""
 
 from __future__ import annotations
 
@@ -23,14 +21,12 @@ from beam_pipelines.core.schema_features import SEQUENCE
 Statistics: TypeAlias = TableStatistics | statistics_pb2.DatasetFeatureStatistics
 
 _Feature = statistics_pb2.FeatureNameStatistics
-# What TFDV's sketches put in the place of texts that are not UTF-8.
+# TFDV's sketches replace texts that are not UTF-8 by this.
 _NOT_UTF8 = "__BYTES_VALUE__"
 
 
 class Level(NamedTuple):
-    """Presence and valency at one level of nesting: lists that are missing, fewest and most values
-    of one that is not.
-    """
+    """Missing lists at one level of nesting, and fewest and most values of the others."""
 
     missing: int
     min_values: int
@@ -42,9 +38,9 @@ class Texts:
     """The texts of a feature.
 
     Attributes:
-      values: string array of distinct texts, no nulls, in no particular order.
-      counts: how often each occurs.
-      exact: whether these are all there are.
+      values: string array of distinct texts, no nulls, unordered.
+      counts: of each text.
+      exact: whether these are all distinct texts.
       unique: number of distinct texts; an estimate if they were too many to count.
       are_utf8: whether all are valid UTF-8.
     """
@@ -73,15 +69,13 @@ class FeatureView:
 
     Attributes:
       type: ``FeatureNameStatistics.Type``.
-      present, missing: rows with and without it.
-      levels: outermost first; one unless the feature holds lists of lists.
+      present, missing: numbers of rows with and without it.
+      levels: outermost first; one unless the feature has lists of lists.
       num_values: values in all rows.
-      texts: of a STRING feature, or of integers that are counted as categories, their texts; else
-        ``None``.
-      minimum, maximum: of a number, infinities included; ``None`` of no numbers but NaN.
+      texts: of a STRING feature, or of categorical integers; else ``None``.
+      minimum, maximum: of a number, infinities included; ``None`` if all are NaN.
       nans: number of NaN values.
-      has_values_between_0_and_1: whether a number lies strictly between them; some that do may go
-        unseen.
+      has_values_between_0_and_1: whether a number is known to be strictly between them.
       is_feature_list: whether it is a feature list of tf.SequenceExamples, whose levels are its
         steps and their values.
     """
@@ -127,9 +121,8 @@ class DatasetView:
 def view_of(statistics: Statistics) -> DatasetView:
     """Returns the view of one split's statistics.
 
-    Of a proto, weighted counts are not looked at; distinct texts are those of the rank histogram
-    (the 1,000 most frequent ones by default), and a feature without statistics is left out, as in
-    TFDV.
+    Weighted counts of a proto are ignored. Its distinct texts are those of the rank histogram (by
+    default the 1,000 most frequent), and a feature without statistics is left out, as in TFDV.
     """
     if isinstance(statistics, TableStatistics):
         return DatasetView(
@@ -152,8 +145,9 @@ def proto_of(statistics: Statistics) -> statistics_pb2.DatasetFeatureStatistics:
 
 
 def feature_name(feature: statistics_pb2.FeatureNameStatistics) -> str:
-    """Returns the name of a proto's feature, the steps of its path joined by dots; of a feature
-    list, its own name.
+    """Returns the name of a proto's feature: its path joined by dots.
+
+    The name of a feature list is its own.
     """
     if is_feature_list(feature):
         return str(feature.path.step[1])
@@ -195,8 +189,9 @@ def _steps(column: ColumnStatistics) -> Iterator[Level]:
 
 
 def _level_of_steps(missing: int, most: int) -> Level:
-    """Returns the values of steps, which are missing or have one; to promise one in every step,
-    none may be missing.
+    """Returns the level of a feature list's steps, which are null or have one value.
+
+    One value in every step is promised only if no step is null.
     """
     return Level(missing, 0 if missing else most, most)
 

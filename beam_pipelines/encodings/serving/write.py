@@ -113,7 +113,7 @@ class _Graph:
         self, plan: EncodePlan, schema: schema_pb2.Schema, assets: str, preprocessing: str | None
     ) -> None:
         own = os.path.join(preprocessing, TRANSFORM_FN) if preprocessing is not None else ""
-        # A ``preprocessing_fn`` gives sparse tensors, encodings give the columns of sparse features.
+        # A ``preprocessing_fn`` gives sparse tensors; encodings give the columns of these.
         self._plan, self._assets = plan, assets
         self._spec = feature_spec(schema if own else without_sparse_features(schema))
         self._sparse = {} if own else sparse_specs(schema)
