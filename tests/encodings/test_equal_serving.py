@@ -1,5 +1,4 @@
-"""The promise: an example made by the pipeline and one made by the serving graph are the same, for
-every encoding.
+"""Every encoding gives equal examples in the shards and in the serving graph.
 
 Each encoding has two faces: ``apply``, which encodes Arrow arrays for the shards, and
 ``to_tensorflow``, which builds the same for the serving graph. For every row below, and for any
@@ -30,7 +29,7 @@ from tests.support.encoding_chains import Step, apply_chain, declared, fit_chain
 INT, FLOAT, TEXT, BYTES = pa.int64(), pa.float32(), pa.string(), pa.binary()
 INTS, FLOATS, TEXTS, BYTES_LISTS = pa.list_(INT), pa.list_(FLOAT), pa.list_(TEXT), pa.list_(BYTES)
 
-# What values of each type may be: the usual ones and the worst ones.
+# Values of each type: usual and extreme ones.
 EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     INT: st.one_of(
         st.integers(-5, 30),
@@ -67,7 +66,7 @@ EDGES: dict[pa.DataType, st.SearchStrategy[Any]] = {
         st.binary(max_size=8),
     ),
 }
-# What the chains are fitted to, besides nulls.
+# Values to fit to, besides nulls.
 TRAINING: dict[pa.DataType, list[Any]] = {
     INT: [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, -8, 20, 7, 0],
     FLOAT: [
@@ -107,10 +106,10 @@ class Example(NamedTuple):
       values: strategies of one value of each, where not any value of the type will do.
       training: values to fit on, in the place of ``TRAINING``'s and a null; of lists whole rows
         will do, too.
-      rows: strategies of what is in a row that is not null, in the place of ``values``.
+      rows: strategies of the content of a row that is not null, instead of ``values``.
       unit: of dates and timestamps.
       part: suffix of the feature to look at, where a step makes several.
-      target: values of the target on the training rows, for encodings that learn from one.
+      target: values of the target on the training rows, for encodings with a target.
     """
 
     name: str
@@ -257,7 +256,8 @@ EXAMPLES: list[Example] = [
     Example("fill the mean, clip, min_max", [{"fill": "mean"}, {"clip": [0, 20]}, "min_max"], (INT,)),
     Example("clip, bucketize, one_hot", [{"clip": [-1, 9]}, {"bucketize": 5}, "one_hot"], (FLOAT,)),
     Example("cast, fill, quantile_normal, boundaries", [
-        {"cast": "float32"}, {"fill": "median"}, "quantile_normal", {"boundaries": [-1, 0, 1]}], (TEXT,), training=(["1", "2", "9", None],)),
+        {"cast": "float32"}, {"fill": "median"}, "quantile_normal", {"boundaries": [-1, 0, 1]}],
+        (TEXT,), training=(["1", "2", "9", None],)),
     Example("month on a circle", [{"date_parts": "month"}, {"cyclic": {"period": 12, "offset": 1}}], (INT,), (DAYS,), unit="days"),
     Example("hour as a vector", [{"date_parts": "hour"}, "one_hot"], (INT,), (MICROSECONDS,), unit="microseconds"),
     Example("most frequent id, one_hot", [{"boundaries": [0, 1]}, {"fill": "most_frequent"}, "one_hot"], (FLOAT,)),
@@ -286,9 +286,7 @@ def training_arrays(example: Example) -> list[pa.Array]:
 
 
 def stored(step: Step, encoding: Fitted) -> Fitted:
-    """A fitted encoding as workers and the serving graph see it: written to a folder and read
-    again, if it learned something.
-    """
+    """A fitted encoding as workers get it: stored and loaded, if it has an analyzer."""
     if declared(step).analyzer is None:
         return encoding
     kind = step if isinstance(step, str) else next(iter(step))
@@ -298,9 +296,7 @@ def stored(step: Step, encoding: Fitted) -> Fitted:
 
 @functools.cache
 def both_faces(index: int) -> tuple[Callable[..., pa.Array], Callable[..., Any], pa.DataType]:
-    """Fits an example and returns its Arrow face, its traced graph, and the type of what both
-    give.
-    """
+    """Fits an example; returns its Arrow face, its traced graph, and the output type."""
     example = EXAMPLES[index]
     features = [Feature(type_, unit=example.unit) for type_ in example.types]
     fitted, feature = fit_chain(
@@ -344,9 +340,7 @@ def assert_same(got: npt.NDArray[Any], expected: list[Any], type_: pa.DataType) 
 
 @pytest.mark.parametrize("index", range(len(EXAMPLES)), ids=[example.name for example in EXAMPLES])
 def test_pipeline_and_serving_graph_give_the_same(index: int) -> None:
-    """Any batch: the examples in the shards and those of the serving graph are equal, or both faces
-    refuse it.
-    """
+    """Shards and serving graph have equal examples of any batch, or both refuse it."""
     import tensorflow as tf
 
     apply, graph, type_ = both_faces(index)

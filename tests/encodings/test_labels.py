@@ -1,6 +1,4 @@
-"""What ids are called: names that survive encodings, tokens of a label's vocabulary, and the files
-and readers that tell them.
-"""
+"""Labels of ids: after encodings, from vocabularies, in files and readers."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ def recipe_of(encode: str) -> Recipe:
     ],
 )
 def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
-    """An id that is written as it is, or as the place of a one, keeps its names; what is scaled,
-    numbered anew or joined with others does not.
-    """
+    """Ids and one-hot ids keep their labels; scaled, renumbered or joined ones do not."""
     named = {"id": NAMES, "ids": NAMES}
     plan = plan_encode(
         recipe_of(encode), COLUMNS, {name: len(names) for name, names in named.items()}
@@ -66,9 +62,7 @@ def test_names_stay_while_ids_do(encode: str, kept: set[str]) -> None:
 
 
 def test_one_hot_is_as_long_as_there_are_names() -> None:
-    """Where a source names the classes, the vector's length needs no parameter; elsewhere a missing
-    one is found when planning, all of them at once.
-    """
+    """With the source's labels a vector needs no length; else planning lists all missing ones."""
     plan = plan_encode(recipe_of("{id: one_hot}"), COLUMNS, {"id": 3})
     assert plan.features()["id"].length == 3
     with pytest.raises(RecipeProblems) as error:
@@ -84,9 +78,7 @@ def test_one_hot_is_as_long_as_there_are_names() -> None:
 
 
 def test_what_reads_find_out_need_not_be_said() -> None:
-    """Behind an encoding that is fitted, the length is known in time, and no problem of the
-    recipe.
-    """
+    """After a fitted encoding the length is known in time, without a problem."""
     plan = plan_encode(
         recipe_of(
             "{text: [vocabulary, one_hot], ids: {vector: {columns: [ids], lengths: {ids: 2}}}}"
@@ -139,8 +131,10 @@ def folder(tmp_path: Path) -> Path:
 def test_a_dataset_tells_its_class_names(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a vocabulary and one-hot, the label's names are in the manifest, labels.txt, ``info``,
-    ``inspect`` and on the contact sheet; another one's in a file of its own.
+    """Labels of a vocabulary and one-hot are in the manifest, files, readers and displays.
+
+    These are labels.txt, ``info``, ``inspect`` and the contact sheet. Another feature has its own
+    file.
     """
     names = ("small", "large")
     recipe, _ = parse_recipe(RECIPE, "recipe.yaml", str(folder))
@@ -170,8 +164,9 @@ def test_a_dataset_tells_its_class_names(
 
 
 def test_two_maps_of_one_source(tmp_path: Path) -> None:
-    """CIFAR-100's fine classes are the label's, and its coarse ones have a file of their own;
-    overwritten by a dataset without names, none is left.
+    """CIFAR-100's fine classes are the label's, and its coarse ones have their own file.
+
+    A dataset without labels that overwrites it has none of these files.
     """
     pictures, _ = image_sets.colour_digits(30)
     members = {

@@ -1,5 +1,6 @@
-"""Encodings of numbers, nulls, types, dates and vectors: what docs/encodings.md says of each, with
-values by hand or by plain Python.
+"""Encodings of numbers, nulls, types, dates and vectors, as docs/encodings.md says.
+
+Expected values are by hand or by plain Python.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def encoded(
     training: list[Any] | None = None,
     **known: Any,
 ) -> list[Any]:
-    """What a step makes of values, fitted to them or to others."""
+    """Values encoded by a step that is fitted to them or to others."""
     array = pa.array(values, type_)
     fitted, _ = fit_chain(
         [step],
@@ -56,45 +57,39 @@ BEHAVIOUR: list[tuple[Step, pa.DataType, list[Any], list[Any], list[Any] | None]
     ({"min_max": [2, 3]}, FLOAT, [2.5], [2.5], [None]),
     ("log1p", FLOAT, [0, -0.0, -1, -2, None, NAN, INF], [0, 0, -INF, NAN, None, NAN, INF], None),
     ("log1p", INTS, [[0], [], None], [[0], [], None], None),
-    ({"clip": [0, 10]}, FLOAT, [-1, 5.5, 11, None, NAN, INF, -INF], [0, 5.5, 10, None, NAN, 10, 0], None),
-    ({"clip": [None, 2**53 + 1]}, INT, [2**53 + 2, -(2**63), None], [2**53 + 1, -(2**63), None], None),
-    ({"clip": [0.1, None]}, FLOATS, [[0, 1], [], None], [[0.1, 1], [], None], None),
-    ({"bucketize": 2}, INT, [1, 2, 3, 4, None], [0, 0, 1, 1, None], None),
-    ({"bucketize": 2}, FLOAT, [0, 1, -INF, INF, NAN, None], [0, 1, 0, 1, 1, None], [0, 0, 0, 1]),
-    ({"bucketize": 9}, INT, [5, 5, None], [0, 0, None], None),
-    ({"bucketize": 9}, INT, [5], [0], []),
-    ({"boundaries": [0, 0.7]}, FLOAT, [-1, 0, 0.5, 0.7, NAN, None], [0, 1, 1, 2, 2, None], None),
-    ({"boundaries": [2]}, INTS, [[1, 2, 3], [], None], [[0, 1, 1], [], None], None),
-    ({"fill": 0}, FLOAT, [1.5, None, NAN, INF], [1.5, 0, 0, INF], None),
-    ({"fill": False}, INT, [1, None], [1, 0], None),
-    ({"fill": 2**24 + 1}, FLOAT, [None], [2**24], None),
-    ({"fill": "none"}, TEXT, ["", None], ["", "none"], None),
-    ({"fill": "é"}, BYTES, [b"\xff", None], [b"\xff", b"\xc3\xa9"], None),
-    ({"fill": "mean"}, FLOAT, [1, None, 2.5, NAN, INF], [1, 1.75, 2.5, 1.75, INF], None),
-    ({"fill": "mean"}, INT, [1, None, 2], [1, 1.5, 2], None),
-    ({"fill": "median"}, INT, [1, 9, 7, 3, None], [1, 9, 7, 3, 3], None),
-    ({"fill": "median"}, INT, [2**63 - 1, None], [2**63 - 1, 2**63 - 1], None),
-    ({"fill": "median"}, FLOAT, [0.5, NAN, 2, 0.25], [0.5, 0.5, 2, 0.25], None),
-    ({"fill": "most_frequent"}, TEXT, ["a", "b", None, "b", "a", ""], ["a", "b", "b", "b", "a", ""], None),
-    ({"fill": "most_frequent"}, TEXT, ["", "", "x", None], ["", "", "x", ""], None),
-    ({"fill": "most_frequent"}, BYTES, [b"\xff", b"\xfe", None], [b"\xff", b"\xfe", b"\xff"], None),
-    ({"fill": "most_frequent"}, FLOAT, [NAN, NAN, -0.0, 0.0, 3], [0, 0, 0, 0, 3], None),
-    ({"fill": "most_frequent"}, INT, [2**62 + 1, None], [2**62 + 1, 2**62 + 1], None),
-    ({"cast": "int64"}, FLOAT, [2, -0.0, None], [2, 0, None], None),
-    ({"cast": "float32"}, INT, [2**24 + 1, None], [2**24, None], None),
-    ({"cast": "bool"}, FLOAT, [0, -0.0, 0.5, NAN, None], [0, 0, 1, 1, None], None),
-    ({"cast": "text"}, INT, [-5, None], ["-5", None], None),
-    ({"cast": "text"}, BYTES, ["é".encode(), b"", None], ["é", "", None], None),
-    ({"cast": "bytes"}, TEXT, ["é", None], ["é".encode(), None], None),
-    ({"cast": "int8"}, TEXT, ["-128", "007", None], [-128, 7, None], None),
-    ({"cast": "float32"}, TEXT, [".5", "1e-2", "-inf", "nan", None], [0.5, 0.01, -INF, NAN, None], None),
-    ({"cast": "float32"}, INTS, [[1, 2], [], None], [[1, 2], [], None], None),
-    ({"one_hot": 3}, INT, [0, 2, 3, -1, None], [[1, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]], None),
-    ({"multi_hot": 3}, INTS, [[0, 2, 2], [5], [], None], [[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]], None),
-    ({"cyclic": 4}, INT, [0, 1, 2, 3, 4, -1, None], [[0, 1], [1, 0], [0, -1], [-1, 0], [0, 1], [-1, 0], [0, 0]], None),
-    ({"cyclic": {"period": 12, "offset": 1}}, INT, [1, 4, 13], [[0, 1], [1, 0], [0, 1]], None),
-    ({"cyclic": 0.5}, FLOAT, [0.25, NAN, INF], [[0, -1], [NAN, NAN], [NAN, NAN]], None),
-    ({"quantile_normal": 3}, FLOAT, [1, 2, 3, 9, -9, INF, NAN, None],
+    ({"clip": [0, 10]}, FLOAT, [-1, 5.5, 11, None, NAN, INF, -INF], [0, 5.5, 10, None, NAN, 10, 0],
+    None), ({"clip": [None, 2**53 + 1]}, INT, [2**53 + 2, -(2**63), None], [2**53 + 1, -(2**63),
+    None], None), ({"clip": [0.1, None]}, FLOATS, [[0, 1], [], None], [[0.1, 1], [], None], None),
+    ({"bucketize": 2}, INT, [1, 2, 3, 4, None], [0, 0, 1, 1, None], None), ({"bucketize": 2}, FLOAT,
+    [0, 1, -INF, INF, NAN, None], [0, 1, 0, 1, 1, None], [0, 0, 0, 1]), ({"bucketize": 9}, INT, [5,
+    5, None], [0, 0, None], None), ({"bucketize": 9}, INT, [5], [0], []), ({"boundaries": [0, 0.7]},
+    FLOAT, [-1, 0, 0.5, 0.7, NAN, None], [0, 1, 1, 2, 2, None], None), ({"boundaries": [2]}, INTS,
+    [[1, 2, 3], [], None], [[0, 1, 1], [], None], None), ({"fill": 0}, FLOAT, [1.5, None, NAN, INF],
+    [1.5, 0, 0, INF], None), ({"fill": False}, INT, [1, None], [1, 0], None), ({"fill": 2**24 + 1},
+    FLOAT, [None], [2**24], None), ({"fill": "none"}, TEXT, ["", None], ["", "none"], None),
+    ({"fill": "é"}, BYTES, [b"\xff", None], [b"\xff", b"\xc3\xa9"], None), ({"fill": "mean"}, FLOAT,
+    [1, None, 2.5, NAN, INF], [1, 1.75, 2.5, 1.75, INF], None), ({"fill": "mean"}, INT, [1, None,
+    2], [1, 1.5, 2], None), ({"fill": "median"}, INT, [1, 9, 7, 3, None], [1, 9, 7, 3, 3], None),
+    ({"fill": "median"}, INT, [2**63 - 1, None], [2**63 - 1, 2**63 - 1], None), ({"fill": "median"},
+    FLOAT, [0.5, NAN, 2, 0.25], [0.5, 0.5, 2, 0.25], None), ({"fill": "most_frequent"}, TEXT, ["a",
+    "b", None, "b", "a", ""], ["a", "b", "b", "b", "a", ""], None), ({"fill": "most_frequent"},
+    TEXT, ["", "", "x", None], ["", "", "x", ""], None), ({"fill": "most_frequent"}, BYTES,
+    [b"\xff", b"\xfe", None], [b"\xff", b"\xfe", b"\xff"], None), ({"fill": "most_frequent"}, FLOAT,
+    [NAN, NAN, -0.0, 0.0, 3], [0, 0, 0, 0, 3], None), ({"fill": "most_frequent"}, INT, [2**62 + 1,
+    None], [2**62 + 1, 2**62 + 1], None), ({"cast": "int64"}, FLOAT, [2, -0.0, None], [2, 0, None],
+    None), ({"cast": "float32"}, INT, [2**24 + 1, None], [2**24, None], None), ({"cast": "bool"},
+    FLOAT, [0, -0.0, 0.5, NAN, None], [0, 0, 1, 1, None], None), ({"cast": "text"}, INT, [-5, None],
+    ["-5", None], None), ({"cast": "text"}, BYTES, ["é".encode(), b"", None], ["é", "", None],
+    None), ({"cast": "bytes"}, TEXT, ["é", None], ["é".encode(), None], None), ({"cast": "int8"},
+    TEXT, ["-128", "007", None], [-128, 7, None], None), ({"cast": "float32"}, TEXT, [".5", "1e-2",
+    "-inf", "nan", None], [0.5, 0.01, -INF, NAN, None], None), ({"cast": "float32"}, INTS, [[1, 2],
+    [], None], [[1, 2], [], None], None), ({"one_hot": 3}, INT, [0, 2, 3, -1, None], [[1, 0, 0], [0,
+    0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]], None), ({"multi_hot": 3}, INTS, [[0, 2, 2], [5], [],
+    None], [[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]], None), ({"cyclic": 4}, INT, [0, 1, 2, 3, 4,
+    -1, None], [[0, 1], [1, 0], [0, -1], [-1, 0], [0, 1], [-1, 0], [0, 0]], None), ({"cyclic":
+    {"period": 12, "offset": 1}}, INT, [1, 4, 13], [[0, 1], [1, 0], [0, 1]], None), ({"cyclic":
+    0.5}, FLOAT, [0.25, NAN, INF], [[0, -1], [NAN, NAN], [NAN, NAN]], None), ({"quantile_normal":
+    3}, FLOAT, [1, 2, 3, 9, -9, INF, NAN, None],
      [-5.199337, 0, 5.199337, 5.199337, -5.199337, 5.199337, NAN, None], [1, 2, 3]),
     ("quantile_normal", FLOAT, [5, 4, 6], [0, -5.199337, 5.199337], [5, 5]),
     ("quantile_normal", FLOAT, [0, -1, 1], [0, -5.199337, 5.199337], []),
@@ -109,9 +104,7 @@ def test_documented_behaviour(
     expected: list[Any],
     training: list[Any] | None,
 ) -> None:
-    """Usual values, null, NaN, infinities, empty lists and nothing to fit on become what the
-    documentation says.
-    """
+    """Usual values, null, NaN, infinities, empty lists and no values, as documented."""
     got = encoded(step, type_, values, training)
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
@@ -185,9 +178,7 @@ PROBLEMS: list[tuple[Step, pa.DataType, str]] = [
 def test_wrong_parameters_and_types_are_explained(
     step: Step, type_: pa.DataType, message: str
 ) -> None:
-    """What cannot be is a ValueError that says what was found, what was expected, and which word
-    was meant.
-    """
+    """A wrong parameter is a ValueError with found, expected, and the nearest word."""
     with pytest.raises(ValueError, match=message):
         declared(step).output(Feature(type_))
 
@@ -289,9 +280,7 @@ def test_fill_says_what_was_missing(type_: pa.DataType, values: list[Any]) -> No
 def test_what_is_known_of_the_result(
     chain: list[Step], feature: Feature, expected: Feature
 ) -> None:
-    """Type, whether nulls are left, length of vectors and number of ids are right, because schemas
-    and models rely on them.
-    """
+    """Type, nulls, vector length and number of ids are right; schemas and models need them."""
     rows = [[1] * (feature.length or 2), [3] * (feature.length or 2)] if feature.is_list else [1, 3]
     assert fit_chain(chain, [feature], [pa.array(rows, feature.type)])[1] == expected
 
@@ -299,9 +288,10 @@ def test_what_is_known_of_the_result(
 def calendar(part: str, moment: datetime.datetime) -> int:
     """A part of a moment as Python's datetime has it."""
     return {
-        "year": moment.year, "quarter": (moment.month + 2) // 3, "month": moment.month, "week": moment.isocalendar()[1],
-        "day_of_year": moment.timetuple().tm_yday, "day": moment.day, "weekday": moment.weekday(),
-        "hour": moment.hour, "minute": moment.minute, "second": moment.second,
+        "year": moment.year, "quarter": (moment.month + 2) // 3, "month": moment.month, "week":
+        moment.isocalendar()[1], "day_of_year": moment.timetuple().tm_yday, "day": moment.day,
+        "weekday": moment.weekday(), "hour": moment.hour, "minute": moment.minute, "second":
+        moment.second,
     }[part]  # fmt: skip
 
 
@@ -317,9 +307,7 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as columns have it, UTC 
     )
 )
 def test_date_parts_are_those_of_the_calendar(moments: list[datetime.datetime]) -> None:
-    """Every part of every moment of the years 1 to 9999 is datetime's; a null stays null; a date
-    has the same parts but for the time.
-    """
+    """Parts of all times of the years 1 to 9999 are datetime's; dates have the same parts."""
     microseconds = [(moment - EPOCH) // datetime.timedelta(microseconds=1) for moment in moments]
     days = [(moment - EPOCH).days for moment in moments]
     for part in PARTS:
@@ -349,9 +337,7 @@ def test_several_date_parts_are_several_features() -> None:
 
 @pytest.mark.parametrize("as_", ["list", "bytes"])
 def test_vector_is_its_columns_side_by_side(as_: str) -> None:
-    """Integers and floats, scalars and lists make one float32 vector; as bytes it is raw and
-    little-endian.
-    """
+    """Integers, floats, scalars and lists make one float32 vector, also as raw bytes."""
     columns = [pa.array([9, 1, 2])[1:], pa.array([[9.0], [0.5, -0.5], [NAN, INF]], FLOATS)[1:]]
     step = {"vector": {"columns": ["a", "b"], "lengths": {"b": 2}, "as": as_}}
     fitted, _ = fit_chain([step], [Feature(INT), Feature(FLOATS)], columns)
@@ -405,9 +391,7 @@ def test_a_value_without_weight_is_not_the_most_frequent() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=30))
 def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
-    """Standardised by mean and population deviation, and scaled by the extremes, as Python's
-    statistics has them.
-    """
+    """Mean, population deviation and extremes are those of Python's statistics."""
     deviation = statistics.pstdev(values)
     mean, low, width = statistics.fmean(values), min(values), max(values) - min(values)
     if width > 1e-3:  # below, float32 leaves no digits to compare
@@ -421,9 +405,7 @@ def test_z_score_and_min_max_against_plain_python(values: list[float]) -> None:
     "p", [1e-7, 1e-5, 0.01, 0.0749, 0.0751, 0.3, 0.5, 0.7, 0.9249, 0.9251, 0.999, 1 - 1e-7]
 )
 def test_normal_quantile_is_exact_to_the_last_digits(p: float) -> None:
-    """Wichura's approximation agrees with the standard library's, in the centre and in both
-    tails.
-    """
+    """Wichura's approximation equals the standard library's, in the centre and both tails."""
     assert float(normal_quantile(np.array([p]), NUMPY)[0]) == pytest.approx(
         statistics.NormalDist().inv_cdf(p), rel=1e-14, abs=1e-15
     )
@@ -445,9 +427,7 @@ def test_quantile_normal_of_distinct_values_goes_by_rank(values: list[float]) ->
 
 
 def test_quantile_normal_interpolates_and_halves_ties() -> None:
-    """Between two quantiles shares are interpolated; a value of many gets the middle of its shares,
-    at the ends too.
-    """
+    """Shares are interpolated; a frequent value gets the middle of its shares."""
     training = [0, 0, 0, 1, 5]
     normal = statistics.NormalDist()
     assert encoded({"quantile_normal": 5}, FLOAT, [0, 0.5, 1, 3], training) == pytest.approx(

@@ -1,6 +1,4 @@
-"""encodings/plan.py turns a recipe's entries into chains, and knows in which read each encoding is
-fitted.
-"""
+"""encodings/plan.py turns a recipe's entries into chains, and numbers their passes."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
         ("a: [z_score, log1p]", {"a": [0, 1]}, 1),
         ("a: [z_score, z_score]", {"a": [0, 1]}, 2),
         ("a: [{fill: 0}, log1p, z_score]", {"a": [0, 0, 0]}, 1),
-        # A fill that is fitted opens no read: what nulls will be is added to what the next one has
-        # learned.
+        # A fitted fill needs no extra pass: the next analysis counts nulls as the fill value.
         ("a: [{fill: mean}, log1p, z_score]", {"a": [0, 0, 0]}, 1),
         ("a: [{fill: mean}, log1p, {bucketize: 4}]", {"a": [0, 0, 0]}, 1),
         # … unless that one counts values.
@@ -66,9 +63,7 @@ def reads(planned: EncodePlan) -> Mapping[str, list[int]]:
     ],
 )
 def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> None:
-    """An encoding is fitted in the first read in which its input is known; one read is enough for
-    most recipes.
-    """
+    """An encoding is fitted in the first pass in which its input is known, mostly one."""
     planned = plan(encode)
     assert reads(planned) == expected
     assert planned.reads == number
@@ -91,9 +86,7 @@ def test_reads(encode: str, expected: Mapping[str, list[int]], number: int) -> N
     ],
 )
 def test_written_features(encode: str, written: str) -> None:
-    """Columns keep their places, new features come after them, and what is consumed or dropped is
-    not written.
-    """
+    """Columns keep their places, new features follow, consumed and dropped ones go."""
     assert plan(encode).written == tuple(written.split())
     assert list(plan(encode).features()) == written.split()
 
@@ -126,7 +119,7 @@ def test_written_features(encode: str, written: str) -> None:
     ],
 )
 def test_mistakes(encode: str, message: str) -> None:
-    """What is wrong with an entry is said with its place in the recipe."""
+    """A problem of an entry has its place in the recipe."""
     with pytest.raises(RecipeProblems) as raised:
         plan(encode)
     (problem,) = raised.value.problems
@@ -153,7 +146,7 @@ def test_mistakes(encode: str, message: str) -> None:
     ],
 )
 def test_numbers_that_no_column_has(encode: str, message: str) -> None:
-    """A parameter beyond int64, or beyond what is kept in memory, is refused with the recipe."""
+    """A parameter beyond int64 or the limit of memory is a problem of the recipe."""
     with pytest.raises(RecipeError, match=r"^recipe\.yaml:\d+: encode\.") as raised:
         plan(encode)
     assert message in str(raised.value)
@@ -188,9 +181,7 @@ def test_mistakes_in_fit(fit: Fit, message: str) -> None:
 
 
 def test_features_know_what_the_columns_are() -> None:
-    """What is said of the columns goes through the chains: a required column makes a required
-    feature.
-    """
+    """Facts of columns go through the chains: required stays required."""
     planned = plan("v: {vector: [a, b]}\nday: {date_parts: month}")
     features = planned.features(
         {"a": Feature(pa.int64(), required=True), "b": Feature(pa.float32(), required=True)}

@@ -1,6 +1,4 @@
-"""encodings/schema.py says of the written features what the raw schema and the encodings
-promise.
-"""
+"""encodings/schema.py combines the raw schema with the outputs of encodings."""
 
 from __future__ import annotations
 
@@ -54,8 +52,9 @@ def test_what_a_schema_says_of_columns() -> None:
 
 
 def test_untouched_columns_stay_and_changed_ones_say_what_they_are() -> None:
-    """A z-score of a nullable column stays sparse; a vocabulary's ids have their domain; the text's
-    own domain goes.
+    """A z-score of a nullable column stays sparse; a vocabulary's ids have their domain.
+
+    The domain of the text is dropped.
     """
     tokens = pa.array([b"x", b"y", b"z"], pa.binary())
     features = encoded(

@@ -1,6 +1,4 @@
-"""The serving graph gives what the shards hold: from serialized raw rows, through TensorFlow alone,
-and as tensorflow-transform reads it.
-"""
+"""The serving graph equals the shards, by TensorFlow alone and tensorflow-transform."""
 
 from __future__ import annotations
 
@@ -117,7 +115,7 @@ def fitted_plan(encode: str) -> EncodePlan:
 
 
 def raw_schema() -> schema_pb2.Schema:
-    """What the statistics of the rows would say: columns without nulls are dense."""
+    """The schema of the rows' statistics: columns without nulls are dense."""
     schema = schema_pb2.Schema()
     for field in COLUMNS:
         feature = schema.feature.add(name=field.name, type=schema_type(field.type))
@@ -138,7 +136,7 @@ def raw_examples(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def shard_tensors(plan: EncodePlan, batch: pa.RecordBatch, spec: dict[str, Any]) -> dict[str, Any]:
-    """What a trainer parses from the shards: encoded by the pipeline, serialized, and parsed."""
+    """Rows encoded by the pipeline, serialized, and parsed as by a trainer."""
     import tensorflow as tf
 
     return dict(
@@ -177,9 +175,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[EncodePlan, Path]:
 
 @functools.cache
 def loaded(folder: Path) -> tuple[Any, Any, Any]:
-    """tensorflow-transform's view of the graph, its layer, and the SavedModel as TensorFlow loads
-    it.
-    """
+    """The graph as tensorflow-transform's output and layer, and as a SavedModel."""
     import tensorflow as tf
     import tensorflow_transform as tft
 
@@ -196,9 +192,7 @@ def loaded(folder: Path) -> tuple[Any, Any, Any]:
 def test_layer_and_serving_signature_give_what_the_shards_hold(
     built: tuple[EncodePlan, Path], rows: list[dict[str, Any]]
 ) -> None:
-    """Any rows, serialized: the layer, and the signature without the label, equal what is parsed
-    from the shards of the same rows.
-    """
+    """For any serialized rows, layer and serving signature equal the parsed shards."""
     import tensorflow as tf
 
     plan, folder = built
@@ -227,9 +221,7 @@ def to_dense(tensor: Any) -> Any:
 def test_signature_from_tensors_equals_the_one_from_examples(
     built: tuple[EncodePlan, Path],
 ) -> None:
-    """A dict of raw tensors, nullable columns padded and with row lengths, gives what serialized
-    examples give.
-    """
+    """Raw tensors, padded and with row lengths, give the result of serialized examples."""
     import tensorflow as tf
 
     _, folder = built
@@ -259,9 +251,7 @@ def test_signature_from_tensors_equals_the_one_from_examples(
 def test_signatures_need_neither_label_nor_tensorflow_transform(
     built: tuple[EncodePlan, Path], tmp_path: Path
 ) -> None:
-    """A process that imports TensorFlow and nothing else answers raw rows without the label as the
-    layer answers them with it.
-    """
+    """A process with TensorFlow alone answers raw rows without the label like the layer."""
     _, folder = built
     _, _, model = loaded(folder)
     rows = seen().drop_columns(["late"])
@@ -296,9 +286,7 @@ def test_signatures_need_neither_label_nor_tensorflow_transform(
 
 
 def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
-    """tensorflow-transform parses raw rows and features as tfx-bsl does from the schemas; what is
-    no column is left out.
-    """
+    """tensorflow-transform parses rows and features as tfx-bsl does, and only columns."""
     from tfx_bsl.tfxio import tensor_representation_util
 
     plan, folder = built
@@ -320,9 +308,7 @@ def test_specs_are_those_of_our_schemas(built: tuple[EncodePlan, Path]) -> None:
 def test_vocabularies_are_found_by_the_name_of_their_feature(
     built: tuple[EncodePlan, Path],
 ) -> None:
-    """Words, size and file of a vocabulary, also where two names are the same once they are file
-    names.
-    """
+    """Words, size and file of a vocabulary, also where two file names collide."""
     output, _, _ = loaded(built[1])
     assert output.vocabulary_by_name("car rier") == [b"UA", b"DL"]
     assert output.vocabulary_by_name("car-rier") == [b"x y", b"SFO", "é".encode(), b"LAX", b"JFK"]
@@ -334,9 +320,7 @@ def test_vocabularies_are_found_by_the_name_of_their_feature(
 def test_graph_is_the_same_wherever_and_whenever_it_is_built(
     built: tuple[EncodePlan, Path], tmp_path: Path
 ) -> None:
-    """Built again from a plan that was fitted again, in another folder: the same files to the last
-    byte.
-    """
+    """A graph rebuilt from a refitted plan in another folder has the same bytes."""
     plan = fitted_plan(ENCODE)
     build_in_subprocess(
         GraphJob.of(plan, raw_schema(), encoded_schema(raw_schema(), plan), "late"), str(tmp_path)
@@ -354,9 +338,7 @@ def test_graph_is_the_same_wherever_and_whenever_it_is_built(
 
 
 def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan, Path]) -> None:
-    """A raw row without a value that the schema promises is an error with the column's name, not a
-    zero.
-    """
+    """A raw row without a required value is an error with the column's name, not a zero."""
     import tensorflow as tf
 
     examples = raw_examples(seen().drop_columns(["seats"]))
@@ -365,16 +347,14 @@ def test_row_that_breaks_the_schemas_promise_is_refused(built: tuple[EncodePlan,
 
 
 def test_schema_of_other_features_is_refused(tmp_path: Path) -> None:
-    """A schema that is not that of the written features is an error, and no graph without some of
-    them.
-    """
+    """A schema of other features is an error, not a graph without some of them."""
     plan = fitted_plan("\n  delay: z_score\n")
     with pytest.raises(ValueError, match=r"features .*, expected .*delay"):
         write_transform_graph(plan, raw_schema(), schema_pb2.Schema(), str(tmp_path))
 
 
 def test_failure_is_one_line(tmp_path: Path) -> None:
-    """What goes wrong in the process is told by the one that waits for it, without a traceback."""
+    """Errors of the process are raised by its parent, without a traceback."""
     job = GraphJob(fitted_plan("\n  delay: z_score\n"), b"no schema", b"")
     with pytest.raises(
         DataError, match="the serving graph could not be built: DecodeError: "

@@ -1,6 +1,4 @@
-"""encodings/store.py keeps fitted encodings as JSON and Arrow, exactly, and reads nothing else
-back.
-"""
+"""encodings/store.py stores fitted encodings exactly, as JSON and Arrow."""
 
 from __future__ import annotations
 
@@ -54,9 +52,7 @@ def test_arrays_lie_beside_the_json(tmp_path: Any) -> None:
 
 
 def test_a_folder_that_is_written_again_is_loaded_again(tmp_path: Any) -> None:
-    """A process that converts twice into one output encodes the second dataset by its own
-    vocabulary.
-    """
+    """A second conversion of a process into one output uses its own vocabulary."""
     for number, token in enumerate(("old", "new")):
         tokens = pa.array([token])
         save_encodings(str(tmp_path), {(0, 0): ("vocabulary", FittedVocabulary(tokens, 0))})
@@ -68,7 +64,7 @@ def test_a_folder_that_is_written_again_is_loaded_again(tmp_path: Any) -> None:
 
 
 def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
-    """What is saved does not depend on the order in which it came."""
+    """Saved bytes do not depend on the order of the steps."""
     steps = {(0, 0): ("z_score", FittedZScore(1, 2)), (1, 0): ("z_score", FittedZScore(3, 4))}
     save_encodings(str(tmp_path / "a"), steps)
     save_encodings(str(tmp_path / "b"), dict(reversed(steps.items())))
@@ -123,8 +119,9 @@ def test_same_encodings_give_the_same_bytes(tmp_path: Any) -> None:
     ],
 )
 def test_damage_is_explained(tmp_path: Any, change: dict[str, Any], message: str) -> None:
-    """A file of another version, of other classes or without its arrays is an error that names it;
-    nothing else is ever called.
+    """A file of another version or class, or without its arrays, is an error with its name.
+
+    Nothing else is called.
     """
     save_encodings(str(tmp_path), {(0, 0): ("z_score", FittedZScore(1, 2))})
     path = tmp_path / FILE_NAME

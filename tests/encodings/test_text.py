@@ -1,8 +1,7 @@
-"""Encodings of categories and texts: what their documentation says, and the same computed in plain
-Python or by TensorFlow.
+"""Encodings of categories and texts equal their documentation and TensorFlow.
 
-``test_encodings_equal_serving.py`` holds both faces of each equal; here is what the value itself
-has to be.
+Expected values are also computed in plain Python. ``test_equal_serving.py`` compares both faces of
+each; here is the value itself.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def fitted(
 def ids(
     step: Step, training: Sequence[Any], values: Sequence[Any], type_: pa.DataType = TEXT
 ) -> list[Any]:
-    """What the encoding, fitted on ``training``, makes of values."""
+    """Values encoded by the encoding fitted to ``training``."""
     result: list[Any] = fitted(step, training, type_).apply(pa.array(values, type_)).to_pylist()
     return result
 
@@ -78,9 +77,7 @@ def test_fingerprints_never_change(text: str, fingerprint: int) -> None:
 
 
 def test_fingerprints_of_every_length() -> None:
-    """Texts of 0 to 300 bytes, and some long ones, each alone and all in one array, have
-    TensorFlow's fingerprint.
-    """
+    """Texts of 0 to 300 bytes and longer, alone or together, have TensorFlow's fingerprint."""
     random = np.random.default_rng(1)
     values = [random.bytes(length) for length in [*range(301), 1000, 4096, 65537] for _ in range(3)]
     random.shuffle(values)
@@ -101,9 +98,7 @@ def test_fingerprints_of_every_length() -> None:
 def test_hash_buckets_are_those_of_tensorflow(
     values: list[bytes | None], skipped: int, buckets: int
 ) -> None:
-    """Any bytes, in a slice too: the bucket is that of ``tf.strings.to_hash_bucket_fast``, and null
-    stays null.
-    """
+    """Buckets of any bytes are ``tf.strings.to_hash_bucket_fast``'s; null stays null."""
     encoding = ENCODING_FOR_KIND["hash_bucket"].of({"value": buckets})
     got = encoding.apply(pa.array(values, BYTES).slice(skipped)).to_pylist()  # type: ignore[attr-defined]
     assert [value is None for value in got] == [value is None for value in values[skipped:]]
@@ -126,9 +121,7 @@ def test_hash_buckets_of_integers_are_those_of_their_decimal_text() -> None:
     )
 )
 def test_cross_hashes_the_joined_texts(rows: list[tuple[str | None, int | None]]) -> None:
-    """The parts are joined by ``_X_`` and hashed; a null part is the empty text, so no row is
-    without id.
-    """
+    """Parts are joined by ``_X_`` and hashed; null is the empty text, so all rows have ids."""
     cross = ENCODING_FOR_KIND["cross"].of({"columns": ["a", "b"], "buckets": 10**6})
     arrays = pa.array([a for a, _ in rows], TEXT), pa.array([b for _, b in rows], INT)
     joined = [f"{a or ''}_X_{'' if b is None else b}".encode() for a, b in rows]
@@ -152,8 +145,9 @@ WORDS = ["b", "a", "b", None, "c", "a", "b", "", "two\nlines", "two\rlines", "d"
     ],
 )
 def test_a_vocabulary_is_ordered_by_count_then_by_bytes(step: Step, expected: list[bytes]) -> None:
-    """Descending, both; reserved tokens come first and are not counted by ``top_k``; a file could
-    not hold the others.
+    """Tokens descend by count and bytes, after reserved ones, which ``top_k`` ignores.
+
+    A file cannot hold the other texts.
     """
     assert fitted(step, WORDS).tokens.to_pylist() == expected
 
@@ -170,16 +164,15 @@ def test_a_vocabulary_is_ordered_by_count_then_by_bytes(step: Step, expected: li
 def test_ids_of_each_type(
     type_: pa.DataType, training: list[Any], values: list[Any], expected: list[Any]
 ) -> None:
-    """Unseen values are -1, null stays null, lists stay lists, and integers tie as their decimal
-    texts: "9" before "10".
+    """Unseen values are -1, null stays null, lists stay lists, integers tie as texts.
+
+    "9" comes before "10".
     """
     assert ids("vocabulary", training, values, type_) == expected
 
 
 def test_weights_count_instead_of_rows() -> None:
-    """A value's count is the sum of its rows' weights; of weight 0 it is not counted, and
-    ``min_count`` limits the sum.
-    """
+    """A value's count is its rows' weight; weight 0 is not counted, ``min_count`` limits it."""
     weights = np.array([0.5, 0.5, 3.0, 0.0])
     assert fitted("vocabulary", ["a", "a", "b", "c"], weights=weights).tokens.to_pylist() == [
         b"b",
@@ -282,7 +275,7 @@ def test_an_index_is_built_once_and_dies_with_its_vocabulary(
 
 
 def test_size_counts_the_vocabulary_and_the_ids_of_others() -> None:
-    """Ids lie below ``size``."""
+    """Ids are below ``size``."""
     encoding = fitted({"vocabulary": {"reserved": ["?"], "num_oov": 3}}, ["a", "b"])
     assert encoding.output(Feature(TEXT)).size == 6
 
@@ -303,9 +296,7 @@ def test_size_counts_the_vocabulary_and_the_ids_of_others() -> None:
 def test_the_file_is_named_and_written_as_tft_does(
     tmp_path: Any, name: str, file_name: str
 ) -> None:
-    """One token a line, in the order of their ids, under the feature's name as
-    ``sanitized_vocab_filename`` changes it.
-    """
+    """The file has one token a line, by id, under its ``sanitized_vocab_filename``."""
     with vocabulary_asset.named(str(tmp_path), name):
         vocabulary_asset.token_table(pa.array([b"b", b"a", b"\xff x"], BYTES))
         vocabulary_asset.token_table(pa.array([b"b", b"a", b"\xff x"], BYTES), 5)
@@ -396,8 +387,9 @@ def test_tokenize_equals_plain_python(
 
 
 def test_lower_case_of_every_character() -> None:
-    """Arrays and graphs agree on each code point, and with Python but for İ, whose lower case
-    Python writes as two.
+    """Arrays, graphs and Python agree on each code point, but for Python's İ.
+
+    Python writes its lower case as two code points.
     """
     import tensorflow as tf
 
@@ -415,9 +407,7 @@ def test_lower_case_of_every_character() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), max_size=9), st.integers(0, 3))
 def test_lower_case_of_any_texts(texts: list[str], skipped: int) -> None:
-    """Texts keep their bounds, in a slice too, though a letter's lower case may take more bytes or
-    fewer.
-    """
+    """Texts keep their bounds, also in a slice, when lower case changes their length."""
     expected = ["".join(character.lower()[0] for character in text) for text in texts[skipped:]]
     assert lower(pa.array(texts, TEXT).slice(skipped)).to_pylist() == expected
 
@@ -443,8 +433,9 @@ def test_bag_of_words_of_one_word_a_row() -> None:
 
 
 def test_tf_idf_of_a_small_corpus() -> None:
-    """6 rows; "b" is in 4 of them: log(7 / 5) + 1; "a" in one, twice: log(7 / 2) + 1; all words of
-    a row count in its length.
+    """6 rows: "b" is in 4, log(7 / 5) + 1; "a" is in one, twice, log(7 / 2) + 1.
+
+    All words of a row count in its length.
     """
     encoding = fitted({"tf_idf": 2}, DOCUMENTS, TEXTS)
     assert encoding.tokens.to_pylist() == [b"b", b"a"]
@@ -502,9 +493,7 @@ def test_tf_idf_equals_plain_python(
 
 
 def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: float) -> float:
-    """The smoothed mean of a key over rows of (key, target, weight); the prior is the mean of
-    all.
-    """
+    """Smoothed means of keys from (key, target, weight); the prior is the mean of all."""
     prior = sum(target * weight for _, target, weight in rows) / sum(
         weight for _, _, weight in rows
     )
@@ -533,9 +522,7 @@ def smoothed(rows: list[tuple[str, float, float]], key: str | None, smoothing: f
 def test_target_means_equal_plain_python(
     rows: list[tuple[str, float, float]], smoothing: float
 ) -> None:
-    """Of all rows, and of all but each fold: a row that it was fitted on is encoded by the other
-    folds alone.
-    """
+    """Means of all rows, and of all but each fold, by which the fold is encoded."""
     keys = [key for key, _, _ in rows]
     targets, weights = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
     encoding = fitted(
@@ -639,7 +626,7 @@ def test_targets_may_be_bools() -> None:
 def test_wrong_parameters_say_what_is_expected(
     kind: str, parameters: dict[str, Any], message: str
 ) -> None:
-    """What was found, what was expected."""
+    """Errors say what was found and what was expected."""
     with pytest.raises(ValueError, match=message):
         ENCODING_FOR_KIND[kind].of(parameters)
 

@@ -19,9 +19,7 @@ print(json.dumps({"imported": names, "heavy": [name for name in heavy if name in
 
 
 def test_importing_every_module_loads_no_tensorflow(repository):
-    """A process that imports the whole package, as a worker may, has loaded neither TensorFlow nor
-    what brings it along.
-    """
+    """A process that imports the whole package loads neither TensorFlow nor its companions."""
     run = subprocess.run(
         [sys.executable, "-c", IMPORT_EVERYTHING], cwd=repository, capture_output=True, text=True
     )
@@ -40,9 +38,7 @@ print(status, [name for name in ("tensorflow", "tensorflow_transform") if name i
 
 
 def test_converting_with_encodings_loads_no_tensorflow(tmp_path, repository):
-    """Encodings are fitted and applied, and the serving graph is built, in a process that never
-    loads TensorFlow: one worker, in it.
-    """
+    """One worker fits and applies encodings and builds the graph without TensorFlow."""
     (tmp_path / "rows.csv").write_text("x,t\n1,a\n2,b\n3,a\n")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(

@@ -1,6 +1,4 @@
-"""What the tests of accumulators share: batches with all there is, and three ways to the same
-result.
-"""
+"""Batches of every kind of value, and three ways to accumulate them."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ def three_ways(
     merged: Callable[[Sequence[Accumulator]], Accumulator],
     seed: int = 0,
 ) -> list[Accumulator]:
-    """Accumulates an array (or batch) at once; chunk by chunk in any order; and in a tree, pickled
-    between all steps.
-    """
+    """Accumulates an array or batch at once, in shuffled chunks, and in a pickled tree."""
     chooser = random.Random(seed)
     cuts = sorted({0, len(array), *(chooser.randint(0, len(array)) for _ in range(5))})
     slices = [array.slice(start, end - start) for start, end in itertools.pairwise(cuts)] or [array]

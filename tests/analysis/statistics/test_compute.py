@@ -36,7 +36,7 @@ def chunks(num_ranges: int) -> list[Chunk]:
 
 
 def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
-    """What the statistics say, to the last bit."""
+    """The statistics, to the last bit."""
     return {
         split: (table.rows, table.columns["x"].values.moments, table.columns["t"].values.top(9))
         for split, table in statistics.items()
@@ -48,9 +48,7 @@ def summary(statistics: dict[str, TableStatistics]) -> dict[str, object]:
 )
 @pytest.mark.parametrize("num_ranges", [1, 16, 17, 300])
 def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Path) -> None:
-    """Any number of tree levels gives exactly what one merge over all chunks gives, shuffled chunks
-    included.
-    """
+    """Any number of tree levels equals one merge over all chunks, also shuffled."""
     given = chunks(num_ranges)
     expected = {
         split: TableStatistics.merged(

@@ -58,9 +58,7 @@ def write(
 @given(arrays(), st.booleans(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced: bool) -> None:
-    """Statistics of any column come back as they were: the same proto, the same file when written
-    again.
-    """
+    """Statistics of any column survive a file: same proto, same bytes when rewritten."""
     batch = pa.record_batch(
         {"x": array, "w": np.arange(len(array)) / 3, "s": np.arange(len(array)) % 2}
     )
@@ -77,7 +75,7 @@ def test_what_was_written_is_read(array: pa.Array, is_weighted: bool, is_sliced:
 
 
 def test_sketched_statistics_come_back() -> None:
-    """What is beyond the bounds is stored as well, and goes on merging."""
+    """Sketches are stored too, and can be merged further."""
     generator = np.random.default_rng(1)
     columns = {
         "x": generator.normal(size=70_000),
@@ -95,9 +93,7 @@ def test_sketched_statistics_come_back() -> None:
 
 
 def test_merged_equals_computed_at_once(tmp_path: pathlib.Path) -> None:
-    """Of three datasets: what is merged is what the rows of all together give, slices and splits
-    that some lack included.
-    """
+    """Merged statistics equal those of all rows, also with slices and splits that some lack."""
     batches = [batch_of(seed) for seed in range(3)]
     folders = [
         write(tmp_path / "a", {"train": batches[0], "eval": batches[1].slice(0, 50)}),
@@ -166,9 +162,7 @@ def test_weights_merge(tmp_path: pathlib.Path) -> None:
 def test_what_does_not_go_together(
     changed: pa.RecordBatch, plan: StatisticsPlan, message: str, tmp_path: pathlib.Path
 ) -> None:
-    """Datasets that differ in columns, types or what was asked for are an error that names both of
-    them.
-    """
+    """Datasets that differ in columns, types or plan are an error that names both."""
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": changed}, plan)
     with pytest.raises(DataError, match=message) as error:
@@ -179,8 +173,9 @@ def test_what_does_not_go_together(
 
 
 def test_damaged_accumulators() -> None:
-    """A file that is cut, changed in one of many places, or no Arrow file is an error that names
-    it, unless padding was hit.
+    """A truncated, damaged or foreign file is an error that names it.
+
+    A change in padding goes unseen.
     """
     good = to_bytes(TableStatistics.of(batch_of(1), PLAN), PLAN)
     expected = to_proto({"a": from_bytes(good, "x")[0]})
@@ -207,9 +202,7 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``statistics merge`` writes proto and accumulators; without accumulators, or with statistics
-    in the way, it says so.
-    """
+    """``statistics merge`` writes proto and accumulators, and explains missing or taken folders."""
     first = write(tmp_path / "a", {"train": batch_of(1)})
     other = write(tmp_path / "b", {"train": batch_of(2)})
     out = str(tmp_path / "out")
@@ -229,9 +222,7 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_run_stores_what_merges(tmp_path: pathlib.Path) -> None:
-    """``describe`` on two halves of a table, merged, says what it says on the whole, with weights
-    and slices of the recipe.
-    """
+    """``describe`` on two halves, merged, equals the whole, with weights and slices."""
     rows = [f"{i},{i % 7},{'abc'[i % 3]}" for i in range(60)]
     parts = {"whole": rows, "first": rows[:25], "second": rows[25:]}
     for name, lines in parts.items():

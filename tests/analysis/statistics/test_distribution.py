@@ -1,6 +1,4 @@
-"""Distributions beyond their bound: ranks stay within the error that they state, whatever comes and
-however it is merged.
-"""
+"""Distributions beyond their bound: ranks stay within the stated error."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ def distribution_of(
 def test_the_stated_error_holds(
     parts: list[list[tuple[int, int]]], are_weights: bool, random: object
 ) -> None:
-    """No rank is further off than ``error`` says, whatever was merged in which grouping; total and
-    ends are exact.
-    """
+    """No rank is off by more than ``error`` in any grouping; total and ends are exact."""
     dtype = np.float64 if are_weights else np.int64
     pairs = [
         (np.array([v for v, _ in part], np.int64), np.array([w for _, w in part], dtype))
@@ -96,9 +92,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("stream", STREAMS)
 def test_half_a_percent_after_a_thousand_parts(stream: str) -> None:
-    """A million values in a thousand parts, merged as a run merges them, are off by less than half
-    a percent of all ranks.
-    """
+    """A million values in a thousand parts are off by less than 0.5 % of all ranks."""
     number = 1_000_000
     values = STREAMS[stream](number, np.random.default_rng(1))
     tree = Tree()
@@ -121,9 +115,7 @@ def _column(values: np.ndarray) -> object:
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=300), st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
 def test_three_ways(limits: Limits, values: list[int], seed: int) -> None:
-    """At once, one by one and in a stored tree: equal while exact, and each within its own error
-    when compacted.
-    """
+    """At once, in sequence and in a stored tree: equal while exact, else within the error."""
     of = functools.partial(NumberStatistics.of, limits=limits)
     ways = three_ways(
         pa.array(values), of, functools.partial(NumberStatistics.merged, limits=limits), seed

@@ -1,6 +1,4 @@
-"""Bounds: what all columns together may hold does not depend on their number, nor on that of the
-rows.
-"""
+"""The memory of all columns depends on neither their number nor that of the rows."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, TABLE_BYTE
 
 @pytest.mark.parametrize("columns", [1, 8, 9, 40, 512, 2000, 5000])
 def test_columns_share_one_budget(columns: int) -> None:
-    """However many columns there are up to 5,000, all of them full take no more than the table
-    may.
-    """
+    """Up to 5,000 full columns stay within the limit of a table."""
     limits = Limits.of_columns(columns)
     assert limits.text_bytes * columns <= TABLE_BYTES
     assert (limits.kept_bytes + 8 * limits.hashes) * columns <= TABLE_BYTES
@@ -25,9 +21,7 @@ def test_columns_share_one_budget(columns: int) -> None:
 
 
 def test_more_columns_hold_less_each() -> None:
-    """A table of many columns goes over to sketches earlier, and stays within its share while more
-    and more values come.
-    """
+    """A table of many columns turns into sketches earlier and stays within its share."""
     generator = np.random.default_rng(1)
     limits = Limits.of_columns(2000)
     table = None

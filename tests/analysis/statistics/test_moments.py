@@ -29,8 +29,9 @@ def oracle(values: list[float] | list[int]) -> tuple[float, float]:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_floats_agree_with_fractions(values: list[float]) -> None:
-    """Mean and deviation of any finite floats are right to 12 digits of the largest value,
-    subnormals and 1e308 included.
+    """Mean and deviation of any finite floats are right to 12 digits of the largest.
+
+    Subnormals and 1e308 included.
     """
     mean, deviation = oracle(values)
     moments = moments_of(values)
@@ -48,9 +49,7 @@ def test_floats_agree_with_fractions(values: list[float]) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_integers_do_not_overflow(values: list[int]) -> None:
-    """The mean of any int64 values is the correctly rounded one, and their deviation is right to 12
-    digits.
-    """
+    """Means of int64 values are correctly rounded, and deviations right to 12 digits."""
     mean, deviation = oracle(values)
     moments = moments_of(values, np.int64)
     assert moments.mean == mean
@@ -76,9 +75,7 @@ def test_any_order_gives_the_same_bits(parts: list[list[float]], random: object)
 
 
 def test_a_small_deviation_far_from_zero_survives() -> None:
-    """Values around 1e15 that differ by 1 have their deviation of one half, where the textbook
-    formula finds 0.
-    """
+    """Values around 1e15 that differ by 1 have deviation 0.5; the textbook formula finds 0."""
     assert moments_of([1e15, 1e15 + 1]).standard_deviation == 0.5
     assert moments_of([2**62, 2**62 + 1], np.int64).standard_deviation == 0.5
 

@@ -36,9 +36,7 @@ def described(statistics: NumberStatistics) -> tuple[object, ...]:
 @given(arrays(NUMBERS))
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_numpy(array: pa.Array) -> None:
-    """Counts, extremes, zeros and distinct values are numpy's, for any numbers, NaN and infinities
-    included.
-    """
+    """Counts, extremes, zeros and distinct values are numpy's, with NaN and infinities."""
     values = np.array(
         array.drop_null().to_pylist(), np.int64 if pa.types.is_int64(array.type) else np.float64
     )
@@ -61,9 +59,7 @@ def test_agrees_with_numpy(array: pa.Array) -> None:
 @given(arrays(NUMBERS), st.integers(1, 12))
 @settings(max_examples=150, deadline=None)
 def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
-    """A quantile of an exact distribution is the first value that more than its share of all values
-    lie at or below.
-    """
+    """An exact quantile is the first value with more than its share at or below it."""
     values = np.array(array.drop_null().to_pylist(), np.float64)
     values = np.sort(values[~np.isnan(values)])
     found = NumberStatistics.of(array).quantiles(number)
@@ -78,9 +74,7 @@ def test_quantiles_are_tfx_bsls(array: pa.Array, number: int) -> None:
 @given(arrays(NUMBERS), st.integers(0, 1000))
 @settings(max_examples=150, deadline=None)
 def test_three_ways_agree(array: pa.Array, seed: int) -> None:
-    """At once, merged in any order, or stored in between: the same statistics; the mean, up to
-    rounding in the batches.
-    """
+    """At once, merged in any order or stored: equal statistics, and means up to rounding."""
     first, *others = three_ways(array, NumberStatistics.of, NumberStatistics.merged, seed)
     for other in others:
         assert described(other) == described(first)
@@ -91,8 +85,9 @@ def test_three_ways_agree(array: pa.Array, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "lognormal", "integers", "mostly one value"])
 def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
-    """Beyond the exact bound every percentile is within half a percent of its rank, after merging
-    20 parts pairwise.
+    """Beyond the exact bound percentiles stay within 0.5 % of their rank after merging.
+
+    20 parts are merged pairwise.
     """
     generator = np.random.default_rng(5)
     size = 20 * (numeric.MAX_DISTINCT + 5_000)
@@ -124,9 +119,7 @@ def test_sketched_quantiles_keep_their_ranks(kind: str) -> None:
 @given(arrays((pa.float64(), pa.int64())), st.integers(1, 10))
 @settings(max_examples=100, deadline=None)
 def test_histogram_holds_all_finite_values(array: pa.Array, number: int) -> None:
-    """A histogram's buckets join, ascend, and hold as many values as there are finite ones,
-    whatever their magnitude.
-    """
+    """Buckets join, ascend, and sum up to the finite values of any magnitude."""
     values = np.array(array.drop_null().to_pylist(), np.float64)
     buckets = NumberStatistics.of(array).histogram(number)
     assert sum(bucket.weight for bucket in buckets) == np.isfinite(values).sum()

@@ -29,9 +29,7 @@ def recipe_of(statistics: str) -> Recipe:
 
 
 def test_what_is_asked_for() -> None:
-    """Weight and slices come from the recipe, one column or a list; nothing is asked for by
-    default.
-    """
+    """Weight and slices come from the recipe, one column or a list; default: none."""
     assert plan_statistics(
         recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
@@ -74,9 +72,7 @@ def test_what_is_asked_for() -> None:
     ],
 )
 def test_columns_that_do_not_do(statistics: str, path: tuple[str, ...], message: str) -> None:
-    """A column that is not there, or of a type that does not do, is a problem with its place in the
-    recipe.
-    """
+    """A column that is missing or of a wrong type is a problem at its place in the recipe."""
     with pytest.raises(RecipeProblems) as error:
         plan_statistics(recipe_of(statistics), SCHEMA, None)
     assert [tuple(problem) for problem in error.value.problems] == [(path, message)]
@@ -99,15 +95,13 @@ def test_all_problems_at_once() -> None:
     ],
 )
 def test_recipes_that_are_wrong(statistics: str, message: str) -> None:
-    """What is wrong with the section itself is found when the recipe is read."""
+    """Problems of the section are found when the recipe is read."""
     with pytest.raises(RecipeError, match=message):
         recipe_of(statistics)
 
 
 def test_categorical_integers_come_from_the_contract() -> None:
-    """Integers, in lists too, whose domain says is_categorical; of other types, and other domains,
-    none.
-    """
+    """Only integers, also in lists, whose domain says is_categorical are categorical."""
     schema = text_format.Parse(
         """
         feature { name: "n" type: INT int_domain { is_categorical: true } }

@@ -61,9 +61,7 @@ def test_common_statistics(features) -> None:
 
 
 def test_numbers(features) -> None:
-    """Mean, population deviation, zeros, median; NaN left out and counted in the histograms;
-    infinity carried.
-    """
+    """Mean, population deviation, zeros, median; NaN only in histograms; infinity kept."""
     integers = features["i"].num_stats
     assert (integers.mean, integers.num_zeros, integers.min, integers.median, integers.max) == (
         2,
@@ -88,9 +86,7 @@ def test_numbers(features) -> None:
 
 
 def test_texts(features) -> None:
-    """Unique, average length in bytes, top values by count and value descending, and their rank
-    histogram.
-    """
+    """Unique, average bytes, top values by count and value, and their rank histogram."""
     texts = features["s"].string_stats
     assert texts.unique == 3
     assert texts.avg_length == 1
@@ -149,9 +145,7 @@ KINDS = {
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
-    """All fields that TFDV sets, weighted or not, categorical or not, have the values of its
-    definitions, and no other is set.
-    """
+    """All fields that TFDV sets have the values of its definitions, and no other is set."""
     column_type, feature_type, values = KINDS[kind]
     rows = data.draw(st.lists(st.none() | values, min_size=1, max_size=25))
     weights = data.draw(
@@ -178,9 +172,7 @@ def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
         np.abs([v for v in found.values() if isinstance(v, float) and math.isfinite(v)] or [0.0])
     )
     for path in expected.keys() | found.keys():
-        value = expected.get(
-            path, 0.0
-        )  # a float that is not set is zero, and what is off by rounding may be
+        value = expected.get(path, 0.0)  # an unset float is zero, and a rounding error may be
         wanted = (
             pytest.approx(value, rel=1e-6, abs=1e-9 * scale, nan_ok=True)
             if isinstance(value, float)
@@ -190,9 +182,7 @@ def test_every_field_is_tfdvs(kind: str, data: st.DataObject) -> None:
 
 
 def test_slices_are_datasets_of_their_own() -> None:
-    """Behind all examples comes one dataset for each value, named column_value, with just the rows
-    that have it.
-    """
+    """After all examples follows one dataset per value, named column_value, of its rows."""
     batch = pa.record_batch(
         {"t": ["b", "a", None, "b"], "x": [1, 2, 3, 5], "l": pa.array([[1, 1], [], [2], [1, 2]])}
     )
@@ -214,9 +204,7 @@ def test_slices_are_datasets_of_their_own() -> None:
 
 
 def test_what_is_sketched_says_so() -> None:
-    """A feature within the bounds has no custom statistic; beyond, it says what is off and how
-    far.
-    """
+    """Only a feature beyond the bounds has a custom statistic, with the size of its error."""
     limits = Limits(numbers=100, points=50, texts=100)
     values = np.arange(1000) % 300
     columns = {

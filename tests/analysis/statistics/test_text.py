@@ -38,9 +38,7 @@ def skewed_texts(size: int, seed: int) -> pa.Array:
 @given(arrays((pa.string(), pa.binary())), st.integers(0, 1000))
 @settings(max_examples=200, deadline=None)
 def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
-    """Counts, lengths and top values, ties by value descending, are a Counter's, whichever way they
-    were merged.
-    """
+    """Counts, lengths and top values are a Counter's, in every way of merging."""
     values = array.drop_null().to_pylist()
     counts = collections.Counter(values)
     lengths = [len(as_bytes(value)) for value in values]
@@ -66,9 +64,7 @@ def bounded(**limits: int) -> tuple[Any, Any]:
 
 
 def test_beyond_the_bounds_frequent_values_stay() -> None:
-    """Sketched counts are too low by at most ``undercount``, no frequent value is lost, and
-    distinct is 5 % off at most.
-    """
+    """Sketched counts are low by at most ``undercount``; distinct is off by at most 5 %."""
     of, merged = bounded(texts=10_000, kept_texts=500)
     array = skewed_texts(120_000, seed=3)
     counts = collections.Counter(array.to_pylist())
@@ -85,9 +81,7 @@ def test_beyond_the_bounds_frequent_values_stay() -> None:
 
 
 def test_weights_beyond_the_bounds() -> None:
-    """Sums of weights are too low by at most the undercount of weights as well, which knows nothing
-    of counts.
-    """
+    """Sums of weights are low by at most their own undercount."""
     limits = Limits(texts=1000, kept_texts=100)
     array = skewed_texts(20_000, seed=5)
     weights = np.random.default_rng(6).random(20_000)
@@ -110,9 +104,7 @@ def test_weights_beyond_the_bounds() -> None:
     "limits", [{"texts": 1000}, {"text_bytes": 1000 * (16 + 12)}], ids=["number", "bytes"]
 )
 def test_whether_bounds_are_exceeded_does_not_depend_on_order(limits: dict[str, int]) -> None:
-    """Below a bound every way is exact, above it none is, and the estimate of distinct values is
-    the same.
-    """
+    """Below a bound every way is exact; above it none is, and all estimate distinct alike."""
     for number, exact in ((1000, True), (1001, False)):
         array = pa.array([f"{value % number:016d}" for value in range(3 * number)])
         ways = three_ways(array, *bounded(**limits), seed=number)
@@ -121,9 +113,7 @@ def test_whether_bounds_are_exceeded_does_not_depend_on_order(limits: dict[str, 
 
 
 def test_kept_texts_take_no_more_than_their_bytes() -> None:
-    """Of long frequent texts fewer are kept than of short ones, and their counts stay within the
-    undercount.
-    """
+    """Fewer long frequent texts are kept than short ones, within the undercount."""
     of, _ = bounded(texts=100, kept_texts=100, kept_bytes=5000)
     texts = [f"{number:0500d}" for number in range(300) for _ in range(1 + number // 3)]
     found = of(pa.array(texts))

@@ -1,6 +1,4 @@
-"""What TFDV says of a column, worked out value by value: its definitions in plain loops over
-tfx-bsl's own quantile sketch.
-"""
+"""TFDV's statistics of a column: its definitions as loops over tfx-bsl's sketch."""
 
 from __future__ import annotations
 
@@ -35,8 +33,9 @@ def flat(proto: Message, path: str = "") -> dict[str, Any]:
 def feature_of(
     rows: Sequence[Any], kind: int, weights: Sequence[float] | None, is_categorical: bool = False
 ) -> statistics_pb2.FeatureNameStatistics:
-    """Returns the statistics of a column of scalars or lists without null items; kind is INT,
-    FLOAT, STRING or BYTES.
+    """Returns the statistics of a column of scalars or lists without null items.
+
+    ``kind`` is INT, FLOAT, STRING or BYTES.
     """
     proto = statistics_pb2.FeatureNameStatistics(type=kind)
     lists = [(row if isinstance(row, list) else [row]) if row is not None else None for row in rows]
@@ -177,8 +176,9 @@ def sketched(
 def bins_of(
     quantiles: Sequence[float], cumulated: Sequence[float]
 ) -> list[tuple[float, float, float]]:
-    """Returns the bins between quantiles: equal upper ends share evenly, the minimum's own weight
-    goes to the first.
+    """Returns the bins between quantiles; the minimum's weight goes to the first.
+
+    Equal upper ends share their weight evenly.
     """
     steps = list(zip(quantiles[:-1], quantiles[1:], np.diff(cumulated).tolist(), strict=True))
     ending: dict[float, list[float]] = {}
