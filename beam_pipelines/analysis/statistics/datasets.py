@@ -154,8 +154,7 @@ def _check_alike(first: StoredStatistics, other: StoredStatistics) -> None:
         if mine.get(name) != theirs.get(name):
             raise DataError(
                 f"{other.folder}, column '{name}': found {theirs.get(name, 'no such column')}, "
-                "expected "
-                f"{mine.get(name, 'none')} as in {first.folder}. {cure}"
+                f"expected {mine.get(name, 'none')} as in {first.folder}. {cure}"
             )
     if first.plan != other.plan:
         raise DataError(

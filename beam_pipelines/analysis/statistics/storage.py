@@ -163,8 +163,7 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
             _fail(
                 path,
                 f"accumulators of column '{row['column']}' that do not match their checksum, "
-                "expected them as they were "
-                "written. Compute the statistics again",
+                "expected them as they were written. Compute the statistics again",
             )
         columns[row["table"]][row["column"]] = _column_from_facts(
             json.loads(row["facts"]), iter(row["arrays"])

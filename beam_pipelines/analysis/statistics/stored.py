@@ -42,8 +42,7 @@ def read_statistics(path: str) -> dict[str, Statistics]:
     if not folder:
         raise RecipeError(
             f"{path}: found no statistics, expected a dataset, a description, a folder with "
-            f"Split-*/{_FILE}, or a file of "
-            "statistics (.pb)."
+            f"Split-*/{_FILE}, or a file of statistics (.pb)."
         )
     found = {
         _split_of(listed.path): listed.path
@@ -84,8 +83,7 @@ def _read(path: str) -> statistics_pb2.DatasetFeatureStatistics:
     except DecodeError as error:
         raise DataError(
             f"{path}: found something that is no DatasetFeatureStatisticsList, expected statistics "
-            "as TFDV writes them. "
-            "Make them again with 'describe'."
+            "as TFDV writes them. Make them again with 'describe'."
         ) from error
     datasets = [
         dataset for dataset in found.datasets if dataset.name in ("", _ALL_EXAMPLES)

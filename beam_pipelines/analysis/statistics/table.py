@@ -261,9 +261,8 @@ def _weights(column: str, array: pa.Array) -> Weights:
         found = array[int(np.flatnonzero(wrong)[0])].as_py()
         raise DataError(
             f"statistics.weight, column '{column}': found {'null' if found is None else found} as "
-            "the weight of a row, expected a "
-            "number of at least 0 in every row. Filter such rows out, or derive a column that has "
-            "none."
+            "the weight of a row, expected a number of at least 0 in every row. Filter such rows "
+            "out, or derive a column that has none."
         )
     return weights
 

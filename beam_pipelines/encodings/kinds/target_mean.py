@@ -102,8 +102,7 @@ def _numbers(target: pa.Array, name: str) -> Numbers:
     ):
         raise DataError(
             f"target_mean: found {type_name(target.type)} in its target '{name}', expected numbers "
-            "or bools. "
-            "Take another target, or make one of it with 'derive'."
+            "or bools. Take another target, or make one of it with 'derive'."
         )
     numbers: Numbers = target.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if not np.isfinite(numbers).all():  # null is NaN here

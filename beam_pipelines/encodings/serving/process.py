@@ -103,7 +103,7 @@ def _complaint(status: int, stderr: str) -> str:
         return (
             "the serving graph could not be built: the process that does was ended by signal "
             f"{-status}. No dataset was written. "
-            "Systems end processes when memory runs out: make room, and run again."
+            "Systems end processes when memory runs out: free memory, and run again."
         )
     lines = [line for line in stderr.splitlines() if line.strip()]
     said = [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
