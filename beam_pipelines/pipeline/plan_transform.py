@@ -20,7 +20,7 @@ from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import dates
 from beam_pipelines.recipe.model import Recipe, Source, Split, from_normalised
-from beam_pipelines.sources import FORMATS_OF_FOLDERS, TEXT_FORMATS
+from beam_pipelines.sources import FORMATS
 
 
 def plan_transform(
@@ -131,14 +131,10 @@ def as_in_dataset(
         source = dataclasses.replace(
             source, path=tuple(dates.fill_date(item, date) for item in source.path)
         )
-    if entry is not None and entry["format"] in FORMATS_OF_FOLDERS:
-        (classes,) = entry["labels"].values() or [()]
-        return dataclasses.replace(
-            source, image=dataclasses.replace(source.image, classes=tuple(classes))
-        )
-    if entry is None or entry["format"] not in TEXT_FORMATS:
+    # Planning reports a format that is not known.
+    if entry is None or entry["format"] not in FORMATS:
         return source
-    return dataclasses.replace(source, types={**entry["columns"], **source.types}, infer="sample")
+    return FORMATS[entry["format"]].pin(source, entry["columns"], entry["labels"])
 
 
 def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:

@@ -10,8 +10,8 @@ from beam_pipelines.sources.images.cifar import Cifar
 from beam_pipelines.sources.images.folder import Images
 from beam_pipelines.sources.images.idx import Idx
 from beam_pipelines.sources.json.format import JsonLines
-from beam_pipelines.sources.libsvm.format import Libsvm
-from beam_pipelines.sources.lines import Lines
+from beam_pipelines.sources.libsvm.format import SparseLines
+from beam_pipelines.sources.lines import PlainLines
 from beam_pipelines.sources.parquet.format import Parquet
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
@@ -27,19 +27,29 @@ FORMATS: dict[str, Format] = {
     "cifar": Cifar(),
     "idx": Idx(),
     "images": Images(),
-    "lines": Lines(),
-    "libsvm": Libsvm((".libsvm", ".svm", ".svmlight"), base=1),
-    "libfm": Libsvm((".libfm",), base=0),
-    "libffm": Libsvm((".libffm", ".ffm"), base=0, has_fields=True),
+    "lines": PlainLines(),
+    "libsvm": SparseLines((".libsvm", ".svm", ".svmlight"), base=1),
+    "libfm": SparseLines((".libfm",), base=0),
+    "libffm": SparseLines((".libffm", ".ffm"), base=0, has_fields=True),
 }
 
 
-# Formats without types of their own.
-TEXT_FORMATS = ("csv", "tsv", "json_lines", "libsvm", "libfm", "libffm")
-# Option of a source -> the formats that know it.
-FAMILY_FOR_OPTION = {"libsvm": ("libsvm", "libfm", "libffm"), "image": ("images",), "idx": ("idx",)}
-# Formats of which a file is a row: a folder may be their path, and a range is a run of files.
-FORMATS_OF_FOLDERS = ("images",)
+def register_format(name: str, format_: Format) -> None:
+    """Adds a format, which recipes name with ``format: NAME``.
+
+    Forked workers know the formats of their parent. Workers of an engine do not: there the module
+    that registers the format has to be imported when a worker starts.
+
+    Args:
+      name: key in ``FORMATS``.
+      format_: the format; its suffixes are tried after those of earlier formats.
+
+    Raises:
+      ValueError: the name is taken.
+    """
+    if name in FORMATS:
+        raise ValueError(f"found a format '{name}' already, expected a new name.")
+    FORMATS[name] = format_
 
 
 def format_of_path(path: str) -> str | None:

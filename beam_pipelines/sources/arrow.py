@@ -20,33 +20,26 @@ from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
+    Format,
     QuoteStates,
     Rows,
     empty_batch,
 )
 from beam_pipelines.sources.parquet.format import SAMPLE_ROWS, no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 
 _FILE_MAGIC = b"ARROW1"
 
 
-class Arrow:
+class Arrow(Format):
     """Arrow's own format; one range a file."""
 
     suffixes = (".arrow", ".feather", ".ipc", ".arrows")
+    has_arrays = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "Arrow"), *no_compression(source, "Arrow")]
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return False
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""

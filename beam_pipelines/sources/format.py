@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+import abc
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
@@ -14,7 +17,7 @@ from beam_pipelines.core.limits import MIB, exceeded
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
+from beam_pipelines.sources.text.quotes import Dialect, Positions
 
 # A chunk has at most so many rows: narrow rows would otherwise make batches of millions.
 MAX_CHUNK_ROWS = 131_072
@@ -66,24 +69,60 @@ class Rows(NamedTuple):
     crc32c: int | None = None
 
 
-class Format(Protocol):
-    """One file format. Stateless: a plan names it by its key in ``FORMATS``."""
+class Position(NamedTuple):
+    """Where a row is, for messages.
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """File name suffixes, in lower case, with the dot, without a compression's."""
+    Attributes:
+      file: path of the file.
+      place: ``line 48112``, ``row 17`` where there are no lines, empty where the file is the row.
+      text: text of the row; empty if it has none.
+    """
+
+    file: str
+    place: str
+    text: str
+
+
+class Format(abc.ABC):
+    """One file format. Stateless: a plan names it by its key in ``FORMATS``.
+
+    A format defines ``suffixes``, ``infer`` and ``read``, and overrides the defaults that do not
+    fit. Text formats derive from ``text.format.TextFormat`` instead.
+
+    Attributes:
+      suffixes: file name suffixes in lower case, with the dot, without a compression's; may be
+        empty.
+      options: options of a source that only this format and its relatives have.
+      infers_types: whether types are inferred from values, because files do not have them.
+      has_arrays: whether values may be arrays, so that a column may be declared ``tensor``.
+      is_compressed: whether files are often compressed inside; estimates of sizes ask.
+      is_file_a_row: whether each file is a row. A path may then be a folder, an empty file is a bad
+        row, and a range is a run of files.
+    """
+
+    suffixes: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    infers_types = False
+    has_arrays = False
+    is_compressed = False
+    is_file_a_row = False
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
+        return []
 
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
+        return False
 
     def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes, so that a cut needs the quote
-        states of its ranges.
-        """
+        """Returns the dialect if line ends may be inside quotes.
 
+        A cut then needs the quote states of its ranges.
+        """
+        return None
+
+    @abc.abstractmethod
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types.
 
@@ -92,15 +131,89 @@ class Format(Protocol):
           RecipeProblems: a declared type that the format cannot read.
         """
 
+    def pin(
+        self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
+    ) -> Source:
+        """Returns the source such that new data is read as a dataset's was.
+
+        Args:
+          source: of the recipe.
+          types: column -> type that was read.
+          labels: see ``Contents``.
+        """
+        if not self.infers_types:
+            return source
+        return dataclasses.replace(source, types={**types, **source.types}, infer="sample")
+
+    @abc.abstractmethod
     def read(
         self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
     ) -> Iterator[Rows]:
-        """Reads one range. Bad rows are left out and listed if ``reject``, else the first one
-        raises.
+        """Reads one range.
+
+        Args:
+          plan: plan of the source.
+          byte_range: one of its ranges.
+          quote_states: of the files that are cut into ranges, if ``quoting`` asks for them.
+          reject: leaves bad rows out and lists them, instead of raising at the first one.
 
         Raises:
           DataError: a bad row, or a file that is damaged or unlike the others.
         """
+
+    def read_together(
+        self, plan: SourcePlan, some: Sequence[FileInfo]
+    ) -> tuple[pa.RecordBatch, list[int]] | None:
+        """Reads small files in one go, if the format can.
+
+        Returns:
+          The rows, and the CRC-32C of each file; ``None`` if the files have to be read one by one.
+        """
+        return None
+
+    def companions(self, plan: SourcePlan) -> Iterator[str]:
+        """Yields the paths of further files that are read, such as labels."""
+        yield from ()
+
+    def positions(
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: QuoteStates,
+        rejected: Sequence[Rejected],
+        rows: Sequence[int],
+    ) -> list[Position]:
+        """Finds rows of a range in their file; asked for only when rows are bad.
+
+        Args:
+          plan, byte_range, quote_states: as ``read`` takes them.
+          rejected: bad rows of the range, which ``rows`` does not count.
+          rows: numbers of good rows within the range, from 0, ascending.
+        """
+        word, first = self.numbering(plan, byte_range)
+        numbers = _skip(first + np.asarray(rows, np.int64), np.sort(row_numbers(rejected)))
+        path = byte_range.file.path
+        return [Position(path, f"{word} {number}", "") for number in numbers.tolist()]
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for a row, and the number of a range's first row in its file."""
+        return "row", 1
+
+
+def row_numbers(rejected: Sequence[Rejected]) -> Positions:
+    """Returns the numbers of rows, or lines, in their file."""
+    return np.array([int(bad.position.rpartition(" ")[2]) for bad in rejected], np.int64)
+
+
+def _skip(numbers: Positions, left_out: Positions) -> Positions:
+    """Returns the numbers in the file of rows that were numbered without those left out.
+
+    Args:
+      numbers, left_out: int64, ascending.
+    """
+    kept_before = left_out - np.arange(len(left_out))
+    skipped: Positions = numbers + np.searchsorted(kept_before, numbers, "right")
+    return skipped
 
 
 def problem(source: Source, key: str, message: str) -> Problem:

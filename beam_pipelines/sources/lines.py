@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, payloads
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.format import Contents, combine
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Dialect, Positions
+from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.quotes import NEWLINE, RETURN, Positions
 
 COLUMN = "line"
 
 
-class Lines:
+class PlainLines(TextFormat):
     """Files of lines that end in a line feed, or in a carriage return and a line feed."""
 
     suffixes = ()
+    infers_types = False
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*payloads.check(source, "Lines", "file of lines"), *no_zlib(source)]
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return compression_of(source, path) == "none"
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
+        return [*payloads.check(source, "Lines", "file of lines"), *super().check(source)]
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -49,14 +39,39 @@ class Lines:
             f"{files[0].path}: found no lines, expected data. Check 'path' of the source."
         )
 
-    def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
-        """Reads one range; see ``Format``."""
-        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
-            yield from first
-            yield last._replace(crc32c=body.crc32c)
+    def read_body(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+    ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+        """Reads whole lines; see ``TextFormat``."""
+        blocks.check_lines(plan.source, file, body)
+        lines, starts = split_lines(body.data)
+        numbers = blocks.LineNumbers(plan.source, file, body)
+        good: list[pa.RecordBatch] = []
+        rejected: list[Rejected] = []
+        for found in bad_rows.sift(
+            lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)
+        ):
+            if isinstance(found, BadRow):
+                where = f"line {numbers.line(int(starts[found.number]))}"
+                shown = bad_rows.clip(lines[found.number].as_py().decode(errors="backslashreplace"))
+                reason = (
+                    "found bytes that are not UTF-8, expected text. Mend the line, or declare "
+                    f"'types: {{{COLUMN}: bytes}}'."
+                )
+                bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
+                if not reject:
+                    raise DataError(bad.describe())
+                rejected.append(bad)
+            else:
+                good.append(found)
+        return combine(good, plan.schema), tuple(rejected)
+
+    def records(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body
+    ) -> tuple[blocks.Body, Positions, Positions]:
+        """Returns where lines begin and end, blank ones too; see ``TextFormat``."""
+        _, starts = split_lines(body.data)
+        return body, starts, np.append(starts[1:], len(body.data))
 
 
 def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
@@ -81,30 +96,3 @@ def split_lines(data: bytes) -> tuple[pa.BinaryArray, Positions]:
         [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(kept))],
     )
     return lines, starts
-
-
-def _read_body(
-    plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
-) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    blocks.check_lines(plan.source, file, body)
-    lines, starts = split_lines(body.data)
-    numbers = blocks.LineNumbers(plan.source, file, body)
-    good: list[pa.RecordBatch] = []
-    rejected: list[Rejected] = []
-    for found in bad_rows.sift(
-        lambda start, end: payloads.convert(lines[start:end], plan), 0, len(lines)
-    ):
-        if isinstance(found, BadRow):
-            where = f"line {numbers.line(int(starts[found.number]))}"
-            shown = shorten(lines[found.number].as_py().decode(errors="backslashreplace"))
-            reason = (
-                "found bytes that are not UTF-8, expected text. Mend the line, or declare "
-                f"'types: {{{COLUMN}: bytes}}'."
-            )
-            bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
-        else:
-            good.append(found)
-    return combine(good, plan.schema), tuple(rejected)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from beam_pipelines.core import columns, files
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import FAMILY_FOR_OPTION, FORMATS, FORMATS_OF_FOLDERS, format_of_path
+from beam_pipelines.sources import FORMATS, format_of_path
 from beam_pipelines.sources.compression import CODEC_FOR_COMPRESSION
 from beam_pipelines.sources.format import Contents, Format, check_columns, problem
 from beam_pipelines.sources.plan import (
@@ -21,9 +21,6 @@ from beam_pipelines.sources.plan import (
     cut_ranges,
     gather_ranges,
 )
-
-# Formats whose values may be arrays.
-_ARRAY_FORMATS = ("parquet", "arrow", "json_lines", "tfrecord")
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
@@ -68,7 +65,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         labels = tuple(files.resolve(path, directory) for path in source.idx.labels)
         source = dataclasses.replace(source, idx=dataclasses.replace(source.idx, labels=labels))
     for file in found:
-        if file.size_bytes == 0 and name not in FORMATS_OF_FOLDERS:
+        if file.size_bytes == 0 and not FORMATS[name].is_file_a_row:
             raise DataError(
                 f"{file.path}: found an empty file, expected data. Leave it out, or check what "
                 "wrote it."
@@ -96,10 +93,11 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
     """Lists the files of all patterns, in the order of the patterns."""
     found: dict[str, FileInfo] = {}
     problems = []
+    takes_folders = source.format in FORMATS and FORMATS[source.format].is_file_a_row
     for pattern in source.path:
         resolved = files.resolve(pattern, directory)
         is_folder = files.is_local(resolved) and os.path.isdir(resolved)
-        if is_folder and source.format not in FORMATS_OF_FOLDERS:
+        if is_folder and not takes_folders:
             message = (
                 f"{pattern} is a folder. Name the files in it, '{pattern}/*.csv', or set "
                 "'format: images' if it is one of images."
@@ -107,7 +105,7 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
             problems.append(problem(source, "path", message))
             continue
         matches = [] if is_folder else files.list_files(resolved)
-        if not matches and source.format in FORMATS_OF_FOLDERS and not files.has_wildcard(resolved):
+        if not matches and takes_folders and not files.has_wildcard(resolved):
             matches = files.list_files(files.join(resolved, "**"))
         if not matches:
             problems.append(problem(source, "path", f"no file matches '{resolved}'."))
@@ -121,13 +119,17 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
 
 def _check_family(source: Source, name: str) -> list[Problem]:
     """Returns a problem for each option that only formats of another family have."""
+    families: dict[str, list[str]] = {}
+    for other, format_ in FORMATS.items():
+        for option in format_.options:
+            families.setdefault(option, []).append(other)
     return [
         problem(
             source,
             option,
             f"found it with format '{name}', expected it with {', '.join(family)} only.",
         )
-        for option, family in FAMILY_FOR_OPTION.items()
+        for option, family in families.items()
         if name not in family and getattr(source, option) != getattr(Source, option)
     ]
 
@@ -155,7 +157,7 @@ def _check_options(source: Source) -> list[Problem]:
 
 
 def _check_tensors(source: Source, format_name: str) -> list[Problem]:
-    if format_name in _ARRAY_FORMATS:
+    if FORMATS[format_name].has_arrays:
         return []
     message = f"expected another type than {columns.TENSOR}: a {format_name} file holds no arrays."
     return [
@@ -219,7 +221,7 @@ def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = Fa
 
 
 def _ranges(source: Source, format_name: str, found: tuple[FileInfo, ...]) -> tuple[ByteRange, ...]:
-    if format_name in FORMATS_OF_FOLDERS or are_small(found):
+    if FORMATS[format_name].is_file_a_row or are_small(found):
         return gather_ranges(found)
     return _cut(source, FORMATS[format_name], found)
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
-from beam_pipelines.sources import FORMATS, FORMATS_OF_FOLDERS
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.cells import LargeCell, large_cell
-from beam_pipelines.sources.csv.format import Csv
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
@@ -53,7 +52,7 @@ def read_range(
     """
     waiting: Chunk | None = None
     crc32c = None
-    is_gathered = byte_range.members != (0, 0) and plan.format not in FORMATS_OF_FOLDERS
+    is_gathered = byte_range.members != (0, 0) and not FORMATS[plan.format].is_file_a_row
     read_rows = (
         _read_gathered(plan, byte_range, reject)
         if is_gathered
@@ -108,12 +107,7 @@ def _read_some(
     plan: SourcePlan, own: Sequence[ByteRange], reject: bool
 ) -> Iterator[tuple[Rows, Sequence[int]]]:
     """Yields the rows of small files, with the checksums of the files that end in them."""
-    format_ = FORMATS[plan.format]
-    together = (
-        format_.read_together(plan, [byte_range.file for byte_range in own])
-        if isinstance(format_, Csv)
-        else None
-    )
+    together = FORMATS[plan.format].read_together(plan, [byte_range.file for byte_range in own])
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
         yield from ((rows, ()) for rows in first)
@@ -148,15 +142,15 @@ def _too_large(
     """Returns the error for a value that is larger than the limit, with its place, for which the
     range is read again.
     """
-    from beam_pipelines.sources.positions import positions_of
-
     file = (
         plan.files[byte_range.members[0] + before + large.row]
         if byte_range.members != (0, 0)
         else byte_range.file
     )
     rejected = list(rows.rejected)
-    place = positions_of(plan, byte_range, quote_states, rejected, [before + large.row])[0].place
+    row = before + large.row
+    format_ = FORMATS[plan.format]
+    place = format_.positions(plan, byte_range, quote_states, rejected, [row])[0].place
     message = exceeded(plan.source.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
     return DataError(f"{file.path}, {place}, column '{large.column}': {message}")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.sources import FORMATS_OF_FOLDERS
+from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
-from beam_pipelines.sources.positions import Position, positions_of
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 
@@ -44,9 +44,10 @@ class RowPlaces:
           rows: their numbers among those of the range that could be read, from 0, ascending.
         """
         byte_range = self._plan.ranges[range_number]
-        if byte_range.members == (0, 0) or self._plan.format in FORMATS_OF_FOLDERS:
+        format_ = FORMATS[self._plan.format]
+        if byte_range.members == (0, 0) or format_.is_file_a_row:
             states = self.states(byte_range)
-            return positions_of(
+            return format_.positions(
                 self._plan, byte_range, states, self._rejected(byte_range, states), rows
             )
         return list(self._in_members(byte_range, rows))
@@ -68,5 +69,5 @@ class RowPlaces:
             behind = before + sum(chunk.batch.num_rows for chunk in chunks)
             here = [row - before for row in wanted if row < behind]
             rejected = [bad for chunk in chunks for bad in chunk.rejected]
-            yield from positions_of(self._plan, own, {}, rejected, here)
+            yield from FORMATS[self._plan.format].positions(self._plan, own, {}, rejected, here)
             wanted, before = wanted[len(here) :], behind

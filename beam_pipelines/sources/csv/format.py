@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import google_crc32c
 import pyarrow as pa
@@ -16,19 +16,20 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns, files
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference
-from beam_pipelines.sources.compression import compression_of, no_zlib, read_head
+from beam_pipelines.sources import bad_rows, inference
+from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.format import Contents, combine, problem
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.format import TextFormat
 from beam_pipelines.sources.text.quotes import (
     NEWLINE,
     OUTSIDE,
     Dialect,
+    Positions,
     record_spans,
     toggling_quotes,
 )
@@ -41,7 +42,7 @@ _LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
 
 
 @dataclasses.dataclass(frozen=True)
-class Csv:
+class Csv(TextFormat):
     """Text with one record a line (or more, inside quotes), and cells separated by one character.
 
     Attributes:
@@ -54,7 +55,7 @@ class Csv:
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = no_zlib(source)
+        problems = super().check(source)
         for key, value, empty_allowed in (
             ("delimiter", source.delimiter, False),
             ("quote", source.quote, True),
@@ -95,15 +96,6 @@ class Csv:
                 problems.append(problem(source, "types", message))
         return problems
 
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return compression_of(source, path) == "none"
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        dialect = self.dialect(source)
-        return None if dialect.quote is None else dialect
-
     def dialect(self, source: Source) -> Dialect:
         """Returns delimiter and quote of a source."""
         return dialect_of(source, self.delimiter)
@@ -139,25 +131,27 @@ class Csv:
             names, pa.schema([(name, pa.string()) for name in names]), read_schema, nulls
         )
 
-    def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
-        """Reads one range; see ``Format``."""
+    def read_body(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+    ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+        """Reads whole records, after the header of a file; see ``TextFormat``."""
+        parser = self._parser(plan)
+        if plan.source.header and body.begins_file:
+            body, header = cut_header(
+                body, self.dialect(plan.source), file.path, plan.source.limits
+            )
+            _check_same_columns(plan.files[0].path, parser.names, file.path, header)
+        return _read_body(parser, plan, file, body, reject)
+
+    def records(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body
+    ) -> tuple[blocks.Body, Positions, Positions]:
+        """Returns the body after the header, and its records; see ``TextFormat``."""
         dialect = self.dialect(plan.source)
-        parser = CsvParser(
-            tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls
-        )
-        for body in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
-            records = body
-            if plan.source.header and body.begins_file:
-                records, header = cut_header(
-                    body, dialect, byte_range.file.path, plan.source.limits
-                )
-                _check_same_columns(plan.files[0].path, parser.names, byte_range.file.path, header)
-            batch, rejected = _read_body(parser, plan, byte_range.file, records, reject)
-            *first, last = cut_rows(batch, rejected)
-            yield from first
-            yield last._replace(crc32c=body.crc32c)
+        if plan.source.header and body.begins_file:
+            body, _ = cut_header(body, dialect, file.path, plan.source.limits)
+        toggles = toggling_quotes(body.data, OUTSIDE, NEWLINE, dialect)
+        return body, *record_spans(body.data, toggles)
 
     def read_together(
         self, plan: SourcePlan, some: Sequence[FileInfo]
@@ -169,9 +163,7 @@ class Csv:
           have to be read one by one.
         """
         dialect = self.dialect(plan.source)
-        parser = CsvParser(
-            tuple(plan.file_schema.names), plan.read_schema, plan.schema, dialect, plan.source.nulls
-        )
+        parser = self._parser(plan)
         header, bodies, checksums = b"", [], []
         for file in some:
             if compression_of(plan.source, file.path) != "none":
@@ -199,6 +191,10 @@ class Csv:
             )[0], checksums
         except DataError:
             return None
+
+    def _parser(self, plan: SourcePlan) -> CsvParser:
+        dialect, names = self.dialect(plan.source), tuple(plan.file_schema.names)
+        return CsvParser(names, plan.read_schema, plan.schema, dialect, plan.source.nulls)
 
 
 def _may_quote(data: bytes, dialect: Dialect) -> bool:
@@ -229,7 +225,7 @@ def _read_body(
             good.append(found)
             continue
         start, end, column, reason = found
-        record = shorten(
+        record = bad_rows.clip(
             body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
         )
         bad = Rejected(
@@ -306,7 +302,7 @@ def cut_header(
     for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
             raise DataError(
-                f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
+                f"{path}, line 1: found the column name '{bad_rows.clip(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file."
             )
@@ -388,7 +384,7 @@ def _checked_number(
             )
             raise DataError(
                 f"{file.path}, column '{name}': found the integer "
-                f"{shorten(long.strip(), 100)}, expected {expected}. "
+                f"{bad_rows.clip(long.strip(), 100)}, expected {expected}. "
                 f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to "
                 "round it."
             )

@@ -21,12 +21,11 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.archives.archives import is_archive, read_member, read_members
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, empty_batch, problem
+from beam_pipelines.sources.format import Contents, Format, QuoteStates, Rows, empty_batch, problem
 from beam_pipelines.sources.images import pixel_rows, safe_pickle
 from beam_pipelines.sources.images.pixel_rows import Classes
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.blocks import read_exactly
-from beam_pipelines.sources.text.quotes import Dialect
 
 SIDE, CHANNELS = 32, 3
 PIXELS = CHANNELS * SIDE * SIDE
@@ -86,7 +85,7 @@ class _Layout(NamedTuple):
         )
 
 
-class Cifar:
+class Cifar(Format):
     """Batches of CIFAR. A binary file outside an archive is cut at its records; any other batch is
     one range.
     """
@@ -115,10 +114,6 @@ class Cifar:
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return path.endswith(".bin") and not any(is_archive(part) for part in path.split("/"))
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds batches, names of classes and columns; see ``Format``."""
@@ -172,12 +167,12 @@ class Cifar:
             yield from pixel_rows.rows(plan, file, first + start, columns, ids, reject)
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
-    def first_image(self, plan: SourcePlan, byte_range: ByteRange) -> int:
-        """Returns the number of a range's first image in its file, from 0."""
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for an image, and a range's first number; see ``Format``."""
         layout = _Layout(
             COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
         )
-        return -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
+        return "image", -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
 
 
 def _is_batch(path: str) -> bool:

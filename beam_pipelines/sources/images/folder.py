@@ -6,6 +6,7 @@ decoded one after the other. Decoding is the only work that has to go image by i
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
@@ -25,6 +26,8 @@ from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
+    Format,
+    Position,
     QuoteStates,
     Rows,
     empty_batch,
@@ -34,7 +37,6 @@ from beam_pipelines.sources.images import pictures
 from beam_pipelines.sources.images.pictures import PictureError
 from beam_pipelines.sources.parquet.format import no_compression
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 
 ENCODED, LABEL, CLASS, FILENAME = (
     "image/encoded",
@@ -58,10 +60,12 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 _WILDCARD = re.compile(r"[*?[]")
 
 
-class Images:
+class Images(Format):
     """Image files, many to a range."""
 
     suffixes = SUFFIXES
+    options = ("image",)
+    is_file_a_row = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -73,14 +77,6 @@ class Images:
                 )
             )
         return problems
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return False
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the images and their classes; see ``Format``. No file is opened.
@@ -140,6 +136,28 @@ class Images:
                 yield Rows(_batch(plan, rows), tuple(rejected))
                 rows, rejected, size = [], [], 0
         yield Rows(_batch(plan, rows), tuple(rejected), crc)
+
+    def pin(
+        self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
+    ) -> Source:
+        """Returns the source with the classes that a dataset has; see ``Format``."""
+        (classes,) = labels.values() or [()]
+        image = dataclasses.replace(source.image, classes=tuple(classes))
+        return dataclasses.replace(source, image=image)
+
+    def positions(
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: QuoteStates,
+        rejected: Sequence[Rejected],
+        rows: Sequence[int],
+    ) -> list[Position]:
+        """Names the files of rows; see ``Format``."""
+        bad = {row.file for row in rejected}
+        read = [file.path for file in plan.files[slice(*byte_range.members)]]
+        good = [path for path in read if path not in bad]
+        return [Position(good[row], "", "") for row in rows]
 
 
 def _check_size(file: FileInfo, limits: Limits) -> None:

@@ -21,6 +21,7 @@ from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     Contents,
+    Format,
     QuoteStates,
     Rows,
     empty_batch,
@@ -31,13 +32,12 @@ from beam_pipelines.sources.images.idx_file import Header, read_header, read_ite
 from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 
 # What a row's numbers may become -> the name of their column.
 _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}
 
 
-class Idx:
+class Idx(Format):
     """Items of arrays. A file that is not compressed is cut at its items, any other is one
     range.
     """
@@ -51,6 +51,8 @@ class Idx:
         ),
     )
 
+    options = ("idx",)
+
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*pixel_rows.check(source, "IDX"), *no_zlib(source)]
@@ -58,10 +60,6 @@ class Idx:
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return compression_of(source, path) == "none"
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the files with labels, and the columns; see ``Format``."""
@@ -109,7 +107,7 @@ class Idx:
         first, end = _items_of(byte_range, header) if compression == "none" else (0, header.dims[0])
         ids: npt.NDArray[np.int64] | None = None
         if classes.label in plan.file_schema.names:
-            ids = _read_labels(source, label_path(source, plan.files, path), first, end)
+            ids = _read_labels(source, _label_path(source, plan.files, path), first, end)
         crc32c = 0
         # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
         step = max(1, CHUNK_BYTES // (8 * header.values))
@@ -131,13 +129,17 @@ class Idx:
             crc32c = google_crc32c.extend(crc32c, ids.tobytes())
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
-    def first_item(self, source: Source, byte_range: ByteRange) -> int:
-        """Returns the number of a range's first item in its file, from 0."""
-        compression = compression_of(source, byte_range.file.path)
-        header = read_header(
-            byte_range.file.path, compression, source.limits, byte_range.file.size_bytes
+    def companions(self, plan: SourcePlan) -> Iterator[str]:
+        """Yields the paths of the files with labels; see ``Format``."""
+        yield from filter(
+            None, (_label_path(plan.source, plan.files, file.path) for file in plan.files[:])
         )
-        return _items_of(byte_range, header)[0] if compression == "none" else 0
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for an item, and a range's first number; see ``Format``."""
+        file, compression = byte_range.file, compression_of(plan.source, byte_range.file.path)
+        header = read_header(file.path, compression, plan.source.limits, file.size_bytes)
+        return "image", _items_of(byte_range, header)[0] if compression == "none" else 0
 
 
 def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
@@ -273,7 +275,7 @@ def _label_path_by_name(path: str) -> str:
     return folder + next((other for other in others if files.exists(folder + other)), named)
 
 
-def label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
+def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
     """Returns the path of the file with the labels of an array; empty if it has none."""
     if source.idx.labels is None:
         return _label_path_by_name(path)
@@ -300,7 +302,7 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[He
             "expected one for each, in the same order."
         )
         raise RecipeProblems([problem(source, "idx", message)])
-    paths = [label_path(source, arrays, file.path) for file in arrays]
+    paths = [_label_path(source, arrays, file.path) for file in arrays]
     if not all(paths):
         if any(paths) or source.idx.classes:
             message = (

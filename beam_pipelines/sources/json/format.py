@@ -16,17 +16,16 @@ import pyarrow.json as pa_json
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import TENSOR, Shape, only_chunk
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.compression import compression_of, no_zlib
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows
+from beam_pipelines.sources.format import Contents, combine
 from beam_pipelines.sources.json.bad_lines import BadLines, plain, values_of
 from beam_pipelines.sources.json.depth import check_depth
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.quotes import Dialect, Positions, record_spans
+from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.quotes import Positions
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
 # It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else
@@ -45,30 +44,21 @@ _MAX_RUNS = 1_000
 # Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so
 # many at a time.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
-_NO_QUOTES = np.empty(0, np.int64)
 _OPENS, _CLOSES = b"{}"
-_IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 # A bad line: where it begins, the line, its column and what is wrong.
 Found = tuple[int, bytes, tuple[str, str]]
 
 
-class JsonLines:
+class JsonLines(TextFormat):
     """Text with one JSON object a line; absent fields are null."""
 
     suffixes = (".jsonl", ".ndjson", ".json")
+    has_arrays = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        return [*tables.check_text_options(source, "JSON Lines"), *no_zlib(source)]
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return compression_of(source, path) == "none"
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
+        return [*tables.check_text_options(source, "JSON Lines"), *super().check(source)]
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -109,14 +99,33 @@ class JsonLines:
         contents = tables.contents_of(source, [(files[0], schema)], seen)
         return contents._replace(file_schema=_parsed_schema(source, schema, contents.read_schema))
 
-    def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
-        """Reads one range; see ``Format``."""
-        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, byte_range.file, body, reject))
-            yield from first
-            yield last._replace(crc32c=body.crc32c)
+    def read_body(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+    ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+        """Reads whole lines; see ``TextFormat``."""
+        blocks.check_lines(plan.source, file, body)
+        try:
+            return _read_lines(body.data, plan), ()
+        except bad_rows.ERRORS:
+            # With the plan's types the parser goes no deeper than they do; the search for bad rows
+            # does.
+            check_depth(plan.source, file, body)
+        lines = blocks.LineNumbers(plan.source, file, body)
+        good: list[pa.RecordBatch] = []
+        rejected: list[Rejected] = []
+        for found in _sift(body.data, plan):
+            if isinstance(found, pa.RecordBatch):
+                good.append(found)
+                continue
+            start, line, (column, reason) = found
+            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
+            bad = Rejected(
+                plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
+            )
+            if not reject:
+                raise DataError(bad.describe())
+            rejected.append(bad)
+        return combine(good, plan.schema), tuple(rejected)
 
 
 def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
@@ -155,7 +164,7 @@ def _runs(data: bytes) -> list[pa.Table] | None:
     """
     with contextlib.suppress(*bad_rows.ERRORS):
         return [_parse(data, None, "infer")]
-    starts, ends = _lines(data)
+    starts, ends = blocks.filled_lines(data)
     runs: list[pa.Table] = []
     for number, found in enumerate(
         bad_rows.sift(
@@ -194,7 +203,7 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     """Returns the error for a sample that cannot be inferred from: the first line with which it
     goes wrong.
     """
-    starts, ends = _lines(body.data)
+    starts, ends = blocks.filled_lines(body.data)
     low, high = 0, len(starts)
     error: Exception = ValueError("lines that do not agree")
     while low < high:
@@ -207,7 +216,7 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
-        f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON "
+        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON "
         "object like those before: "
         f"{plain(error)}. Mend the line."
     )
@@ -226,7 +235,7 @@ def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise DataError(
                     f"{file.path}, column '{name}': found the integer "
-                    f"{shorten(str(value), 100)}, expected none beyond int64. "
+                    f"{bad_rows.clip(str(value), 100)}, expected none beyond int64. "
                     f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
                 )
 
@@ -277,9 +286,9 @@ def _are_whole(data: bytes, lines: int) -> bool:
         and data.count(b"}\n{") + data.count(b"}\r\n{") == lines - 1
     ):
         return True
-    starts, ends = _lines(data)
+    starts, ends = blocks.filled_lines(data)
     characters = np.frombuffer(data, np.uint8)
-    filled = np.flatnonzero(_IS_FILLED[characters])
+    filled = np.flatnonzero(blocks.IS_FILLED[characters])
     first, last = filled[np.searchsorted(filled, starts)], filled[np.searchsorted(filled, ends) - 1]
     return bool((characters[first] == _OPENS).all() and (characters[last] == _CLOSES).all())
 
@@ -287,17 +296,8 @@ def _are_whole(data: bytes, lines: int) -> bool:
 def _count_lines(data: bytes) -> int:
     """Counts the lines that are not blank."""
     if data[:1].isspace() or _BLANK_LINE.search(data) or _LONE_RETURN.search(data):
-        return len(_lines(data)[0])
+        return len(blocks.filled_lines(data)[0])
     return data.count(b"\n") + (not data.endswith(b"\n"))
-
-
-def _lines(data: bytes) -> tuple[Positions, Positions]:
-    """Returns where the lines that are not blank begin and end."""
-    starts, ends = record_spans(data, _NO_QUOTES)
-    if not len(starts):
-        return starts, ends
-    filled = np.add.reduceat(_IS_FILLED[np.frombuffer(data, np.uint8)], starts, dtype=np.int64) > 0
-    return starts[filled], ends[filled]
 
 
 def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
@@ -329,39 +329,11 @@ def _check_json(lines: Iterable[bytes]) -> None:
             raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
 
 
-def _read_body(
-    plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
-) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    blocks.check_lines(plan.source, file, body)
-    try:
-        return _read_lines(body.data, plan), ()
-    except bad_rows.ERRORS:
-        # With the plan's types the parser goes no deeper than they do. What looks for the bad row
-        # does.
-        check_depth(plan.source, file, body)
-    lines = blocks.LineNumbers(plan.source, file, body)
-    good: list[pa.RecordBatch] = []
-    rejected: list[Rejected] = []
-    for found in _sift(body.data, plan):
-        if isinstance(found, pa.RecordBatch):
-            good.append(found)
-            continue
-        start, line, (column, reason) = found
-        shown = shorten(line.decode("utf-8", errors="backslashreplace"))
-        bad = Rejected(
-            plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
-        )
-        if not reject:
-            raise DataError(bad.describe())
-        rejected.append(bad)
-    return combine(good, plan.schema), tuple(rejected)
-
-
 def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
     """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad,
     each is judged before any is parsed.
     """
-    starts, ends = _lines(data)
+    starts, ends = blocks.filled_lines(data)
     bad_lines = BadLines(plan, _read_lines)
     place, are_many = 0, False
     while place < len(starts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +11,12 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
-from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, tables
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.csv.bad_cells import Flags
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.format import Contents, combine, problem
 from beam_pipelines.sources.libsvm.explain import explain
 from beam_pipelines.sources.libsvm.lines import (
     INTEGER,
@@ -31,13 +28,14 @@ from beam_pipelines.sources.libsvm.lines import (
     parse_lines,
     tokenise,
 )
-from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.sources.text import blocks
-from beam_pipelines.sources.text.quotes import Dialect, Positions
+from beam_pipelines.sources.text.format import TextFormat
+from beam_pipelines.sources.text.quotes import Positions
 
 
 @dataclasses.dataclass(frozen=True)
-class Libsvm:
+class SparseLines(TextFormat):
     """Text with one sparse row a line, ``label idx:val …``.
 
     Attributes:
@@ -49,10 +47,11 @@ class Libsvm:
     suffixes: tuple[str, ...]
     base: int
     has_fields: bool = False
+    options = ("libsvm",)
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
-        problems = [*tables.check_text_options(source, "libsvm"), *no_zlib(source)]
+        problems = [*tables.check_text_options(source, "libsvm"), *super().check(source)]
         if source.libsvm.fields is not None and not self.has_fields:
             problems.append(
                 problem(source, "libsvm", "found 'fields', expected it with 'format: libffm' only.")
@@ -74,14 +73,6 @@ class Libsvm:
                 )
                 problems.append(problem(source, "types", message))
         return problems
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return compression_of(source, path) == "none"
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the label's type, and whether there are queries; see ``Format``."""
@@ -118,16 +109,44 @@ class Libsvm:
         sparse = SparseColumns(option.name, layout.keys, layout.value, sizes)
         return Contents(names, layout.schema, read_schema, sparse=(sparse,))
 
-    def read(
-        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
-    ) -> Iterator[Rows]:
-        """Reads one range; see ``Format``."""
+    def read_body(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+    ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+        """Reads whole lines; see ``TextFormat``."""
         schema = plan.file_schema
         layout = self._layout(plan.source, schema.field(LABEL).type, QID in schema.names)
-        for body in blocks.read_bodies(plan.source, byte_range, quote_states, blocks.LINES):
-            *first, last = cut_rows(*_read_body(plan, layout, byte_range.file, body, reject))
-            yield from first
-            yield last._replace(crc32c=body.crc32c)
+        blocks.check_lines(plan.source, file, body)
+        names = plan.schema.names
+        try:
+            return parse_lines(body.data, layout).select(names), ()
+        except bad_rows.ERRORS:
+            pass
+        lines = blocks.LineNumbers(plan.source, file, body)
+        tokens = tokenise(body.data)
+        starts, ends = tokens.row_starts, tokens.row_ends
+        batches, bad = _sift(body.data, starts, ends, layout)
+        rejected: list[Rejected] = []
+        for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
+            line = body.data[start:end]
+            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
+            row = Rejected(
+                plan.source.name,
+                file.path,
+                f"line {lines.line(start)}",
+                *explain(line, layout),
+                shown,
+            )
+            if not reject:
+                raise DataError(row.describe())
+            rejected.append(row)
+        return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
+
+    def records(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body
+    ) -> tuple[blocks.Body, Positions, Positions]:
+        """Returns where lines with tokens begin and end; see ``TextFormat``."""
+        tokens = tokenise(body.data)
+        return body, tokens.row_starts, tokens.row_ends
 
     def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> Layout:
         option = source.libsvm
@@ -149,32 +168,6 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
         if name == LABEL
         else bool(type_ == known)
     )
-
-
-def _read_body(
-    plan: SourcePlan, layout: Layout, file: FileInfo, body: blocks.Body, reject: bool
-) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    blocks.check_lines(plan.source, file, body)
-    names = plan.schema.names
-    try:
-        return parse_lines(body.data, layout).select(names), ()
-    except bad_rows.ERRORS:
-        pass
-    lines = blocks.LineNumbers(plan.source, file, body)
-    tokens = tokenise(body.data)
-    starts, ends = tokens.row_starts, tokens.row_ends
-    batches, bad = _sift(body.data, starts, ends, layout)
-    rejected: list[Rejected] = []
-    for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
-        line = body.data[start:end]
-        shown = shorten(line.decode("utf-8", errors="backslashreplace").strip())
-        row = Rejected(
-            plan.source.name, file.path, f"line {lines.line(start)}", *explain(line, layout), shown
-        )
-        if not reject:
-            raise DataError(row.describe())
-        rejected.append(row)
-    return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
 
 
 def _sift(

@@ -21,6 +21,7 @@ from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     Contents,
+    Format,
     QuoteStates,
     Rows,
     empty_batch,
@@ -34,7 +35,6 @@ from beam_pipelines.sources.parquet.dictionaries import (
 )
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 
 # Rows of each sampled file from which the shapes of nested lists are found, and of a range the size
 # of its chunks.
@@ -47,10 +47,12 @@ _BUFFERED_BYTES = 128 * MIB
 _LEAST_BUFFER_BYTES = 64 << 10
 
 
-class Parquet:
+class Parquet(Format):
     """Files of row groups. A row group belongs to the range in which its first byte lies."""
 
     suffixes = (".parquet", ".pq")
+    has_arrays = True
+    is_compressed = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
@@ -59,10 +61,6 @@ class Parquet:
     def splittable(self, source: Source, path: str) -> bool:
         """Whether a file can be cut into ranges."""
         return True
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -103,7 +101,7 @@ class Parquet:
             own = [
                 number
                 for number, group in enumerate(groups)
-                if byte_range.start <= first_byte(group) < byte_range.end
+                if byte_range.start <= _first_byte(group) < byte_range.end
             ]
             coded = _Coded(file, parquet, wanted, own)
             for number in own:
@@ -118,6 +116,13 @@ class Parquet:
                 else None
             )
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for a row, and a range's first number; see ``Format``."""
+        with _opened(byte_range.file.path) as (_, parquet):
+            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            before = (group for group in groups if _first_byte(group) < byte_range.start)
+            return "row", 1 + sum(group.num_rows for group in before)
 
 
 class _Coded:
@@ -280,7 +285,7 @@ def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
     ]
 
 
-def first_byte(group: Any) -> int:
+def _first_byte(group: Any) -> int:
     """Returns where the first byte of a row group's first column lies in its file: of each range
     all groups are asked, but not all of their columns.
     """

@@ -34,6 +34,8 @@ MARKS = (BYTE_ORDER_MARK, *_UTF_16_MARKS)
 # Lines that end in a newline, whatever they hold.
 LINES = Dialect(NEWLINE, None)
 NO_QUOTES: Positions = np.empty(0, np.int64)
+# Byte -> whether it is none of the characters that ``bytes.strip`` strips.
+IS_FILLED = ~np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 
 class Body(NamedTuple):
@@ -249,6 +251,15 @@ def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions =
         line = LineNumbers(source, file, body).line(long)
         message = exceeded(source.limits, "line_bytes", f"a line of more than {most:,} bytes")
         raise DataError(f"{file.path}, line {line}: {message}")
+
+
+def filled_lines(data: bytes) -> tuple[Positions, Positions]:
+    """Returns where the lines that are not blank begin and end."""
+    starts, ends = quotes.record_spans(data, NO_QUOTES)
+    if not len(starts):
+        return starts, ends
+    filled = np.add.reduceat(IS_FILLED[np.frombuffer(data, np.uint8)], starts, dtype=np.int64) > 0
+    return starts[filled], ends[filled]
 
 
 def joined(data: bytes, starts: Positions, ends: Positions) -> bytes:

@@ -22,9 +22,16 @@ from beam_pipelines.core.schema_features import SEQUENCE, duplicates, feature_li
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.format import (
+    Contents,
+    Format,
+    QuoteStates,
+    Rows,
+    combine,
+    cut_rows,
+    problem,
+)
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.sources.tfrecord.schema import (
     column_types,
@@ -42,24 +49,18 @@ from beam_pipelines.tfrecord.decoder import (
 from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
 
-class TFRecord:
+class TFRecord(Format):
     """Serialized examples; one range a file, because nothing in a file says where a record
     begins.
     """
 
     suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib")
+    has_arrays = True
+    is_compressed = True
 
     def check(self, source: Source) -> list[Problem]:
         """Returns the options of the source that the format cannot honour."""
         return [*tables.check_text_options(source, "TFRecord"), *check_compression(source)]
-
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return False
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
@@ -89,6 +90,10 @@ class TFRecord:
                 block, decoder, plan, byte_range.file, number, reject
             ),
         )
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for a row, and its first number; see ``Format``."""
+        return "record", 0
 
 
 def _check_schema(

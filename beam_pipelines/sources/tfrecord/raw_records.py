@@ -15,16 +15,23 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, payloads
 from beam_pipelines.sources.bad_rows import BadRow
-from beam_pipelines.sources.format import Contents, QuoteStates, Rows, combine, cut_rows, problem
+from beam_pipelines.sources.format import (
+    Contents,
+    Format,
+    QuoteStates,
+    Rows,
+    combine,
+    cut_rows,
+    problem,
+)
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
-from beam_pipelines.sources.text.quotes import Dialect
 from beam_pipelines.sources.tfrecord.files import check_compression, first_block, read_file
 from beam_pipelines.tfrecord.record_block import RecordBlock
 
 COLUMN = "record"
 
 
-class RawRecords:
+class RawRecords(Format):
     """Payloads of TFRecord files; one range a file, because nothing in a file says where a record
     begins.
     """
@@ -45,14 +52,6 @@ class RawRecords:
             problems.append(problem(source, "schema", message))
         return problems
 
-    def splittable(self, source: Source, path: str) -> bool:
-        """Whether a file can be cut into ranges."""
-        return False
-
-    def quoting(self, source: Source) -> Dialect | None:
-        """Returns the dialect if line ends may lie inside quotes."""
-        return None
-
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds columns and types; see ``Format``."""
         if not first_block(source, files):
@@ -70,6 +69,10 @@ class RawRecords:
             byte_range,
             lambda block, number: _read_block(block, plan, byte_range.file, number, reject),
         )
+
+    def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
+        """Returns the word for a row, and its first number; see ``Format``."""
+        return "record", 0
 
 
 def _read_block(

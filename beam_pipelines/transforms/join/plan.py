@@ -16,6 +16,7 @@ from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
+from beam_pipelines.sources import FORMATS
 from beam_pipelines.sources.plan import SourcePlan
 
 # A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its
@@ -31,7 +32,6 @@ LEAST_PARTITIONS = 16
 # Parquet likewise.
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
-_COMPRESSED_FORMATS = ("parquet", "tfrecord")
 _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
 
 
@@ -96,7 +96,7 @@ def _expansion(source_plan: SourcePlan, path: str) -> int:
         path.lower().endswith(_COMPRESSED_SUFFIXES) if declared is None else declared != "none"
     )
     return (
-        PLAIN_BYTES_PER_COMPRESSED if compressed or source_plan.format in _COMPRESSED_FORMATS else 1
+        PLAIN_BYTES_PER_COMPRESSED if compressed or FORMATS[source_plan.format].is_compressed else 1
     )
 
 

@@ -1,0 +1,109 @@
+"""The base of text formats: records that end where lines do."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import Problem
+from beam_pipelines.recipe.model import Source
+from beam_pipelines.sources.bad_rows import clip
+from beam_pipelines.sources.compression import compression_of, no_zlib
+from beam_pipelines.sources.format import (
+    Format,
+    Position,
+    QuoteStates,
+    Rows,
+    cut_rows,
+    row_numbers,
+)
+from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
+from beam_pipelines.sources.text import blocks
+from beam_pipelines.sources.text.quotes import Dialect, Positions
+
+
+class TextFormat(Format):
+    """A format of text, whose rows have line numbers.
+
+    A text format defines ``suffixes``, ``infer`` and ``read_body``; ``records`` as well if its
+    records are not the lines that are not blank.
+    """
+
+    infers_types = True
+
+    def check(self, source: Source) -> list[Problem]:
+        """Returns the options of the source that the format cannot honour."""
+        return no_zlib(source)
+
+    def splittable(self, source: Source, path: str) -> bool:
+        """Whether a file can be cut into ranges: unless it is compressed."""
+        return compression_of(source, path) == "none"
+
+    def dialect(self, source: Source) -> Dialect:
+        """Returns delimiter and quote of a source; by default lines have no quotes."""
+        return blocks.LINES
+
+    def quoting(self, source: Source) -> Dialect | None:
+        """Returns the dialect if line ends may be inside quotes."""
+        dialect = self.dialect(source)
+        return None if dialect.quote is None else dialect
+
+    def read(
+        self, plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
+    ) -> Iterator[Rows]:
+        """Reads one range; see ``Format``."""
+        dialect = self.dialect(plan.source)
+        for body in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
+            *first, last = cut_rows(*self.read_body(plan, byte_range.file, body, reject))
+            yield from first
+            yield last._replace(crc32c=body.crc32c)
+
+    @abc.abstractmethod
+    def read_body(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
+    ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
+        """Reads whole records of a file.
+
+        Returns:
+          The good rows, in the plan's ``schema``; the bad ones, if ``reject``.
+
+        Raises:
+          DataError: a bad row, unless ``reject``; a record beyond a limit.
+        """
+
+    def records(
+        self, plan: SourcePlan, file: FileInfo, body: blocks.Body
+    ) -> tuple[blocks.Body, Positions, Positions]:
+        """Returns the body that has the records, and where each begins and ends in it."""
+        return body, *blocks.filled_lines(body.data)
+
+    def positions(
+        self,
+        plan: SourcePlan,
+        byte_range: ByteRange,
+        quote_states: QuoteStates,
+        rejected: Sequence[Rejected],
+        rows: Sequence[int],
+    ) -> list[Position]:
+        """Finds rows by counting records, without parsing them; see ``Format``."""
+        file, left_out, wanted = byte_range.file, row_numbers(rejected), np.asarray(rows, np.int64)
+        dialect = self.dialect(plan.source)
+        found: list[Position] = []
+        before = 0
+        for whole in blocks.read_bodies(plan.source, byte_range, quote_states, dialect):
+            body, starts, ends = self.records(plan, file, whole)
+            lines = blocks.LineNumbers(plan.source, file, body)
+            spans = np.stack([starts, ends], axis=1)
+            if len(left_out):
+                spans = spans[~np.isin(lines.lines(starts), left_out)]
+            here = wanted[(wanted >= before) & (wanted < before + len(spans))]
+            for start, end in spans[here - before].tolist():
+                record = body.data[start:end].decode("utf-8", errors="backslashreplace")
+                place = f"line {lines.line(start)}"
+                found.append(Position(file.path, place, clip(record.rstrip("\r\n"))))
+            before += len(spans)
+        return found
