@@ -1,4 +1,4 @@
-"""The formats that can be read, one file per kind, found through one dictionary."""
+"""The formats that can be read, by name."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ FORMATS: dict[str, Format] = {
 def register_format(name: str, format_: Format) -> None:
     """Adds a format, which recipes name with ``format: NAME``.
 
-    Forked workers know the formats of their parent. Workers of an engine do not: there the module
-    that registers the format has to be imported when a worker starts.
+    Only this process and its forks know it. Other worker processes, of the local runner or of an
+    engine, have to import the module that calls this when they start.
 
     Args:
       name: key in ``FORMATS``.
@@ -53,8 +53,9 @@ def register_format(name: str, format_: Format) -> None:
 
 
 def format_of_path(path: str) -> str | None:
-    """Returns the key of the format that a file's suffix names, looking behind a compression's;
-    ``None`` if none does.
+    """Returns the key of the format that a file's suffix names, or ``None``.
+
+    A compression's suffix after it is ignored.
     """
     path = path.lower()
     for suffix in COMPRESSION_FOR_SUFFIX:
