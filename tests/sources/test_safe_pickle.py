@@ -156,6 +156,8 @@ def big(claim: int) -> dict[str, bytes]:
         "bytes": b"\x80\x04\x8e" + struct.pack("<q", claim) + b"abc.",
         "integer": b"\x80\x02\x8b\xff\xff\xff\x7fabc.",
         "frame": b"\x80\x04\x95" + struct.pack("<q", claim) + b"N.",
+        "memo": b"\x80\x02Nr\xff\xff\xff\x7f.",
+        "empty bytes": b"\x80\x02c__builtin__\nbytes\n" + size + b"\x85R.",
         "encoded again and again": b"\x80\x02]("
         + text
         + b"q\x000"
@@ -167,17 +169,12 @@ def big(claim: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list(big(0)))
 def test_claims_of_memory_are_not_believed(name: str) -> None:
-    """Ten gigabytes that a small pickle claims are not made: it is refused, or (a frame) they mean
-    nothing.
-    """
+    """Ten gigabytes that a small pickle claims are not made: it is refused."""
     data = big(10 * 10**9)[name]
     tracemalloc.start()
     try:
-        if name == "frame":
-            assert loads(data) is None
-        else:
-            with pytest.raises(UnsafePickleError):
-                loads(data)
+        with pytest.raises(UnsafePickleError):
+            loads(data)
         assert tracemalloc.get_traced_memory()[1] < 10e6
     finally:
         tracemalloc.stop()
@@ -185,12 +182,10 @@ def test_claims_of_memory_are_not_believed(name: str) -> None:
 
 @pytest.mark.parametrize("opening", [b"]" * 100_000 + b"a" * 99_999, b")" + b"\x85" * 100_000])
 def test_depth_is_no_danger(opening: bytes) -> None:
-    """A hundred thousand lists or tuples in one another are too many, or refused as a key, without
-    recursion.
-    """
+    """A hundred thousand lists or tuples in one another are refused, also as a key."""
     with pytest.raises(TooDeepError, match="the limit 'nesting_depth'"):
         loads(b"\x80\x02" + opening + b".")
-    with pytest.raises(UnsafePickleError, match="a key that is neither"):
+    with pytest.raises((UnsafePickleError, TooDeepError), match=r"unhashable|nesting_depth"):
         loads(b"\x80\x02}" + opening + b"Ns.")
 
 

@@ -369,12 +369,12 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _
 
 
 def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
-    """Returns the mapping that a pickle holds; Python 2's byte strings, as its keys are, count as
-    text.
+    """Returns the mapping that a pickle holds; byte strings of Python 2 count as text.
 
     Raises:
       DataError: it holds something else, or wants to be more than data.
     """
+    _check_size(path, len(data))
     try:
         found = safe_pickle.loads(data, limits)
     except safe_pickle.TooDeepError as error:

@@ -54,9 +54,7 @@ def by_python(data: bytes) -> Any:
 
 
 def is_same(found: Any, expected: Any) -> bool:
-    """Whether values are the same; what is left of a name that made nothing is no value."""
-    if type(found).__module__ == safe_pickle.__name__:
-        return True
+    """Whether values are the same."""
     if isinstance(found, np.ndarray):
         return (
             isinstance(expected, np.ndarray)
