@@ -53,7 +53,7 @@ def register_format(name: str, format_: Format) -> None:
 
 
 def format_of_path(path: str) -> str | None:
-    """Returns the key of the format that a file's suffix names, or ``None``.
+    """Returns the format that a file's suffix names, or ``None``.
 
     A compression's suffix after it is ignored.
     """

@@ -107,10 +107,10 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, pa.Schema, Iterator[pa.Record
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:
-    """Checks that offsets and the like lead nowhere else; texts are checked row by row.
+    """Checks offsets and sizes of buffers; texts are checked row by row.
 
     Raises:
-      pa.ArrowInvalid: one does.
+      pa.ArrowInvalid: one is wrong.
     """
     for column in batch.columns:
         try:

@@ -1,5 +1,6 @@
-"""Finds the rows that make Arrow refuse a block, and words what is wrong with them. Costs nothing
-until one does.
+"""Finds the rows that make Arrow refuse a block.
+
+Costs nothing until a block is refused.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ T = TypeVar("T")
 _ROW = re.compile(r"Row #(?P<from_one>[0-9]+)|in row (?P<from_zero>[0-9]+)")
 _MAX_FOUND = 100
 
-# The largest of each type; what is beyond would be infinite.
+# The largest of each type; larger numbers would be infinite.
 _FLOAT_RANGES = {
     "halffloat": " within ±65,504",
     "float": " within ±3.4e38",
     "double": " within ±1.8e308",
 }
 
-# What a reader says of a value that it cannot take.
+# Errors of readers for values that they refuse.
 ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be read: its number among the rows tried, and the error for this row
-    alone.
+    """A row that cannot be read.
+
+    Attributes:
+      number: of the row among the rows tried.
+      error: of this row alone.
     """
 
     number: int
@@ -39,13 +43,12 @@ class BadRow(NamedTuple):
 
 
 def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T | BadRow]:
-    """Yields what was made of the good rows of [start, end), and the bad ones, in order, by cutting
-    up what fails.
+    """Yields results of good rows and the bad rows, in order.
 
-    What fails is cut before the row that the error names, or else in the middle; a row that fails
-    alone is bad. How many rows are tried next depends on how many were good before: a bad row among
-    good ones costs few attempts, and one among bad ones a single one. Should the error name another
-    row than the bad one, that costs time and changes nothing.
+    A block that fails is cut before the row that the error names, or else in the middle; a row that
+    fails alone is bad. How many rows are tried next depends on how many were good before: a bad row
+    among good ones costs few attempts, and one among bad ones a single one. An error that names
+    another row than the bad one costs time, and changes nothing.
 
     Args:
       attempt: reads rows [start, end), or raises one of ``ERRORS`` if any of them is bad. Whether a
@@ -53,7 +56,7 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
       start, end: the rows to read.
     """
     length, good, failures = end - start, 0, 0
-    behind = start  # the first row that is not known to lie before or at a bad one
+    behind = start  # the first row after all rows known to be, or to precede, a bad one
     while start < end:
         stop = min(start + length, end)
         try:
@@ -62,7 +65,7 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
             if stop - start > 1:
                 named = _named_row(error, stop - start)
                 failures += 1
-                # An error that leads nowhere, twice, is not to be trusted.
+                # An error that named the wrong row twice is not trusted.
                 length = max(1, (stop - start) // 2 if named is None or failures > 2 else named)
                 behind = stop if named is None else start + named + 1
                 continue
@@ -76,7 +79,7 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
 
 
 def _named_row(error: Exception, rows: int) -> int | None:
-    """Returns the row, from 0, that pyarrow's error names; ``None`` if it names none of so many."""
+    """Returns the row, from 0, that pyarrow's error names, or ``None``."""
     match = _ROW.search(str(error))
     if match is None:
         return None
@@ -85,8 +88,9 @@ def _named_row(error: Exception, rows: int) -> int | None:
 
 
 def shown_row(row: pa.RecordBatch) -> str:
-    """Returns the values of a batch of one row, where there is no text to show; ``""`` if Python
-    has no equal of one, as of late dates.
+    """Returns the values of a batch of one row, for messages.
+
+    They are ``""`` if Python has no equal of one, such as a date after year 9999.
     """
     try:
         return shorten(str(row.to_pylist()[0]))
@@ -100,9 +104,7 @@ def shown_row(row: pa.RecordBatch) -> str:
 
 
 def as_bytes(array: pa.Array) -> pa.Array:
-    """Returns texts, lists of them and whatever else has texts in it as bytes, which need not be
-    UTF-8.
-    """
+    """Returns an array with its texts as bytes, not necessarily UTF-8."""
     return array.cast(_with_bytes(array.type))
 
 
@@ -129,9 +131,7 @@ def wrong_value(found: object, type_: pa.DataType, cure: str) -> str:
 
 
 def integer_range(type_: pa.DataType) -> tuple[int, int]:
-    """Returns the smallest and the largest integer of a type that a column can hold, which is of
-    int64.
-    """
+    """Returns the smallest and largest integer of a type, within int64."""
     bits = type_.bit_width - pa.types.is_signed_integer(type_)
     low = -(1 << bits) if pa.types.is_signed_integer(type_) else 0
     return low, (1 << min(bits, 63)) - 1

@@ -1,5 +1,6 @@
-"""How large the values of a batch are, one by one: looked at only where all of them together are
-more than one may be.
+"""Sizes of single values, to check the limit ``cell_bytes``.
+
+They are computed only for a column that is larger than the limit as a whole.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ class LargeCell(NamedTuple):
 
 
 def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
-    """Returns the first value of a batch, of the first column with one, that has more than ``most``
-    bytes; ``None`` if there is none.
+    """Returns the first value that is larger than ``most`` bytes, or ``None``.
+
+    Columns are checked in order; the value is the first one in the first such column.
     """
     if batch.nbytes <= most:
         return None
@@ -36,8 +38,9 @@ def large_cell(batch: pa.RecordBatch, most: int) -> LargeCell | None:
 
 
 def _sizes(array: pa.Array) -> npt.NDArray[np.int64] | None:
-    """Returns the bytes of each value of a column: text, bytes, or a list of scalars, of text or of
-    bytes; ``None`` of other types.
+    """Returns the bytes of each value of a column, or ``None``.
+
+    Known for text, bytes, and lists of scalars, of text or of bytes.
     """
     sizes: npt.NDArray[np.int64] | None = None
     if _is_bytes(array.type):

@@ -1,4 +1,4 @@
-"""The checksum of files that are read here and there, and not from front to back."""
+"""The checksum of files that are not read from front to back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _TAIL_BYTES = 64 * 1024
 
 
 def tail_crc32c(file: BinaryIO, size_bytes: int) -> int:
-    """Returns the CRC-32C of a file's last 64 KiB, which hold a Parquet or Arrow footer or end it,
-    and of its size.
+    """Returns the CRC-32C of a file's last 64 KiB and its size.
+
+    They contain the footer of a Parquet or Arrow file, or its end.
     """
     file.seek(max(0, size_bytes - _TAIL_BYTES))
     return int(

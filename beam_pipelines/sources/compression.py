@@ -1,5 +1,6 @@
-"""Files that are compressed as a whole: found by suffix, read as a stream, with a checksum of what
-lies on disk.
+"""Files that are compressed as a whole.
+
+The suffix names the compression. Files are read as a stream; checksums are of the bytes on disk.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ CODEC_FOR_COMPRESSION = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 
 
 def compression_of(source: Source, path: str) -> str:
-    """Returns ``gzip``, ``bzip2``, ``zstd`` or ``none``: what the recipe says, else what the suffix
-    says.
+    """Returns ``gzip``, ``bzip2``, ``zstd``, ``zlib`` or ``none``.
+
+    The recipe's ``compression`` wins over the suffix.
     """
     if source.compression is not None:
         return source.compression
@@ -35,7 +37,7 @@ def compression_of(source: Source, path: str) -> str:
 
 
 def no_zlib(source: Source) -> list[Problem]:
-    """Returns a problem if the recipe names the one compression that text files cannot have."""
+    """Returns a problem if the compression is zlib, only for TFRecord files."""
     if source.compression != "zlib":
         return []
     message = "zlib is for TFRecord files; text is compressed with gzip, bzip2 or zstd."
@@ -43,14 +45,14 @@ def no_zlib(source: Source) -> list[Problem]:
 
 
 class Readable(Protocol):
-    """What is needed of a file that is read from front to back."""
+    """A file that is read from front to back."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Reads the next bytes, at most ``size`` if that is not negative."""
 
 
 class ChecksummedFile(io.RawIOBase):
-    """A file that is read from front to back, and the CRC-32C of all that was read."""
+    """A file that computes the CRC-32C of all bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -67,18 +69,18 @@ class ChecksummedFile(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Goes back to look at damage; the checksum is of no use any more."""
+        """Goes back to look at damage; the checksum is wrong afterwards."""
         return self._file.seek(offset, whence)
 
     def crc32c(self) -> int:
-        """Reads what is left of the file and returns the checksum of all of it."""
+        """Reads the rest, and returns the checksum of the whole file."""
         while self.read(MIB):
             pass
         return int.from_bytes(self._crc.digest(), "big")
 
 
 class CountedFile:
-    """A file that is read from front to back, and how many bytes were."""
+    """A file that counts the bytes read."""
 
     closed = False  # Arrow asks
 
@@ -97,17 +99,15 @@ class CountedFile:
         return self.count
 
     def seek(self, offset: int) -> None:
-        """Goes back to look at damage; what is read from then on counts again."""
+        """Goes back to look at damage; bytes read again count again."""
         cast("BinaryIO", self._file).seek(offset)
 
     def close(self) -> None:
-        """Leaves the file to whoever opened it; Arrow closes what it has read."""
+        """Leaves the file open for its owner; Arrow closes its inputs."""
 
 
 class _Decompressed:
-    """What is read of a compressed file, as long as it does not become too much for what was read
-    of the file.
-    """
+    """A decompressed stream that refuses to grow beyond the limit."""
 
     def __init__(self, file: Readable, path: str, compression: str, limits: Limits) -> None:
         self._path = path
@@ -134,8 +134,9 @@ class _Decompressed:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether what was read so far, but for what Arrow may have read ahead, grew to half of
-        what it may.
+        """Whether the data grew to half of its limit, or more.
+
+        Bytes that Arrow may have read ahead do not count as read.
         """
         return (
             2 * self.count
@@ -146,7 +147,7 @@ class _Decompressed:
 def decompressed_blocks(
     file: Readable, path: str, compression: str, block_bytes: int, limits: Limits
 ) -> Iterator[bytes]:
-    """Yields the decompressed bytes of an open file in blocks; never more than one block is held.
+    """Yields the decompressed bytes of an open file, block by block.
 
     Raises:
       DataError: the compressed data is damaged or cut off, or grows too much.
@@ -167,15 +168,18 @@ def decompressed_blocks(
 
 
 def decompressed(file: Readable, path: str, compression: str, limits: Limits) -> Readable:
-    """Returns what is read of an open file, decompressed; reading damaged data raises OSError, and
-    a bomb DataError.
+    """Returns an open file as a stream of decompressed bytes.
+
+    Reading damaged data raises OSError, and reading a bomb DataError.
     """
     return file if compression == "none" else _Decompressed(file, path, compression, limits)
 
 
 def check_beginning(path: str, compression: str, limits: Limits) -> None:
-    """Decompresses the beginning of a file, and farther as long as it looks like a bomb, so that no
-    row of one is worked on.
+    """Decompresses the beginning of a file, to find bombs early.
+
+    Goes on as long as the data looks like a bomb, up to 4 × ``FREE_BYTES``, so that no row of one
+    is processed.
 
     Raises:
       DataError: it is one.
@@ -190,6 +194,6 @@ def check_beginning(path: str, compression: str, limits: Limits) -> None:
 
 
 def read_head(path: str, compression: str, size: int, limits: Limits) -> bytes:
-    """Returns the first ``size`` decompressed bytes of a file, or all of it if it is shorter."""
+    """Returns the first decompressed bytes of a file, at most ``size``."""
     with files.open_read(path) as file:
         return next(decompressed_blocks(file, path, compression, size, limits), b"")

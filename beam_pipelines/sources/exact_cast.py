@@ -1,5 +1,6 @@
-"""Casts to declared types that lose nothing, where Arrow's own would: to bool, to date, to floats
-too small for a value.
+"""Casts to declared types that lose nothing.
+
+Arrow's own casts lose: to bool, to date, to floats too small for a value.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from beam_pipelines.sources.plan import SourcePlan
 def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """Casts scalars, or lists of them, to a declared type.
 
-    To floats of 16 or 32 bits the nearest is taken, because that is what such a type asks for;
-    likewise of a decimal to any float. Everything else is exact.
+    Casts to floats of 16 or 32 bits, and of decimals to any float, take the nearest value. All
+    others are exact.
 
     Raises:
       pa.ArrowInvalid: a value that has no equal in the type: a number other than 0 and 1 as a bool,
@@ -23,7 +24,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
       pa.ArrowNotImplementedError: there is no such cast.
     """
     if nested.is_list(array.type) and nested.is_list(type_):
-        # Not ``values``: of a slice they are those of its neighbours as well.
+        # Not ``values``: those of a slice include its neighbours'.
         values = exact_cast(array.flatten(), type_.value_type)
         ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32()))
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -33,7 +34,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(array.type) and pa.types.is_time(type_):
         raise pa.ArrowNotImplementedError("a timestamp has a date too")
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
-        # Arrow's own way from decimals to float32 does not end at the nearest one.
+        # Arrow's own cast from decimals to float32 does not give the nearest value.
         array = pc.cast(array, pa.float64(), safe=False)
     result = pc.cast(array, type_)
     if pa.types.is_boolean(type_) and _is_number(array.type):
@@ -50,9 +51,7 @@ def exact_cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def rounded_decimals(plan: SourcePlan) -> frozenset[str]:
-    """Returns the columns whose files hold decimals with places behind the point, and that are read
-    as float64 undeclared.
-    """
+    """Returns the columns of fractional decimals that are read as float64, undeclared."""
     read = set(plan.read_schema.names)
     return frozenset(
         field.name
@@ -71,12 +70,12 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _is_infinite(array: pa.Array) -> pa.BooleanArray:
-    if pa.types.is_float16(array.type):  # of which older Arrow does not say it
+    if pa.types.is_float16(array.type):  # older Arrow has no is_inf for it
         array = array.cast(pa.float32())
     return pc.is_inf(array)
 
 
 def _need(holds: pa.BooleanArray, message: str) -> None:
-    """Raises ``pa.ArrowInvalid`` unless a condition holds for each value that is not null."""
+    """Raises ``pa.ArrowInvalid`` if a condition is false for a value."""
     if not pc.all(holds, min_count=0).as_py():
         raise pa.ArrowInvalid(message)

@@ -1,5 +1,6 @@
-"""Lists of very many files, kept in a file of their own: a job carries its plan in a hundred
-places, and unpacks it in as many.
+"""Long lists of files, stored in an Arrow file.
+
+A job carries its plan in about a hundred places, and unpickles it in as many.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(FileInfo))
 
 @dataclasses.dataclass(frozen=True)
 class StoredFiles(Sequence[FileInfo]):
-    """A source's files, in order, as they stand in an Arrow file, which a process reads once.
+    """A source's files, in an Arrow file that a process reads once.
 
     Attributes:
       path: of the Arrow file, which is named after its content.
@@ -45,8 +46,9 @@ class StoredFiles(Sequence[FileInfo]):
 
 
 def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
-    """Returns the plan of a source with its list of files in a file in a folder; of one without
-    small files, as it is.
+    """Returns a plan with its list of files stored in a folder.
+
+    Only lists of small files are stored; another plan is returned as it is.
     """
     if not plan.ranges or plan.ranges[0].members == (0, 0):
         return plan
@@ -57,16 +59,16 @@ def store_files(plan: SourcePlan, folder: str) -> SourcePlan:
 
 
 def masked_to_bytes(listed: Sequence[FileInfo]) -> bytes:
-    """Returns a list of files as an Arrow file that may leave us."""
+    """Returns a list of files as an Arrow file, secrets masked."""
     if (
         mask(listed[0].path) == listed[0].path
-    ):  # what is secret stands in the recipe, and so in all paths
+    ):  # secrets are in the recipe's path, and so in all paths or none
         return files_to_bytes(listed)
     return files_to_bytes([dataclasses.replace(file, path=mask(file.path)) for file in listed[:]])
 
 
 def files_to_bytes(listed: Sequence[FileInfo]) -> bytes:
-    """Returns a list of files as an Arrow file, whose paths open them."""
+    """Returns a list of files as an Arrow file, secrets included."""
     if isinstance(listed, StoredFiles):
         return files.read_bytes(listed.path)
     table = pa.table({name: [getattr(file, name) for file in listed] for name in _FIELDS})

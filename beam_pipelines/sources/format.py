@@ -1,4 +1,4 @@
-"""What a format has to offer: how its columns are found, and how one range of it is read."""
+"""The base class of formats: finds columns, and reads ranges."""
 
 from __future__ import annotations
 
@@ -19,29 +19,28 @@ from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.sources.text.quotes import Dialect, Positions
 
-# A chunk has at most so many rows: narrow rows would otherwise make batches of millions.
+# Most rows of a chunk: narrow rows would otherwise make batches of millions.
 MAX_CHUNK_ROWS = 131_072
-# Where a format chooses the size of what it decodes at once, it aims at this many bytes.
+# Bytes that a format decodes at once, if it can choose.
 CHUNK_BYTES = 16 * MIB
 
-# Path of a file -> state of the quote automaton at the start of each of its ranges (csv_ranges.py).
+# Path of a file -> state of the quote automaton (text/quotes.py) at the start of each range.
 QuoteStates = Mapping[str, bytes]
 
 
 class Contents(NamedTuple):
-    """What the files of a source hold, found at planning.
+    """Columns and files of a source, found at planning.
 
     Attributes:
       names: all column names, in file order, nested fields as ``a.b``.
       file_schema: see ``SourcePlan``.
-      read_schema: the columns that the recipe selects, as the reader will check them; declared
-        types applied.
-      null_columns: selected columns in which the sample held nothing but nulls.
-      labels: class names of int64 columns that are ids, where the source knows them: column ->
-        names, by id.
-      files: what is read, where that is not all that was listed: an archive's members, or files
-        without those that go with them.
-      root: folder as seen from which rows name their files; empty where they do not.
+      read_schema: the columns that the recipe selects, with the types that the reader checks;
+        declared types applied.
+      null_columns: selected columns that have only nulls in the sample.
+      labels: column of ids (int64) -> labels by id, where the source knows them.
+      files: the files to read, if they are not all that were listed: an archive's members, or
+        arrays without their files of labels.
+      root: folder from which rows name their files; empty where they do not.
       sparse: columns that are sparse tensors together, whether they are selected or not.
     """
 
@@ -84,10 +83,11 @@ class Position(NamedTuple):
 
 
 class Format(abc.ABC):
-    """One file format. Stateless: a plan names it by its key in ``FORMATS``.
+    """One file format.
 
-    A format defines ``suffixes``, ``infer`` and ``read``, and overrides the defaults that do not
-    fit. Text formats derive from ``text.format.TextFormat`` instead.
+    It has no state: a plan names it by its key in ``FORMATS``. A format defines ``suffixes``,
+    ``infer`` and ``read``, and overrides the defaults that do not fit. Text formats derive from
+    ``text.format.TextFormat`` instead.
 
     Attributes:
       suffixes: file name suffixes in lower case, with the dot, without a compression's; may be
@@ -95,7 +95,7 @@ class Format(abc.ABC):
       options: options of a source that only this format and its relatives have.
       infers_types: whether types are inferred from values, because files do not have them.
       has_arrays: whether values may be arrays, so that a column may be declared ``tensor``.
-      is_compressed: whether files are often compressed inside; estimates of sizes ask.
+      is_compressed: whether files are often compressed inside, for estimates of sizes.
       is_file_a_row: whether each file is a row. A path may then be a folder, an empty file is a bad
         row, and a range is a run of files.
     """
@@ -134,7 +134,9 @@ class Format(abc.ABC):
     def pin(
         self, source: Source, types: Mapping[str, str], labels: Mapping[str, tuple[str, ...]]
     ) -> Source:
-        """Returns the source such that new data is read as a dataset's was.
+        """Returns the source with the types or labels that a dataset has.
+
+        New data is then read as the dataset's was.
 
         Args:
           source: of the recipe.
@@ -172,7 +174,7 @@ class Format(abc.ABC):
         return None
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
-        """Yields the paths of further files that are read, such as labels."""
+        """Yields the paths of other files that are read, such as labels."""
         yield from ()
 
     def positions(
@@ -183,7 +185,7 @@ class Format(abc.ABC):
         rejected: Sequence[Rejected],
         rows: Sequence[int],
     ) -> list[Position]:
-        """Finds rows of a range in their file; asked for only when rows are bad.
+        """Finds rows of a range in their file, for messages.
 
         Args:
           plan, byte_range, quote_states: as ``read`` takes them.
@@ -196,7 +198,10 @@ class Format(abc.ABC):
         return [Position(path, f"{word} {number}", "") for number in numbers.tolist()]
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for a row, and the number of a range's first row in its file."""
+        """Returns the word for a row, and a range's first row number.
+
+        The number counts in the file, from 0 or 1 as messages do.
+        """
         return "row", 1
 
 
@@ -206,7 +211,7 @@ def row_numbers(rejected: Sequence[Rejected]) -> Positions:
 
 
 def _skip(numbers: Positions, left_out: Positions) -> Positions:
-    """Returns the numbers in the file of rows that were numbered without those left out.
+    """Renumbers rows that were counted without those left out.
 
     Args:
       numbers, left_out: int64, ascending.
@@ -233,7 +238,7 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows of all batches as one; none makes an empty batch."""
+    """Returns the rows of all batches as one batch."""
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
         return empty_batch(schema)
@@ -241,8 +246,9 @@ def combine(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def cut_rows(batch: pa.RecordBatch, rejected: tuple[Rejected, ...]) -> Iterator[Rows]:
-    """Cuts a batch into ``Rows`` of at most ``MAX_CHUNK_ROWS``, without copying; the first one
-    carries the rejected.
+    """Cuts a batch into ``Rows`` of at most ``MAX_CHUNK_ROWS``, without copying.
+
+    The first ``Rows`` have the rejected rows.
     """
     yield Rows(batch.slice(0, MAX_CHUNK_ROWS), rejected)
     for start in range(MAX_CHUNK_ROWS, batch.num_rows, MAX_CHUNK_ROWS):

@@ -1,6 +1,4 @@
-"""How column types are inferred: from which bytes, and what two findings for one column add up
-to.
-"""
+"""Inference of column types: the sample, and how types are merged."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ SAMPLE_FILES = 8
 
 
 def sample_files(files: tuple[FileInfo, ...]) -> tuple[FileInfo, ...]:
-    """Returns at most ``SAMPLE_FILES`` files, spread evenly over the list, the first and the last
-    one among them.
-    """
+    """Returns at most ``SAMPLE_FILES`` files, spread evenly, first and last among them."""
     if len(files) <= SAMPLE_FILES:
         return files
     return tuple(
@@ -29,8 +25,9 @@ def sample_files(files: tuple[FileInfo, ...]) -> tuple[FileInfo, ...]:
 
 
 def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple[FileInfo, ...]]:
-    """Yields the files to look at and then, in case there were no rows in them, the others, some at
-    a time.
+    """Yields the files to sample, then the others, some at a time.
+
+    The others are for a sample without rows.
     """
     if source.infer == "full":
         yield files
@@ -43,8 +40,7 @@ def sample_rounds(source: Source, files: tuple[FileInfo, ...]) -> Iterator[tuple
 
 
 def merge_types(left: pa.DataType, right: pa.DataType, is_left_right: bool = False) -> pa.DataType:
-    """Returns the type that holds what was found to be ``left`` in one place and ``right`` in
-    another.
+    """Returns the type that has the values of both types.
 
     Null gives way to anything, int64 to float64, dates to timestamps, whole seconds to fractions;
     structs merge field by field and lists item by item. Anything else that differs is text, or with
@@ -79,9 +75,7 @@ def _merge_scalars(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def merge_schemas(left: pa.Schema, right: pa.Schema, is_left_right: bool = False) -> pa.Schema:
-    """Merges the types of equal names as ``merge_types`` does; new names come after the old
-    ones.
-    """
+    """Merges types of equal names; new names come after the old."""
     fields = {field.name: field.type for field in left}
     for field in right:
         known = fields.get(field.name, pa.null())
@@ -90,5 +84,5 @@ def merge_schemas(left: pa.Schema, right: pa.Schema, is_left_right: bool = False
 
 
 def selected(source: Source, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the columns to read, in order: the recipe's ``columns`` that exist, else all."""
+    """Returns the columns to read: the recipe's ``columns`` that exist, else all."""
     return tuple(name for name in source.columns if name in names) or names

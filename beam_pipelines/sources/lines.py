@@ -21,7 +21,7 @@ COLUMN = "line"
 
 
 class PlainLines(TextFormat):
-    """Files of lines that end in a line feed, or in a carriage return and a line feed."""
+    """Files of lines that end in LF or CR LF."""
 
     suffixes = ()
     infers_types = False

@@ -21,8 +21,9 @@ def is_list(type_: pa.DataType) -> bool:
 
 
 def levels(fields: Iterable[pa.Field]) -> int:
-    """Returns how deep nested fields are: 1 of scalars. Does not call itself, however deep that
-    is.
+    """Returns how deep nested fields are: 1 for scalars.
+
+    Uses no recursion, so that any depth can be measured.
     """
     depth, types = 0, [field.type for field in fields]
     while types:
@@ -50,11 +51,11 @@ def flatten_array(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         for field, child in zip(array.type, array.flatten(), strict=True):
             yield from flatten_array(f"{name}.{field.name}", child)
     elif is_list(array.type) and pa.types.is_struct(array.type.value_type):
-        # A cast that is not needed may forget the fields of null structs, if they are all null.
+        # An unnecessary cast may lose the fields of structs that are all null.
         lists = (
             array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
         )
-        # `values` and `offsets` disregard the slice alike: offsets point into the whole of values.
+        # `values` and `offsets` both ignore the slice: offsets point into all values.
         for child_name, child in flatten_array(name, lists.values):
             yield child_name, pa.ListArray.from_arrays(lists.offsets, child, mask=_nulls(lists))
     else:
@@ -70,13 +71,12 @@ def map_leaves(
     change: Callable[[str, pa.DataType], pa.DataType | None],
     prefix: str = "",
 ) -> list[pa.Field]:
-    """Returns nested fields with each flat column's type changed, and left out where ``change``
-    returns ``None``.
+    """Returns nested fields with the type of each flat column changed.
 
     Args:
       fields: nested fields.
       change: takes a flat column's name and type (a list, within a list of structs) and returns the
-        new one.
+        new type; ``None`` leaves the column out.
       prefix: of the names that ``change`` gets.
     """
     changed = []

@@ -1,6 +1,4 @@
-"""What formats share whose rows are one value each, which nobody looks into: lines, and the
-payloads of TFRecord files.
-"""
+"""Code of one-column formats: lines and TFRecord payloads."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ _TYPES = ("text", "bytes")
 
 
 def check(source: Source, name: str, files: str) -> list[Problem]:
-    """Returns the options of the source that a format of one column cannot honour.
+    """Returns the options of a source that a one-column format cannot honour.
 
     Args:
       source: of the recipe.
       name: of the format, for messages.
-      files: what messages call its files.
+      files: the word for its files in messages.
     """
     problems = tables.check_text_options(source, name)
     if source.nulls != Source.nulls:
@@ -39,7 +37,7 @@ def check(source: Source, name: str, files: str) -> list[Problem]:
 
 
 def contents_of(column: str, type_: pa.DataType) -> Contents:
-    """Returns what files hold whose only column is of a type."""
+    """Returns the contents of files with one column."""
     schema = pa.schema([(column, type_)])
     return Contents((column,), schema, schema)
 

@@ -1,6 +1,4 @@
-"""What is read, decided before it is read: the files of each source, their columns, and the ranges
-they are cut into.
-"""
+"""The plan of a source: files, columns, and byte ranges."""
 
 from __future__ import annotations
 
@@ -17,21 +15,23 @@ from beam_pipelines.recipe.model import Source
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two
 # workers share a 30 MB file: see benchmarks/bench_stages.py.
 RANGE_BYTES = 16 * MIB
-# Files in one range at most, where small ones are read together: opening one takes tens of
-# microseconds, if it lies near.
+# Most files in one range, where small ones are read together: opening a local one takes tens of
+# microseconds.
 GATHERED_FILES = 4096
-# Of more files than this, none of which would be cut, several are read together: a range costs some
-# milliseconds, whatever is in it.
+# More files than this are read together, if none would be cut: a range costs some milliseconds,
+# however small.
 SEPARATE_FILES = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class FileInfo:
-    """One input file as it was listed: its path, its size in bytes, when it was last written
-    (seconds since 1970).
+    """One input file, as it was listed.
 
-    A member of an archive is a file too: its path is the archive's, ``/``, and its name in there;
-    ``archive`` is the archive's path, and else empty.
+    Attributes:
+      path: of the file; of an archive's member, the archive's path, ``/``, and the name in it.
+      size_bytes: size of the file or member.
+      modified_secs: when it was last written, in seconds since 1970.
+      archive: path of the archive of a member; else empty.
     """
 
     path: str
@@ -42,19 +42,19 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ByteRange:
-    """A byte range of a file, which one task reads: [start, end), and the rows that begin in it.
+    """A byte range [start, end) of a file, which one task reads.
 
     Ranges follow from the file sizes and ``RANGE_BYTES`` alone, never from the number of workers. A
-    row (a CSV record, a Parquet row group, …) belongs to the range in which its first byte lies. A
-    file that cannot be cut is one range.
+    row (a CSV record, a Parquet row group, …) belongs to the range that has its first byte. A file
+    that cannot be cut is one range.
 
     Attributes:
       number: number within the source, from 0, in order of files and bytes.
       number_in_file: number within the file, from 0.
       file: the file.
-      members: positions (first, behind the last) in the source's files of those that are read
-        together, whole, as small ones are; ``file`` is the first of them, and ``end`` the bytes of
-        them all. (0, 0): it is ``file`` alone.
+      members: positions [first, end) in the source's files of small files that are read together,
+        whole; ``file`` is then the first of them, and ``end`` the bytes of them all. (0, 0): only
+        ``file`` is read.
     """
 
     number: int
@@ -75,14 +75,13 @@ class SourcePlan(PickledOnce):
       files: in order; at least one.
       read_schema: columns to read, with the types that the reader checks (``int8`` where the recipe
         says so).
-      schema: the same columns as column types: what chunks have.
+      schema: the same columns as column types, which chunks have.
       ranges: in order.
-      file_schema: the columns of the files as they lie there, read or not (names and order; nested
-        fields nested).
-      null_columns: columns in which the sample held nothing but nulls (typed as text).
-      root: folder as seen from which rows name their files; empty where they do not.
-      labels: class names of columns that are ids, as ``sources.format.Contents`` has them.
-      sparse: which of the columns are sparse tensors.
+      file_schema: the columns of the files, read or not (names and order; nested fields nested).
+      null_columns: columns that have only nulls in the sample (typed as text).
+      root: folder from which rows name their files; empty where they do not.
+      labels: labels of columns that are ids, as in ``sources.format.Contents``.
+      sparse: columns that are sparse tensors.
     """
 
     source: Source
@@ -99,20 +98,21 @@ class SourcePlan(PickledOnce):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files, as they lie on disk."""
+        """Bytes of all files on disk."""
         return sum(file.size_bytes for file in self.files[:])
 
     @property
     def places(self) -> dict[str, int]:
-        """Path of each file -> its place among them, from 0."""
+        """Path of each file -> its number among them, from 0."""
         return {file.path: place for place, file in enumerate(self.files[:])}
 
 
 def cut_ranges(
     files: tuple[FileInfo, ...], splittable: bool, range_bytes: int = RANGE_BYTES
 ) -> tuple[ByteRange, ...]:
-    """Cuts files into ranges of ``range_bytes`` (the last of a file may be up to half as long
-    again, or shorter).
+    """Cuts files into ranges of ``range_bytes``.
+
+    The last range of a file may be up to half as long again, or shorter.
     """
     ranges: list[ByteRange] = []
     for file in files:
@@ -124,7 +124,7 @@ def cut_ranges(
 
 
 def are_small(files: Sequence[FileInfo]) -> bool:
-    """Whether files are so many and so small that they are to be read together."""
+    """Whether files are many and small, so that they are read together."""
     return len(files) > SEPARATE_FILES and max(file.size_bytes for file in files) <= RANGE_BYTES
 
 
@@ -134,8 +134,10 @@ def gather_ranges(
     range_bytes: int = RANGE_BYTES,
     most: int = GATHERED_FILES,
 ) -> tuple[ByteRange, ...]:
-    """Puts small files together: ranges of ``range_bytes`` and ``most`` files at most, or of one
-    file that is larger.
+    """Puts small files together in ranges.
+
+    A range has at most ``range_bytes`` and ``most`` files; a file larger than ``range_bytes`` is a
+    range of its own.
 
     Args:
       files: of a source, in order.

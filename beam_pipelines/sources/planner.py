@@ -1,4 +1,4 @@
-"""Plans sources: their files, columns and types, and the ranges that workers read."""
+"""Plans sources: their files, columns, types and ranges."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from beam_pipelines.sources.plan import (
 
 
 def plan_source(source: Source, directory: str) -> SourcePlan:
-    """Finds a source's files, columns, types and ranges. Reads a sample of the data, or all of it
-    with ``infer: full``.
+    """Finds a source's files, columns, types and ranges.
+
+    Reads a sample of the data, or all of it with ``infer: full``.
 
     Args:
       source: the recipe's source.
       directory: where relative paths start.
 
     Raises:
-      RecipeProblems: the recipe does not fit what is there.
+      RecipeProblems: the recipe does not fit the files.
       DataError: the data cannot be read.
     """
     found, problems = _list_files(source, directory)
@@ -118,7 +119,7 @@ def _list_files(source: Source, directory: str) -> tuple[tuple[FileInfo, ...], l
 
 
 def _check_family(source: Source, name: str) -> list[Problem]:
-    """Returns a problem for each option that only formats of another family have."""
+    """Returns a problem for each option that only other formats have."""
     families: dict[str, list[str]] = {}
     for other, format_ in FORMATS.items():
         for option in format_.options:
@@ -168,7 +169,7 @@ def _check_tensors(source: Source, format_name: str) -> list[Problem]:
 
 
 def _check_names(source: Source, contents: Contents) -> None:
-    """Raises ``RecipeProblems`` if the recipe names columns that are not there, or not read."""
+    """Raises ``RecipeProblems`` for named columns that do not exist or are unread."""
     problems = []
     known, read = set(contents.names), set(contents.read_schema.names)
     for key, names in (
@@ -198,12 +199,11 @@ def _check_names(source: Source, contents: Contents) -> None:
 
 
 def with_files(plan: SourcePlan, chosen: Sequence[FileInfo], together: bool = False) -> SourcePlan:
-    """Returns the plan of a source of which only some files are read, at least one of them, in
-    their order.
+    """Returns the plan of a source with only some of its files.
 
     Args:
       plan: of the source.
-      chosen: the files.
+      chosen: at least one of its files, in their order.
       together: reads them together, however few they are.
     """
     source = plan.source

@@ -1,7 +1,7 @@
-"""Arrays of several dimensions: lists of lists, and Arrow's tensors, as flat lists beside the shape
-that all rows have.
+"""Multi-dimensional arrays, as flat lists and the shape of all rows.
 
-Values lie in row-major order, as ``tf.reshape`` and numpy take them.
+In files they are lists of lists, or Arrow's tensors. Values are in row-major order, as in
+``tf.reshape`` and numpy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from beam_pipelines.sources import nested
 
 
 def stored(type_: pa.DataType) -> pa.DataType:
-    """Returns the type as which values lie there: lists of any kind as lists, extension types as
-    what they are stored as.
-    """
+    """Returns the storage type: lists as lists, extensions as their storage."""
     if isinstance(type_, pa.BaseExtensionType):
         return stored(type_.storage_type)
     if nested.is_list(type_):
@@ -46,7 +44,7 @@ def stored_array(array: pa.Array) -> pa.Array:
 
 
 def depth(type_: pa.DataType) -> int:
-    """Returns the number of lists around one value: 0 of a scalar."""
+    """Returns the number of lists around one value: 0 for a scalar."""
     type_ = stored(type_)
     return 1 + depth(type_.value_type) if pa.types.is_list(type_) else 0
 
@@ -58,7 +56,7 @@ def leaf(type_: pa.DataType) -> pa.DataType:
 
 
 def flat_type(type_: pa.DataType) -> pa.DataType | None:
-    """Returns the column type of a type: that of lists of lists is a list."""
+    """Returns the column type of a type; nested lists become one."""
     value = column_type(leaf(type_))
     return value if value is None or not depth(type_) else pa.list_(value)
 
@@ -69,8 +67,9 @@ def has_shape(type_: pa.DataType) -> bool:
 
 
 def shape_of_type(type_: pa.DataType) -> Shape | None:
-    """Returns the shape that a type fixes; ``None`` if it leaves a dimension open, or values are
-    scalars.
+    """Returns the shape that a type fixes.
+
+    It is ``None`` if a dimension is open, or values are scalars.
     """
     if isinstance(type_, pa.BaseExtensionType):
         return tuple(type_.shape) if hasattr(type_, "shape") else shape_of_type(type_.storage_type)
@@ -81,9 +80,7 @@ def shape_of_type(type_: pa.DataType) -> Shape | None:
 
 
 def open_columns(source: Source, schema: pa.Schema) -> list[str]:
-    """Returns a file's own columns that hold arrays of which only values can tell the shape, among
-    those that are read.
-    """
+    """Returns the columns to read whose shape only their values tell."""
     return [
         field.name
         for field in schema
@@ -98,8 +95,9 @@ def open_columns(source: Source, schema: pa.Schema) -> list[str]:
 
 
 def note_shapes(found: dict[str, Shape | None], batches: Iterable[pa.RecordBatch]) -> None:
-    """Adds to ``found`` the shapes of the arrays in some batches: flat column -> shape, ``None`` if
-    rows differ.
+    """Adds the shapes of the arrays in batches to ``found``.
+
+    ``found`` is flat column -> shape, ``None`` if rows differ.
     """
     for batch in batches:
         for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -117,7 +115,7 @@ def _seen_shape(array: pa.Array) -> Shape | None:
 
 
 def shape_of_values(array: pa.Array) -> Shape | None:
-    """Returns the shape that all arrays have which are not null; ``None`` if they differ."""
+    """Returns the common shape of arrays, nulls ignored; ``None`` if they differ."""
     shape = []
     for lengths in _lengths(array):
         distinct = np.unique(lengths)
@@ -132,7 +130,7 @@ def flatten(array: pa.Array, shape: Shape | None) -> pa.Array:
 
     Args:
       array: in its ``stored`` type, lists of any depth from 1.
-      shape: what every array that is not null has to have; ``None`` takes any.
+      shape: the shape of every array that is not null; ``None`` takes any.
 
     Raises:
       pa.ArrowInvalid: another shape, or a null where a list should be.
@@ -155,8 +153,7 @@ def flatten(array: pa.Array, shape: Shape | None) -> pa.Array:
 def _flat(array: pa.Array) -> pa.Array:
     while pa.types.is_list(array.type.value_type):
         inner = array.values
-        # Both sets of offsets disregard no slice: the outer ones point into the whole of the inner
-        # ones.
+        # Outer offsets point into all inner ones, slices included.
         offsets = offsets_of(inner)[offsets_of(array)].astype(np.int32)
         mask = array.is_null() if array.null_count else None
         array = pa.ListArray.from_arrays(pa.array(offsets), inner.values, mask=mask)

@@ -1,5 +1,6 @@
-"""What the formats that know their own types share: flat columns, checks of every file and row,
-conversion.
+"""Code of formats with types of their own.
+
+Makes columns flat, checks every file and row, and converts values.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan
 
 
 class ColumnError(ValueError):
-    """A value of one column cannot be converted; carries the column's name."""
+    """A column's value that cannot be converted; has the column's name."""
 
     def __init__(self, column: str, message: str) -> None:
         super().__init__(column, message)
@@ -44,7 +45,7 @@ class ColumnError(ValueError):
 
 
 def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
-    """Checks a file's own columns against the recipe's limits, before anything is made of them.
+    """Checks a file's own columns against the recipe's limits.
 
     Raises:
       DataError: they are too many, or too deep.
@@ -57,7 +58,7 @@ def check_schema(source: Source, path: str, schema: pa.Schema) -> None:
 
 
 def check_text_options(source: Source, name: str) -> list[Problem]:
-    """Returns a problem for each option of the source that only text formats know."""
+    """Returns a problem for each option that only text formats have."""
     problems = []
     if not source.header:
         problems.append(
@@ -76,11 +77,11 @@ def contents_of(
     schemas: Sequence[tuple[FileInfo, pa.Schema]],
     seen: Mapping[str, columns.Shape | None] | None = None,
 ) -> Contents:
-    """Returns what the files of a source hold, from the schemas of some of them.
+    """Returns the contents of a source, from the schemas of its files.
 
     Args:
       source: of the recipe.
-      schemas: file -> its schema; of all, or some of them.
+      schemas: (file, its schema), of all files or some of them.
       seen: column -> the shape that its arrays had in the sample, ``None`` if they differed.
 
     Raises:
@@ -123,11 +124,12 @@ def contents_of(
 def _undeclared(
     file: FileInfo, name: str, found: pa.DataType, seen: columns.Shape | None
 ) -> pa.Field:
-    """Returns the field of a column without a declared type: of arrays a flat list with their
-    shape.
+    """Returns the field of a column without a declared type.
+
+    Arrays become a flat list, with their shape.
 
     Raises:
-      DataError: arrays of several shapes, or of which the sample has none.
+      DataError: arrays of several shapes, or no array in the sample.
     """
     flat = shapes.flat_type(found)
     if flat is None or not (shapes.has_shape(found) or seen):
@@ -155,7 +157,7 @@ def _can_become(found: pa.DataType, name: str, declared: pa.DataType) -> bool:
 
 
 def _without_null(type_: pa.DataType) -> pa.DataType:
-    """Returns text for a type in which there is nothing but nulls, or empty lists."""
+    """Returns text for a type that has only nulls, or empty lists."""
     if nested.is_list(type_):
         return (
             pa.list_(_without_null(type_.value_type))
@@ -185,8 +187,9 @@ def flat_schema(schema: pa.Schema, path: str) -> pa.Schema:
 def _agreed(
     source: Source, first: FileInfo, flat: pa.Schema, file: FileInfo, other: pa.Schema
 ) -> pa.Schema:
-    """Returns the schema of two files that agree; a column that one has only nulls in takes the
-    other's type.
+    """Returns the schema of two files that agree.
+
+    A column that has only nulls in one takes the other's type.
     """
     _check_names(first.path, flat.names, file.path, other.names)
     types = {}
@@ -226,7 +229,7 @@ def _type_differs(
 
 
 def check_file(plan: SourcePlan, file: FileInfo, schema: pa.Schema) -> None:
-    """Checks that a file has the columns and types that were found at planning.
+    """Checks that a file has the columns and types found at planning.
 
     Raises:
       DataError: it has not; the message names both files.
@@ -256,15 +259,15 @@ def rows_of(
     reject: bool,
     word: str = "row",
 ) -> Iterator[Rows]:
-    """Converts rows as they lie in a file to the plan's columns.
+    """Converts rows of a file to the plan's columns.
 
     Args:
       batch: with the file's own types, nested or not.
       plan: of the source.
-      file: where the rows are from.
+      file: file of the rows.
       first_row: number of the first row in the file, from 1, for messages.
       reject: whether bad rows are left out and listed.
-      word: what messages call a row.
+      word: the word for a row in messages.
 
     Raises:
       DataError: a bad row.
@@ -302,8 +305,9 @@ def rows_of(
 
 
 def _errors(batch: pa.RecordBatch, plan: SourcePlan) -> dict[int, ColumnError]:
-    """Returns what is wrong with the rows that cannot be converted, ascending: that of the first
-    such column. Most columns are good.
+    """Returns the errors of rows that cannot be converted, ascending.
+
+    The error of a row is that of its first bad column. Most columns are good.
     """
     errors: dict[int, ColumnError] = {}
     flat = _flat_arrays(batch)
@@ -360,10 +364,10 @@ def _convert(
     """Converts the values of one column.
 
     Args:
-      array: as it lies in the file.
+      array: with the file's own type.
       declared: the recipe's type, or ``None``.
       column: of the plan's schema.
-      type_: what the reader checks: the declared type, or the column's.
+      type_: the type that the reader checks: the declared type, or the column's.
 
     Raises:
       As ``convert_array``.
@@ -378,7 +382,7 @@ def _convert(
 
 
 def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Casts an array to a declared or a column type, exactly, and then to its column type.
+    """Casts an array exactly, to a declared type and its column type.
 
     Raises:
       pa.ArrowInvalid: a value that has no exact equal, a null inside a list, or a text that is not
@@ -399,12 +403,12 @@ def convert_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if values is not array and values.null_count:
         raise pa.ArrowInvalid("a null inside a list")
     if pa.types.is_string(values.type):
-        values.validate(full=True)  # a file may say of any bytes that they are text
+        values.validate(full=True)  # a file may declare any bytes text
     return array
 
 
 def explain(row: pa.RecordBatch, plan: SourcePlan, error: Exception) -> tuple[str, str]:
-    """Returns the column and what is wrong with a row that cannot be converted."""
+    """Returns the column and the error of a row that was refused."""
     if not isinstance(error, ColumnError):
         return "", str(error)
     found = _flat_arrays(row)[error.column]
@@ -448,7 +452,7 @@ def _dimensions(shape: columns.Shape) -> str:
 
 
 def _value(array: pa.Array) -> object:
-    """Returns the only value of an array for a message; as text where Python has no equal."""
+    """Returns an array's only value, as text where Python has no equal."""
     if array.type == pa.time64("ns"):  # Python's times end at microseconds
         return str(array.cast(pa.string())[0])
     try:
@@ -460,7 +464,7 @@ def _value(array: pa.Array) -> object:
 
 
 def _beyond_python(array: pa.Array) -> str:
-    """Returns a date beyond those that Python has, by its count of units."""
+    """Returns a date beyond Python's, from its count of units."""
     if pa.types.is_timestamp(array.type):
         return f"{array.cast(pa.int64())[0]} {array.type.unit} from 1970-01-01"
     return str(array.cast(pa.string())[0])

@@ -1,7 +1,7 @@
-"""Arrays as serialized tensors, as ``tf.io.parse_tensor`` reads them, written without TensorFlow.
+"""Arrays as serialized tensors, written without TensorFlow.
 
-Each keeps its own shape and the type that it has in the file, which no feature of an example does.
-The bytes are those of ``tf.io.serialize_tensor``. Format:
+``tf.io.parse_tensor`` reads them; the bytes are those of ``tf.io.serialize_tensor``. Each tensor
+has its own shape, and the type that it has in the file, unlike a feature of an example. Format:
 tensorflow/core/framework/{tensor,tensor_shape,types}.proto.
 """
 
@@ -41,28 +41,29 @@ _DIMENSION, _SIZE = b"\x12", b"\x08"
 
 
 def can_be_tensor(type_: pa.DataType) -> bool:
-    """Whether a TensorFlow type holds the values of a type, alone or in lists."""
+    """Whether a TensorFlow type has a type's values, alone or in lists."""
     return shapes.leaf(type_) in _NUMBER_FOR_TYPE
 
 
 def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
-    """Serializes each value as a tensor of its own shape: of a scalar (), of a list [n], of a list
-    of lists [m, n].
+    """Serializes each value as a tensor of its own shape.
+
+    The shape of a scalar is (), of a list [n], of a list of lists [m, n].
 
     Args:
       array: numbers, bools, text or bytes, or lists of any depth. Null stays null.
 
     Raises:
-      pa.ArrowInvalid: a null inside a list, or lists of several lengths where an array has them in
-        one dimension.
+      pa.ArrowInvalid: a null inside a list, or lists of several lengths in one dimension of an
+        array.
     """
     fixed = shapes.shape_of_type(array.type)
     array = shapes.stored_array(array)
     present = is_valid(array)
     dimensions, values = _dimensions(array.drop_null())
     if fixed is not None:
-        # Arrow's tensors are stored as lists of one level; and of empty dimensions the type alone
-        # knows the others.
+        # Arrow's tensors are stored as lists of one level; and where a dimension is empty, only the
+        # type has the others.
         dimensions = np.tile(np.array(fixed, np.int64), (len(dimensions), 1))
     if values.null_count:
         raise pa.ArrowInvalid("a null inside a list")

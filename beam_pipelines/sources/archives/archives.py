@@ -1,6 +1,4 @@
-"""Archives of files, tar and zip: found by their names, read without writing anything, member by
-member.
-"""
+"""Tar and zip archives, read member by member; nothing is written."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from beam_pipelines.sources.compression import COMPRESSION_FOR_SUFFIX, compressi
 
 
 def is_archive(path: str) -> bool:
-    """Whether a file's name says that it is an archive: zip, or tar, compressed or not."""
+    """Whether a file has the name of a zip or tar archive."""
     return _is_zip(path) or _is_tar(path)
 
 
@@ -47,8 +45,10 @@ def read_members(source: Source, path: str) -> Iterator[Member]:
 
 
 def read_member(member: Member) -> bytes:
-    """Returns the content of a member. Raises DataError if the archive is damaged or cut off
-    there.
+    """Returns the content of a member.
+
+    Raises:
+      DataError: the archive is damaged or cut off there.
     """
     explained = (zip_module if _is_zip(member.archive) else tar).explained
     with explained(member.archive):

@@ -1,6 +1,4 @@
-"""What an archive's files are to their readers: names that lead nowhere, and contents that are read
-from front to back.
-"""
+"""Files in an archive, whose names are never used as paths."""
 
 from __future__ import annotations
 
@@ -11,10 +9,10 @@ from beam_pipelines.core.limits import Limits, exceeded
 
 
 class Member(NamedTuple):
-    """A plain file in an archive, which can be read until the next one is asked for.
+    """A plain file in an archive, valid until the next one.
 
     Attributes:
-      path: the archive's, ``/``, and the name as it stands in there.
+      path: the archive's path, ``/``, and the name in it.
       size_bytes: of its content.
       content: the open file; ``archives.read_member`` reads it.
       archive: path of the archive.
@@ -27,7 +25,7 @@ class Member(NamedTuple):
 
 
 class Names:
-    """The names of an archive's files so far: each may come once, and there may not be too many.
+    """Names of an archive's files; refuses repeated ones and too many.
 
     Attributes:
       archive: path of the archive.
@@ -55,7 +53,7 @@ class Names:
             )
 
     def refused(self, name: str, what: str) -> DataError:
-        """Returns the error for something that no archive of ours has."""
+        """Returns the error for an entry that is not allowed."""
         return DataError(
             f"{self.archive}/{name}: found {what}, expected plain files of different names. Make "
             "the archive again."

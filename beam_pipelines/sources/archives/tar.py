@@ -1,5 +1,6 @@
-"""The files in a tar archive, read from front to back and never written to disk: their names are
-names, and lead nowhere.
+"""The files in a tar archive, read from front to back.
+
+Nothing is written to disk, so names cannot lead out of a folder.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
     """
 
     class Info(_Info):
-        """One archive's headers: ``has_ended`` is kept by the class, because ``tarfile`` makes the
-        instances.
+        """One archive's headers.
+
+        ``tarfile`` makes the instances, so the class keeps ``has_ended``.
         """
 
     names = Names(path, limits)
@@ -54,7 +56,7 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
         ) as archive,
     ):
         for info in archive:
-            archive.members = []  # type: ignore[attr-defined] # tarfile keeps all headers, which nobody asks for again
+            archive.members = []  # type: ignore[attr-defined] # tarfile keeps all headers, without need
             if info.isdir():
                 continue
             content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
@@ -67,8 +69,9 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
 
 
 class _Info(tarfile.TarInfo):
-    """A header, and whether the archive's end was seen; ``tarfile`` takes an archive without one
-    for whole.
+    """A header; the class notes whether the archive's end was seen.
+
+    ``tarfile`` takes an archive without an end for whole.
     """
 
     has_ended = False
@@ -78,7 +81,7 @@ class _Info(tarfile.TarInfo):
         """Parses a header.
 
         Raises:
-          tarfile.HeaderError: it is damaged, or claims to go on for longer than any.
+          tarfile.HeaderError: it is damaged, or states a size beyond ``MAX_HEADER_BYTES``.
         """
         if buf.count(0) == tarfile.BLOCKSIZE:
             cls.has_ended = True
@@ -90,7 +93,7 @@ class _Info(tarfile.TarInfo):
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turns what goes wrong in a damaged archive into an error that helps."""
+    """Raises ``DataError`` for the errors of a damaged archive."""
     try:
         yield
     except (tarfile.TarError, OSError, EOFError, pa.ArrowInvalid) as error:

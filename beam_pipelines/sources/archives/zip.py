@@ -1,6 +1,7 @@
-"""The files in a zip archive, read one after the other and never written to disk.
+"""The files in a zip archive, read one after the other.
 
-Source of the format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
+Nothing is written to disk. Source of the format:
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded, exceeds_ratio, ratio_exceeded
 from beam_pipelines.sources.archives.members import Member, Names
 
-# Of an entry in the list of files: 46 bytes, a name, and some that hold times and sizes.
+# Size of an entry in the list of files: 46 bytes, a name, and some for times and sizes.
 _ENTRY_BYTES = 256
 _IS_ENCRYPTED = 1
-_TOTAL, _LIST_BYTES = 4, 5  # in what zipfile knows of an archive's end
+_TOTAL, _LIST_BYTES = 4, 5  # indices into zipfile's record of an archive's end
 
 
 def read_zip(path: str, limits: Limits) -> Iterator[Member]:
-    """Yields the files in an archive, in the order of its list. Folders are passed over.
+    """Yields an archive's files in the order of its list.
 
     Raises:
-      DataError: the archive is damaged, has a link, an encrypted file or two of one name in it, or
+      DataError: the archive is damaged, has a link, an encrypted file or two files of one name, or
         is beyond a limit.
     """
     with files.open_read(path) as file, explained(path):
@@ -47,14 +48,15 @@ def read_zip(path: str, limits: Limits) -> Iterator[Member]:
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
-    """Whether a member is a file; archives that were not made on Unix have no modes."""
+    """Whether a member is a file; only archives made on Unix tell."""
     mode = info.external_attr >> 16
     return stat.S_IFMT(mode) in (0, stat.S_IFREG)
 
 
 def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
-    """Raises ``DataError`` if the list of files, which is read into memory as a whole, is that of
-    too many.
+    """Raises ``DataError`` if the archive lists too many files.
+
+    ``zipfile`` reads the whole list into memory.
     """
     end: Any = zipfile._EndRecData(file)  # type: ignore[attr-defined] # noqa: SLF001 - no public way before all is read
     if end is None:
@@ -67,8 +69,9 @@ def _check_list(file: BinaryIO, path: str, limits: Limits) -> None:
 
 
 def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.ZipInfo]) -> None:
-    """Raises ``DataError`` if all members are too much for the archive's own bytes. What a member
-    is beyond its size is not read.
+    """Raises ``DataError`` if all members are too large for the archive's size.
+
+    Bytes of a member beyond its listed size are not read.
     """
     size = file.seek(0, 2)
     total = sum(info.file_size for info in infos)
@@ -78,7 +81,7 @@ def _check_ratio(file: BinaryIO, path: str, limits: Limits, infos: list[zipfile.
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turns what goes wrong in a damaged archive into an error that helps."""
+    """Raises ``DataError`` for the errors of a damaged archive."""
     try:
         yield
     except (

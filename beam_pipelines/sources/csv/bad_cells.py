@@ -1,9 +1,8 @@
-"""Finds the cells that pyarrow.csv refuses to take as a type: with Arrow's kernels over whole
-columns, not by parsing rows one by one.
+"""Finds the cells that pyarrow.csv refuses, with Arrow's kernels over whole columns.
 
-pyarrow.csv says no more than which row was the first bad one. What decides here is Arrow's cast of
-texts, which has the same parsers. Before it comes a pattern that all good cells match, and some bad
-ones: a cast that fails costs ten microseconds, a pattern fifty nanoseconds.
+pyarrow.csv names only the first bad row. Arrow's cast of texts decides here; it has the same
+parsers. A pattern comes before it, which all good cells match and some bad ones: a cast that fails
+costs ten microseconds, a pattern fifty nanoseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from beam_pipelines.sources.bad_rows import BadRow
 
 Flags = npt.NDArray[np.bool_]
 
-# What pyarrow.csv takes for infinity. RE2 syntax, here and below.
+# Infinity to pyarrow.csv. RE2 syntax, here and below.
 INFINITY = r"(?i)^\s*[+-]?inf(inity)?\s*$"
 _DECIMAL = r"^-?[0-9]+$"
 _INTEGER = r"^(-?[0-9]+|0[xX][0-9a-fA-F]{1,16})$"
@@ -40,7 +39,7 @@ def bad_cells(cells: pa.Array, type_: pa.DataType, nulls: Sequence[str]) -> Flag
 
     Args:
       cells: the bytes of n cells, without their quotes; binary, none of them null.
-      type_: what the column is read as: a scalar type of a recipe, or an inferred one.
+      type_: the type to read: a scalar type of a recipe, or an inferred one.
       nulls: texts that mean null.
 
     Returns:
@@ -53,23 +52,21 @@ def bad_cells(cells: pa.Array, type_: pa.DataType, nulls: Sequence[str]) -> Flag
 
 
 def _fit(cells: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which cells have a value of the type, were none of them null."""
+    """Returns which cells, none of them null, fit the type."""
     types = pa.types
     if types.is_binary(type_) or types.is_string(type_):
         return _fit_by_cast(cells, type_)
-    texts = cells.view(
-        pa.string()
-    )  # some of them perhaps not UTF-8, which the kernels used here do not mind
+    texts = cells.view(pa.string())  # perhaps not UTF-8, which the kernels used here accept
     if not (types.is_boolean(type_) or types.is_timestamp(type_)):
         texts = pc.ascii_trim(texts, characters=" \t")
-    if types.is_boolean(type_) or types.is_time(type_):  # there is no such cast, or it takes more
+    if types.is_boolean(type_) or types.is_time(type_):  # there is no such cast, or it accepts more
         return _may_fit(texts, type_)
     fit = _fit_by_cast(texts, type_)
     return _without_infinite(fit, texts, type_) if types.is_floating(type_) else fit
 
 
 def _fit_by_cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which texts a cast to the type, and then to its column type, takes."""
+    """Returns which texts can be cast to the type, and normalised."""
 
     def cast(some: pa.Array) -> pa.Array:
         return columns.normalise(some.cast(type_))
@@ -84,7 +81,7 @@ def _fit_by_cast(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _refused(texts: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Returns the distinct texts that a cast refuses, each of them alone."""
+    """Returns the distinct texts that a cast refuses."""
     distinct = texts.unique()
     found = bad_rows.sift(
         lambda start, end: cast(distinct.slice(start, end - start)), 0, len(distinct)
@@ -95,7 +92,7 @@ def _refused(texts: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> pa.Array:
 
 
 def _may_fit(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which texts match what all texts of the type do."""
+    """Returns which texts match the pattern of all texts of the type."""
     if pa.types.is_string(type_):
         return texts.is_valid()
     matches = pc.match_substring_regex(texts, _pattern(type_))
@@ -129,8 +126,9 @@ def _pattern(type_: pa.DataType) -> str:
 
 
 def _within(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which texts are no decimal integer far beyond the type; at the ends of 64 bits a
-    float64 cannot tell.
+    """Returns which texts are not decimal integers far beyond the type.
+
+    Near the ends of 64 bits a float64 cannot tell.
     """
     low, high = bad_rows.integer_range(type_)
     is_decimal = pc.match_substring_regex(texts, _DECIMAL)
@@ -139,7 +137,7 @@ def _within(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _without_infinite(fit: pa.Array, texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns which of the texts that fit do not become infinite without saying so."""
+    """Returns which fitting texts stay finite, or say that they are infinite."""
     fitting = texts.filter(fit)
     infinite = fitting.filter(pc.is_inf(fitting.cast(type_)))
     beyond = infinite.filter(pc.invert(pc.match_substring_regex(infinite, INFINITY))).unique()

@@ -1,5 +1,6 @@
-"""CSV and TSV: types inferred once, then every range parsed with fixed types; compressed files read
-as one stream.
+"""CSV and TSV: types inferred once, every range parsed with them.
+
+Compressed files are read as one stream.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from beam_pipelines.sources.text.quotes import (
     toggling_quotes,
 )
 
-# An integer with leading zeros, or in hexadecimal, is a name and not a number: as an int64 it would
-# not come back.
+# An integer with leading zeros, or in hexadecimal, is a name and not a number: an int64 would lose
+# its spelling.
 _NOT_A_NUMBER = r"^\s*[+-]?0[0-9xX]"
 _MOST_DIGITS = 4_000
 _LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
@@ -43,11 +44,11 @@ _LONG_INTEGER = r"^\s*[+-]?[0-9]{16,}\s*$"
 
 @dataclasses.dataclass(frozen=True)
 class Csv(TextFormat):
-    """Text with one record a line (or more, inside quotes), and cells separated by one character.
+    """Text with one record a line, or more lines inside quotes.
 
     Attributes:
       suffixes: see ``Format``.
-      delimiter: what separates cells, unless the recipe says otherwise.
+      delimiter: separates cells, unless the recipe names another one.
     """
 
     suffixes: tuple[str, ...]
@@ -156,11 +157,11 @@ class Csv(TextFormat):
     def read_together(
         self, plan: SourcePlan, some: Sequence[FileInfo]
     ) -> tuple[pa.RecordBatch, list[int]] | None:
-        """Reads small files as if they were one, which spares the parser's price for each.
+        """Parses small files as one, which saves the parser's cost for each.
 
         Returns:
           Their rows, and the CRC-32C of each file; ``None`` if anything is unusual, so that they
-          have to be read one by one.
+            have to be read one by one.
         """
         dialect = self.dialect(plan.source)
         parser = self._parser(plan)
@@ -204,8 +205,8 @@ def _may_quote(data: bytes, dialect: Dialect) -> bool:
 def _read_body(
     parser: CsvParser, plan: SourcePlan, file: FileInfo, body: blocks.Body, reject: bool
 ) -> tuple[pa.RecordBatch, tuple[Rejected, ...]]:
-    # What the kernel takes has no line that is too long and no quote that is not closed; to look
-    # for them costs as much as to parse.
+    # The kernel declines lines that are too long and quotes that are not closed; looking for them
+    # costs as much as parsing.
     batch = parser.parse_natively(body.data, plan.source.limits.line_bytes)
     if batch is not None:
         return batch, ()
@@ -277,7 +278,7 @@ def read_header(source: Source, file: FileInfo, dialect: Dialect) -> tuple[str, 
 def cut_header(
     body: blocks.Body, dialect: Dialect, path: str, limits: Limits
 ) -> tuple[blocks.Body, tuple[str, ...]]:
-    """Cuts the first record off a file's first body and returns the rest, and the cells.
+    """Cuts the header off a body; returns the rest and the names.
 
     Raises:
       DataError: no name, or no UTF-8, in the header; a name twice; too many names, or too long a
@@ -310,7 +311,7 @@ def cut_header(
 
 
 def _first_record(data: bytes, dialect: Dialect) -> tuple[int, int]:
-    """Returns where the first record begins and ends, looking no farther than needed."""
+    """Returns where the first record begins and ends; scans no further."""
     length = 4096
     while True:
         head = data[:length]
@@ -331,8 +332,7 @@ def _infer_body(
     wanted: tuple[str, ...],
     dialect: Dialect,
 ) -> tuple[pa.Schema, int]:
-    """Infers the types of the wanted columns from some records, and returns them and the number of
-    records.
+    """Infers the types of the wanted columns, and counts the records.
 
     Raises:
       DataError: no record has as many cells as there are columns; a column of numbers has an
@@ -359,7 +359,7 @@ def _infer_body(
     for field in undeclared:
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             micros = pa.timestamp("us", field.type.tz)
-            with contextlib.suppress(pa.ArrowInvalid):  # not if there are parts of microseconds
+            with contextlib.suppress(pa.ArrowInvalid):  # there are parts of microseconds
                 parse(body.data, (field.name,), {field.name: micros})
                 types[field.name] = micros
     return pa.schema(list(types.items())), table.num_rows
@@ -373,8 +373,8 @@ def _checked_number(
             pa.string() if pc.any(pc.match_substring_regex(texts, _NOT_A_NUMBER)).as_py() else type_
         )
     for long in texts.filter(pc.match_substring_regex(texts, _LONG_INTEGER)).to_pylist():
-        # Python refuses to read thousands of digits; so many are beyond int64, whatever they are,
-        # but for leading zeros.
+        # Python refuses to parse thousands of digits; so many are beyond int64, unless they are
+        # leading zeros.
         beyond = len(long) > _MOST_DIGITS or not -(1 << 63) <= int(long) < 1 << 63
         if beyond or int(float(long)) != int(long):
             expected = (
@@ -394,8 +394,9 @@ def _checked_number(
 def _without_ragged(
     source: Source, file: FileInfo, body: blocks.Body, names: tuple[str, ...], dialect: Dialect
 ) -> bytes:
-    """Returns the records that have the right number of cells; the others are reported when they
-    are read.
+    """Returns the records that have the right number of cells.
+
+    The others are reported when they are read.
     """
     binary = pa.schema([(name, pa.binary()) for name in names])
     parser = CsvParser(names, binary, binary, dialect, ())
@@ -417,8 +418,9 @@ def _without_ragged(
 
 
 def _read_type(source: Source, field: pa.Field) -> pa.DataType:
-    """Returns the type that the reader checks: the declared one, else the inferred one in a unit
-    that columns have.
+    """Returns the type that the reader checks.
+
+    It is the declared type, else the inferred one in a unit that columns have.
     """
     types = pa.types
     if field.name in source.types:

@@ -1,5 +1,6 @@
-"""Parses CSV records with the native kernel, where there is one and it is certain of what
-pyarrow.csv would make of them.
+"""Parses CSV records with the native kernel, if there is one.
+
+It returns ``None`` where it is not certain that pyarrow.csv would return the same.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.sources.text.quotes import Dialect
 
-# How the kernel names the types that columns are checked as; times in other units are
-# pyarrow.csv's.
+# The kernel's names of types; pyarrow.csv reads times in other units.
 _KERNEL_TYPES = {
     pa.int8(): "c",
     pa.uint8(): "C",
@@ -45,12 +45,12 @@ def parse(
     Args:
       data: whole records, without a header.
       names, read_schema, schema, dialect, nulls: see ``CsvParser``.
-      line_bytes: the most that a record may have; what comes near it is declined. ``None``: any
+      line_bytes: the most bytes of a record; a chunk with longer ones is declined. ``None``: any
         number.
 
     Returns:
-      What ``CsvParser.parse`` returns, or ``None`` where the kernel is not certain of it, or is not
-      there.
+      The result of ``CsvParser.parse``, or ``None`` where the kernel is not certain of it, or is
+        missing.
     """
     kernel_types = [_kernel_type(field.type) for field in read_schema]
     if not _native.KERNELS_AVAILABLE or not kernel_types or None in kernel_types:

@@ -1,6 +1,4 @@
-"""Parses whole CSV records, fast when all are good, and says exactly what is wrong when some are
-not.
-"""
+"""Parses whole CSV records: fast if good, else with exact errors."""
 
 from __future__ import annotations
 
@@ -27,16 +25,15 @@ from beam_pipelines.sources.text import quotes
 from beam_pipelines.sources.text.blocks import BYTE_ORDER_MARK, joined
 from beam_pipelines.sources.text.quotes import NEWLINE, OUTSIDE, Dialect, Positions
 
-# Of pyarrow 18, which TFX allows, 40,000 cells more than expected were seen to break its memory; of
-# 25 they were not.
+# With 40,000 cells more than expected, pyarrow 18, which TFX allows, corrupted its memory; pyarrow
+# 25 did not.
 _OVERFLOWS = int(pa.__version__.split(".")[0]) < 25
 _MOST_MORE_CELLS = 10_000
-# What is parsed stays in the processor's cache until it is converted: a quarter quicker than a
-# whole range at once
-# (benchmarks/bench_stages.py).
+# Parsed cells stay in the processor's cache until they are converted: a quarter quicker than a
+# whole range at once (benchmarks/bench_stages.py).
 _BLOCK_BYTES = 1 << 20
 
-# A bad record: where it begins and ends, its column, and what is wrong.
+# A bad record: where it begins and ends, its column and error.
 Found = tuple[int, int, str, str]
 
 
@@ -59,7 +56,7 @@ class CsvParser:
     nulls: tuple[str, ...]
 
     def toggles(self, data: bytes) -> Positions:
-        """Returns the quotes that open or close in records that begin with ``data``."""
+        """Returns the quotes that open or close in whole records."""
         return quotes.toggling_quotes(data, OUTSIDE, NEWLINE, self.dialect)
 
     def parse(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
@@ -72,17 +69,17 @@ class CsvParser:
         return self.parse_with_arrow(data, multi_line) if batch is None else batch
 
     def parse_natively(self, data: bytes, line_bytes: int | None = None) -> pa.RecordBatch | None:
-        """Returns what ``parse`` does; ``None`` where the kernel is not certain of it, or a record
-        may have more than ``line_bytes``.
+        """Parses records as ``parse`` does, or returns ``None``.
+
+        It does so if the kernel is not certain of the result, or a record may have more than
+        ``line_bytes``.
         """
         return native.parse(
             data, self.names, self.read_schema, self.schema, self.dialect, self.nulls, line_bytes
         )
 
     def parse_with_arrow(self, data: bytes, multi_line: bool = True) -> pa.RecordBatch:
-        """Parses records with pyarrow.csv, which knows of all of them what they mean, or what is
-        wrong; see ``parse``.
-        """
+        """Parses records with pyarrow.csv, which decides all cases; see ``parse``."""
         types = {field.name: field.type for field in self.read_schema}
         read = partial(
             read_table,
@@ -98,16 +95,14 @@ class CsvParser:
         except pa.ArrowInvalid:
             if len(data) <= _BLOCK_BYTES:
                 raise
-            # Perhaps nothing is wrong but that a record is longer than a block.
+            # Perhaps a record is only longer than a block.
             table = read(multi_line=multi_line)
         self._check_infinite(data, table)
         arrays = [columns.normalise(columns.only_chunk(column)) for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _check_infinite(self, data: bytes, table: pa.Table) -> None:
-        """Raises ``pa.ArrowInvalid`` if a number that is finite as it stands there has become
-        infinite.
-        """
+        """Raises ``pa.ArrowInvalid`` if a finite number in the text became infinite."""
         found = {
             name: pc.is_inf(table.column(name))
             for name in table.column_names
@@ -127,8 +122,9 @@ class CsvParser:
                 raise pa.ArrowInvalid("a number beyond the range of its type")
 
     def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | Found]:
-        """Parses records and yields the good ones as batches; of a bad one (start, end, column,
-        reason). Bad ones come in order.
+        """Parses records; yields batches of good ones, and bad ones in order.
+
+        A bad record is (start, end, column, reason).
         """
         badly_closed = quotes.badly_closed(data, toggles, self.dialect)
         if not len(badly_closed):
@@ -153,7 +149,7 @@ class CsvParser:
             )
         )
         starts, ends = starts[~is_bad], ends[~is_bad]
-        # Of all rows, or many, something may be wrong: they are not to be parsed one by one.
+        # All rows may be wrong, or many: parsing them one by one would take long.
         cells, is_bad = self._bad_cells(data, starts, ends)
         for _, found in heapq.merge(
             ragged, cells, self._sift_types(data, starts[~is_bad], ends[~is_bad]), key=itemgetter(0)
@@ -163,11 +159,11 @@ class CsvParser:
     def _bad_cells(
         self, data: bytes, starts: Positions, ends: Positions
     ) -> tuple[Iterator[tuple[int, Found]], Flags]:
-        """Looks for cells that do not fit their columns, in records with the right number of cells.
+        """Finds bad cells in records with the right number of cells.
 
         Returns:
-          Where each record begins that has one, and what is wrong as ``sift`` says it, of the first
-          such column; and flags of these records.
+          Where each bad record begins, and its error as ``sift`` words it, of the first bad column;
+            and flags of these records.
         """
         is_bad = np.zeros(len(starts), np.bool_)
         types = dict.fromkeys(self.read_schema.names, pa.binary())
@@ -194,8 +190,12 @@ class CsvParser:
     def _described(
         self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
     ) -> Iterator[tuple[int, Found]]:
-        """Yields what is wrong with the records of a table of bytes, given the number of the column
-        to blame, or -1.
+        """Yields where each bad record begins, and it as ``sift`` yields it.
+
+        Args:
+          table: the records' cells as bytes, n rows.
+          wrong: int64[n], number of the bad column, or -1.
+          starts, ends: int64[n], of the records.
         """
         rows = np.flatnonzero(wrong >= 0)
         known: dict[tuple[int, bytes], str] = {}
@@ -216,10 +216,9 @@ class CsvParser:
     def _sift_types(
         self, data: bytes, starts: Positions, ends: Positions
     ) -> Iterator[tuple[int, pa.RecordBatch | Found]]:
-        """Parses records in which nothing wrong was found; yields where each finding begins, and
-        the finding as ``sift`` does.
+        """Parses records without known errors; yields where each finding begins, and it.
 
-        If parsing does find something, rows are parsed one by one.
+        Findings are those of ``sift``. If parsing finds an error, rows are parsed one by one.
         """
         records = joined(data, starts, ends)
         edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
@@ -245,7 +244,7 @@ class CsvParser:
     def _explain(
         self, record: bytes, badly_closed: bool, error: Exception | None
     ) -> tuple[str, str]:
-        """Returns the column and what is wrong with a record that does not parse."""
+        """Returns the column and the error of a record that was refused."""
         if badly_closed:
             quote = chr(self.dialect.quote or 0)
             return "", (
@@ -323,7 +322,7 @@ def read_table(
         ).empty_table()
     if _OVERFLOWS:
         _check_cells(data, len(names), dialect)
-    # pyarrow would skip a mark, or miss the rest of one, wherever in a file these records lie.
+    # pyarrow would skip a mark, or miss the rest of one, also in the middle of a file.
     if BYTE_ORDER_MARK.startswith(data[:3]):
         data = BYTE_ORDER_MARK + data
     return pa_csv.read_csv(
@@ -349,8 +348,9 @@ def read_table(
 
 
 def _check_cells(data: bytes, cells: int, dialect: Dialect) -> None:
-    """Raises ``pa.ArrowInvalid`` for a record that has so many more cells than others that an older
-    pyarrow writes behind its buffers.
+    """Raises ``pa.ArrowInvalid`` for a record with very many more cells than others.
+
+    An older pyarrow writes past its buffers for it.
     """
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, dialect)
     starts, _ = quotes.record_spans(data, toggles)
@@ -362,10 +362,11 @@ def _check_cells(data: bytes, cells: int, dialect: Dialect) -> None:
 
 
 def split_cells(record: bytes, dialect: Dialect) -> list[str]:
-    """Splits one record with Python's csv module, for headers and messages; bytes that are not
-    UTF-8 show as escapes.
+    """Splits one record with Python's csv module, for headers and messages.
+
+    Bytes that are not UTF-8 become escapes.
     """
-    # Python's own limit of a cell is one for the whole process and knows no recipe.
+    # Python's own limit of a cell is one for the whole process, not of a recipe.
     csv.field_size_limit(max(csv.field_size_limit(), len(record)))
     lines = io.StringIO(record.decode("utf-8", errors="backslashreplace"), newline="")
     if dialect.quote is None:

@@ -1,8 +1,8 @@
-"""CIFAR-10 and CIFAR-100 as they are handed out: pickled batches or records of bytes, in their
-archive or out of it.
+"""CIFAR-10 and CIFAR-100: pickled batches or binary records.
 
-Source of the formats: https://www.cs.toronto.edu/~kriz/cifar.html. A picture is 3 planes (red,
-green, blue) of 32 rows of 32 bytes.
+They may be in their archive or out of it. Source of the formats:
+https://www.cs.toronto.edu/~kriz/cifar.html. A picture is 3 planes (red, green, blue) of 32 rows of
+32 bytes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ PIXELS = CHANNELS * SIDE * SIDE
 LABEL, TEXT = "image/class/label", "image/class/text"
 COARSE_LABEL, COARSE_TEXT = "image/class/coarse/label", "image/class/coarse/text"
 FILENAME = "image/filename"
-# A pickled batch is read whole. The largest that is handed out has 155 MB.
+# A pickled batch is read whole. The largest of CIFAR has 155 MB.
 MAX_BATCH_BYTES = 256 * MIB
 # Images that are encoded at once: 12 MiB of pixels.
 _STEP = 4096
 
-# Files with the names of classes: of pickles -> columns' keys in the pickle, of text -> a column's
-# names, one a line.
+# Files of labels: pickle -> column of each key in it; text with one label a line -> its column.
 _PICKLED_NAMES = {
     "batches.meta": {"label_names": LABEL},
     "meta": {"fine_label_names": LABEL, "coarse_label_names": COARSE_LABEL},
@@ -55,7 +54,7 @@ _AGAIN = "Get the file again."
 
 
 class _Batch(NamedTuple):
-    """Images and what is known of them.
+    """Images of a batch, with ids and names.
 
     Attributes:
       pixels: uint8[n, 3072].
@@ -69,7 +68,7 @@ class _Batch(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What tells the four kinds of files apart."""
+    """One of the four kinds of files."""
 
     is_hundred: bool
     is_binary: bool
@@ -86,11 +85,12 @@ class _Layout(NamedTuple):
 
 
 class Cifar(Format):
-    """Batches of CIFAR. A binary file outside an archive is cut at its records; any other batch is
-    one range.
+    """Batches of CIFAR.
+
+    A binary file outside an archive is cut at its records; any other batch is one range.
     """
 
-    # Whole names of the archives, of which only the beginning of the path is missing.
+    # The archives' whole names.
     suffixes = tuple(
         f"cifar-{classes}-{version}.{archive}"
         for classes in (10, 100)
@@ -116,7 +116,7 @@ class Cifar(Format):
         return path.endswith(".bin") and not any(is_archive(part) for part in path.split("/"))
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
-        """Finds batches, names of classes and columns; see ``Format``."""
+        """Finds batches, labels and columns; see ``Format``."""
         batches: list[FileInfo] = []
         names: dict[str, tuple[str, ...]] = {}
         for file in files:
@@ -168,7 +168,7 @@ class Cifar(Format):
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for an image, and a range's first number; see ``Format``."""
+        """Returns ``image``, and the number of a range's first one, from 0."""
         layout = _Layout(
             COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
         )
@@ -176,9 +176,7 @@ class Cifar(Format):
 
 
 def _is_batch(path: str) -> bool:
-    """Whether a file is a batch, and not one of those that lie beside batches: names, texts, hidden
-    files.
-    """
+    """Whether a file is a batch, not labels, text or hidden."""
     name = posixpath.basename(path)
     return (
         name not in _NAMES
@@ -190,7 +188,7 @@ def _is_batch(path: str) -> bool:
 def _list_archive(
     source: Source, archive: FileInfo, names: dict[str, tuple[str, ...]]
 ) -> list[FileInfo]:
-    """Returns the members of an archive by path, and notes the names of classes that it has."""
+    """Returns an archive's members by path, and notes its labels."""
     members = []
     for member in read_members(source, archive.path):
         members.append(
@@ -205,8 +203,9 @@ def _list_archive(
 def _read_names_beside(
     batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits
 ) -> None:
-    """Notes the names of classes that lie in the folders of batches, whether the recipe's path
-    matches them or not.
+    """Notes the labels in the folders of batches.
+
+    Files of labels are read whether the recipe's path matches them or not.
     """
     folders = dict.fromkeys(
         batch.path[: -len(posixpath.basename(batch.path))] for batch in batches if not batch.archive
@@ -241,7 +240,7 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limit
 
 
 def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _Layout:
-    """Returns the layout that all batches have.
+    """Returns the common layout of all batches.
 
     Raises:
       DataError: they do not have one.
@@ -286,9 +285,7 @@ def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Clas
 
 
 def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> tuple[bytes, int]:
-    """Returns the bytes of a range, from its first record to the end of its last one, and the first
-    one's number.
-    """
+    """Returns the bytes of a range's records, and the first one's number."""
     file = byte_range.file
     if file.archive:
         for member in read_members(source, file.archive):
@@ -320,10 +317,10 @@ def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
 
 
 def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _Batch:
-    """Takes images, labels and names of files out of a pickle.
+    """Returns images, labels and file names of a pickle.
 
     Raises:
-      DataError: they are not there, or not of one length.
+      DataError: one is missing, or they are not of one length.
     """
     pickled = _unpickled(data, path, limits)
     keys = (
@@ -369,10 +366,10 @@ def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _
 
 
 def _unpickled(data: bytes, path: str, limits: Limits) -> dict[str, Any]:
-    """Returns the mapping that a pickle holds; byte strings of Python 2 count as text.
+    """Returns the mapping in a pickle; Python 2's byte strings become text.
 
     Raises:
-      DataError: it holds something else, or wants to be more than data.
+      DataError: it holds something else, or more than data.
     """
     _check_size(path, len(data))
     try:

@@ -1,7 +1,7 @@
-"""Folders of image files: a file is a row, and the folder in which it lies is its class.
+"""Folders of image files: each file is a row.
 
-Files are small and many, so that a range is a run of them (``plan.gather_ranges``), read and
-decoded one after the other. Decoding is the only work that has to go image by image.
+The folder of a file is its class. Files are small and many, so a range is a run of them
+(``plan.gather_ranges``), read and decoded one after the other. Only decoding goes image by image.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Images(Format):
         return problems
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
-        """Finds the images and their classes; see ``Format``. No file is opened.
+        """Finds the images and their classes; see ``Format``. Opens no file.
 
         Raises:
           RecipeProblems: there are no images, they are not all in class folders, or in others than
@@ -161,7 +161,7 @@ class Images(Format):
 
 
 def _check_size(file: FileInfo, limits: Limits) -> None:
-    """Raises ``DataError`` if a file is larger than a value may be, before it is read."""
+    """Raises ``DataError`` for a file larger than a value may be."""
     if file.size_bytes > limits.cell_bytes:
         raise DataError(
             f"{file.path}: "
@@ -184,15 +184,16 @@ def _batch(plan: SourcePlan, rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def _is_folder(path: str) -> bool:
-    """Whether a path of the recipe means all images in a folder, not files that match a pattern."""
+    """Whether a recipe's path is a folder of images, not a pattern."""
     if files.is_local(path):
         return os.path.isdir(path)
     return not files.has_wildcard(path) and not path.lower().endswith(SUFFIXES)
 
 
 def _root(path: str) -> str:
-    """Returns the folder of a path of the recipe: itself, or the last one that a pattern names in
-    full.
+    """Returns the folder of a recipe's path.
+
+    It is the path itself, or the last folder that a pattern names in full.
     """
     if _is_folder(path):
         return path.rstrip("/")
@@ -201,7 +202,7 @@ def _root(path: str) -> str:
 
 
 def _common_folder(folders: Sequence[str]) -> str:
-    """Returns the deepest folder that holds all of some folders."""
+    """Returns the deepest folder that contains all the folders."""
     names = zip(*(folder.split("/") for folder in folders), strict=False)
     return "/".join(
         name for name, *_ in itertools.takewhile(lambda level: len(set(level)) == 1, names)
@@ -209,8 +210,10 @@ def _common_folder(folders: Sequence[str]) -> str:
 
 
 def _is_image(path: str, root: str, folders: Sequence[str]) -> bool:
-    """Whether a listed file is a row: what a pattern matches is, of a folder what has an image's
-    suffix; hidden files never are.
+    """Whether a listed file is a row.
+
+    All files that a pattern matches are, and in a folder those with the suffix of an image; hidden
+    files never are.
     """
     if "/." in f"/{files.relative(path, root)}":
         return False
@@ -222,15 +225,16 @@ def _lies_in(path: str, folder: str) -> bool:
 
 
 def _class_of(filename: str) -> str:
-    """Returns the name of the folder in which a file lies; empty if it lies in none."""
+    """Returns the name of a file's folder; empty if it has none."""
     return filename.rpartition("/")[0].rpartition("/")[2]
 
 
 def _classes(
     source: Source, root: str, images: Sequence[FileInfo], folders: Sequence[str]
 ) -> tuple[str, ...]:
-    """Returns the names of the class folders, by id; none if there are no folders, or the recipe
-    does not ask for classes.
+    """Returns the names of the class folders, by id.
+
+    There are none if there are no folders, or the recipe does not ask for classes.
 
     Raises:
       RecipeProblems: see ``Images.infer``.
@@ -258,14 +262,14 @@ def _classes(
 
 
 def _depth(path: str, folder: str) -> int:
-    """Returns how many names a path has below a folder; 0 if it does not lie there."""
+    """Returns how many names a path has below a folder, or 0."""
     return files.relative(path, folder).count("/") + 1 if _lies_in(path, folder) else 0
 
 
 def _folder_problems(
     first_of: Mapping[str, str], deep: str, folders: Sequence[str]
 ) -> Iterator[str]:
-    """Yields what is wrong with the folders that should be classes.
+    """Yields problems of the folders that should be classes.
 
     Args:
       first_of: class -> path of its first image.

@@ -1,6 +1,4 @@
-"""Arrays of numbers in IDX files, as MNIST and Fashion-MNIST have them, and beside each the file
-with its labels.
-"""
+"""IDX files, as of MNIST and Fashion-MNIST, and their labels."""
 
 from __future__ import annotations
 
@@ -33,13 +31,14 @@ from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Class
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
-# What a row's numbers may become -> the name of their column.
+# Form of a row's numbers -> the name of their column.
 _COLUMN_FOR_FORM = {"png": "encoded", "bytes": "raw", "floats": "pixels", "values": "values"}
 
 
 class Idx(Format):
-    """Items of arrays. A file that is not compressed is cut at its items, any other is one
-    range.
+    """Items of arrays.
+
+    A file that is not compressed is cut at its items, any other is one range.
     """
 
     suffixes = (
@@ -62,8 +61,8 @@ class Idx(Format):
         return compression_of(source, path) == "none"
 
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
-        """Finds the files with labels, and the columns; see ``Format``."""
-        # Files with labels that the path matches too are no rows of their own.
+        """Finds the files of labels, and the columns; see ``Format``."""
+        # Files of labels that the path also matches are not read as rows.
         beside = (
             {_label_path_by_name(file.path) for file in files}
             if source.idx.labels is None
@@ -109,7 +108,7 @@ class Idx(Format):
         if classes.label in plan.file_schema.names:
             ids = _read_labels(source, _label_path(source, plan.files, path), first, end)
         crc32c = 0
-        # A number becomes at most an int64, a byte at most what is needed to make a PNG of it.
+        # A number takes at most 8 bytes: as an int64, or while a PNG is made.
         step = max(1, CHUNK_BYTES // (8 * header.values))
         for start, numbers in enumerate(
             read_items(path, compression, source.limits, header, first, end, step)
@@ -130,20 +129,23 @@ class Idx(Format):
         yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def companions(self, plan: SourcePlan) -> Iterator[str]:
-        """Yields the paths of the files with labels; see ``Format``."""
+        """Yields the paths of the files of labels; see ``Format``."""
         yield from filter(
             None, (_label_path(plan.source, plan.files, file.path) for file in plan.files[:])
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for an item, and a range's first number; see ``Format``."""
+        """Returns ``image``, and the number of a range's first item, from 0."""
         file, compression = byte_range.file, compression_of(plan.source, byte_range.file.path)
         header = read_header(file.path, compression, plan.source.limits, file.size_bytes)
         return "image", _items_of(byte_range, header)[0] if compression == "none" else 0
 
 
 def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
-    """Returns the items whose first byte lies in a range; the header counts as the first item's."""
+    """Returns the items that begin in a range.
+
+    The header counts as part of the first item.
+    """
     first, end = (
         min(header.dims[0], max(0, -(-(place - header.size_bytes) // header.item_bytes)))
         for place in (byte_range.start, byte_range.end)
@@ -152,18 +154,14 @@ def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
 
 
 def _is_picture(header: Header) -> bool:
-    """Whether items are [height, width], or [height, width, channels] with as many channels as
-    colours have.
-    """
+    """Whether items are [height, width], or [height, width, channels of a colour]."""
     return len(header.dims) == 3 or (
         len(header.dims) == 4 and header.dims[3] in COLOUR_FOR_CHANNELS
     )
 
 
 def _form(source: Source, header: Header) -> str:
-    """Returns what the recipe wants numbers to become; by default pictures are PNG, and other
-    numbers stay numbers.
-    """
+    """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
     return source.idx.form or (
         "png" if _is_picture(header) and header.dtype == np.uint8 else "values"
     )
@@ -219,7 +217,7 @@ def _number_type(header: Header) -> pa.DataType:
 def _columns(
     numbers: npt.NDArray[Any], header: Header, form: str, wanted: Sequence[str]
 ) -> dict[str, pa.Array]:
-    """Returns the columns of numbers [n, values]: those in ``wanted``, and what costs nothing."""
+    """Returns the columns of numbers [n, values]: those wanted, and free ones."""
     columns = {}
     if _is_picture(header):
         shape = (*header.dims[1:], 1)[:3]
@@ -236,8 +234,9 @@ def _columns(
 
 
 def _converted(numbers: npt.NDArray[Any], header: Header, form: str) -> pa.Array:
-    """Returns n rows of numbers as bytes (little-endian), as floats from 0 to 1, or as the numbers
-    that they are.
+    """Returns n rows of numbers in the form that the recipe asks.
+
+    It is bytes (little-endian), floats from 0 to 1, or the numbers themselves.
     """
     count, values = numbers.shape
     if form == "bytes":
@@ -261,11 +260,10 @@ def _classes(source: Source, header: Header) -> Classes:
 
 
 def _label_path_by_name(path: str) -> str:
-    """Returns the name that the file with the labels of an array has by custom: ``labels-idx1`` for
-    ``images-idx3``.
+    """Returns the customary path of an array's labels: ``labels-idx1`` for ``images-idx3``.
 
-    Empty if the array's name follows no such custom. Dots are as good as hyphens, and a file may be
-    compressed while the other is not.
+    Empty if the array's name does not follow this custom. Dots are as good as hyphens, and only one
+    of the two files may be compressed.
     """
     folder, name = path[: -len(posixpath.basename(path))], posixpath.basename(path)
     named, count = re.subn(r"images([-.])idx[0-9]", r"labels\1idx1", name)
@@ -276,7 +274,7 @@ def _label_path_by_name(path: str) -> str:
 
 
 def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
-    """Returns the path of the file with the labels of an array; empty if it has none."""
+    """Returns the path of an array's labels; empty if it has none."""
     if source.idx.labels is None:
         return _label_path_by_name(path)
     return (
@@ -287,13 +285,14 @@ def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
 
 
 def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Header]) -> bool:
-    """Checks that each array has labels, as many as items, or none has any. Returns whether they
-    have.
+    """Checks the labels of all arrays, and returns whether they have any.
+
+    Either all arrays have labels, as many as items, or none has.
 
     Raises:
       RecipeProblems: the recipe does not name one file for each array, or names classes without
         labels.
-      DataError: a file with labels is not there, or is none, or has another number of labels.
+      DataError: a file of labels does not exist, is none, or has another number of labels.
     """
     named = source.idx.labels
     if named and len(named) != len(arrays):

@@ -1,8 +1,8 @@
-"""One IDX file: its header, and its items from here to there, compressed or not.
+"""One IDX file: its header and its items, compressed or not.
 
 Source of the format: http://yann.lecun.com/exdb/mnist/. Two zero bytes, the type, the rank, each
 dimension as a big-endian uint32, and then the numbers, big-endian too, the last dimension running
-fastest. An *item* is what one index of the first dimension stands for.
+fastest. An *item* is the numbers of one index of the first dimension.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME_FOR_CODE = {
 
 
 class Header(NamedTuple):
-    """What a file says of itself.
+    """The header of a file.
 
     Attributes:
       code: of the numbers' type.
@@ -45,7 +45,7 @@ class Header(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the numbers as they lie in the file."""
+        """Type of the numbers in the file, big-endian."""
         return np.dtype(_DTYPE_FOR_CODE[self.code])
 
     @property
@@ -132,8 +132,9 @@ def read_header(
 def read_items(
     path: str, compression: str, limits: Limits, header: Header, first: int, end: int, step: int
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yields items [first, end), at most ``step`` at a time, as numbers [n, values] of the header's
-    type.
+    """Yields items [first, end), at most ``step`` at a time.
+
+    They are numbers [n, values] of the header's type.
 
     Raises:
       DataError: the file ends too early or too late.
@@ -175,7 +176,7 @@ def _too_short(path: str, header: Header, items: int) -> DataError:
 
 
 def _read(file: Readable, size: int) -> bytes:
-    """Reads ``size`` bytes, or what is left if that is less."""
+    """Reads ``size`` bytes, or the rest if there are fewer."""
     data = file.read(size)
     while len(data) < size and (more := file.read(size - len(data))):
         data += more

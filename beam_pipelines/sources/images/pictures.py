@@ -1,9 +1,8 @@
-"""One compressed image: what it is, whether it decodes, and what a recipe makes of it. Pillow does
-the work, one image at a time.
+"""One compressed image: its size, whether it decodes, and its conversion.
 
-Images come from anywhere, so that nothing in them is trusted: only the formats that we name are
-looked for, and the size that a header gives is compared with a limit before memory is spent on
-pixels.
+Pillow does the work, one image at a time. Images may come from anywhere and are not trusted: only
+the formats named here are tried, and the size in a header is compared with a limit before memory is
+allocated for pixels.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import ImageOptions
 from beam_pipelines.sources.images.png import encode_pngs
 
-# Pillow's name -> ours. A phone's JPEG with a second picture inside is MPO to Pillow, and a JPEG to
-# everyone else.
+# Pillow's name -> ours. Pillow calls a phone's JPEG with a second picture inside MPO.
 FORMAT_FOR_PILLOW = {
     "JPEG": "jpeg",
     "MPO": "jpeg",
@@ -40,27 +38,25 @@ _SMALLEST_SCALE = (
 )
 _ORIENTATION = 0x0112  # EXIF tag
 
-# Pillow's own limit is one for the whole process and knows no recipe; ours comes before decoding
-# too (_opened).
+# Pillow's own limit is one for the whole process, not of a recipe; ours is also checked before
+# decoding (_opened).
 Image.MAX_IMAGE_PIXELS = None
 
 
 class PictureError(ValueError):
-    """Bytes that are no image, or none that may be decoded; says what was found and expected, and
-    what to do.
-    """
+    """Bytes that are no image, or none that may be decoded."""
 
 
 class Look(NamedTuple):
-    """What an image is.
+    """Format and size of an image.
 
     Attributes:
       format: ``jpeg``, ``png``, ``bmp``, ``gif`` or ``webp``.
-      height, width: pixels, as they lie in the file: a camera's orientation tag is not applied. Of
-        an animation, the first frame's.
+      height, width: pixels as stored: a camera's orientation tag is not applied. Of an animation,
+        the first frame's.
       channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; of a palette, those of its colors; of GIF
-        and CMYK 3, as which they are decoded. So does ``tf.io.decode_image``, except that it has no
-        palettes in BMP.
+        and CMYK 3, as which they are decoded. ``tf.io.decode_image`` returns the same, except that
+        it has no palettes in BMP.
     """
 
     format: str
@@ -70,10 +66,10 @@ class Look(NamedTuple):
 
 
 def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is frozen)
-    """Returns what an image is, after decoding all of it (of an animation, the first frame).
+    """Decodes an image (the first frame); returns format and size.
 
-    A JPEG is decoded at an eighth of its size: a quarter of the time, and truncation shows all the
-    same.
+    A JPEG is decoded at an eighth of its size, which takes a quarter of the time and finds
+    truncation as well.
 
     Raises:
       PictureError: no image of a known format, one that does not decode, or one of more pixels than
@@ -89,10 +85,11 @@ def probe(data: bytes, limits: Limits = Limits()) -> Look:  # noqa: B008 (it is 
 
 
 def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tuple[bytes, Look]:  # noqa: B008 (it is frozen)
-    """Decodes an image, turns it upright, resizes and converts it, and encodes it again.
+    """Turns an image upright, resizes, converts and encodes it.
 
     Returns:
-      The new image and what it is. An image that is already as the options ask keeps its bytes.
+      The new image, its format and size. An image that is already as the options ask keeps its
+        bytes.
 
     Raises:
       PictureError: as of ``probe``.
@@ -106,7 +103,7 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
         if (format_, *size, _CHANNELS[mode]) == look and is_upright and image.mode in _CHANNELS:
             return data, probe(data, limits)
         if options.resize:
-            # At least twice the size in both directions, so that what is left to do is smooth.
+            # At least twice the size in both directions, so that the final resize is smooth.
             image.draft(None, (2 * max(size), 2 * max(size)))
         picture = _in_mode(ImageOps.exif_transpose(image), mode)
         if options.resize:
@@ -117,9 +114,7 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
 
 @contextlib.contextmanager
 def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
-    """Opens an image, of which only the header is read, and turns whatever goes wrong inside into
-    ``PictureError``.
-    """
+    """Opens an image, reads its header, and raises errors as ``PictureError``."""
     try:
         width, height = _webp_size(data) or (0, 0)
         _check_pixels(width, height, limits)
@@ -128,7 +123,7 @@ def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
             if image.format != "PNG":
                 yield image
                 return
-            # Checksums, and the end, which decoding does without; it spends the image
+            # Checks checksums and the end, which decoding does not; the image is unusable after
             image.verify()
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             yield image
@@ -139,9 +134,7 @@ def _opened(data: bytes, limits: Limits) -> Iterator[Image.Image]:
             f"found {_beginning(data)}, expected a JPEG, PNG, BMP, GIF or WebP image. Mend the "
             "file, or leave it out."
         ) from error
-    except (
-        Exception
-    ) as error:  # Pillow raises whatever its decoders and the bytes make of each other
+    except Exception as error:  # Pillow's decoders raise errors of all kinds
         words = str(error).rstrip(".") or type(error).__name__
         raise PictureError(
             f"found an image that does not decode ({words}), expected a whole one. Get the file "
@@ -155,10 +148,10 @@ def _check_pixels(width: int, height: int, limits: Limits) -> None:
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """Returns the width and height of an extended WebP file, for which Pillow would allocate memory
-    as it opens it.
+    """Returns width and height of an extended WebP file.
 
-    Source: https://developers.google.com/speed/webp/docs/riff_container, extended file format.
+    Pillow would allocate memory for it as it opens it. Source:
+    https://developers.google.com/speed/webp/docs/riff_container, extended file format.
     """
     if data[:4] != b"RIFF" or data[8:16] != b"WEBPVP8X" or len(data) < 30:
         return None
@@ -188,7 +181,7 @@ def _target_mode(look: Look, format_: str, wanted: str | None) -> str:
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    """Converts pixels; 16 bits become 8, of which the upper ones are kept, as TensorFlow does."""
+    """Converts pixels; of 16 bits the upper 8 remain, as in TensorFlow."""
     if image.mode.startswith("I"):
         image = Image.fromarray(
             (np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8)

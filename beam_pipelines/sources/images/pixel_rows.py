@@ -1,5 +1,6 @@
-"""Rows made of arrays of pixels, as CIFAR and IDX files hold them: many pictures of one size, and
-the class of each.
+"""Rows from arrays of pixels: many pictures of one size, with classes.
+
+CIFAR and IDX files have them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ SHAPE = ("image/height", "image/width", "image/channels")
 
 
 class Classes(NamedTuple):
-    """Where the class of each row stands, and what the classes are called.
+    """Columns of the class of each row, and the labels.
 
     Attributes:
       label: column of the numbers.
       text: column of the names.
-      names: by number; empty where nobody knows them, and then there is no column ``text``.
+      names: by number; empty if unknown, and then there is no column ``text``.
     """
 
     label: str
@@ -50,7 +51,7 @@ class Classes(NamedTuple):
 
 
 def check(source: Source, name: str) -> list[Problem]:
-    """Returns a problem for each option of the source that means nothing where types are fixed."""
+    """Returns a problem for each option without meaning where types are fixed."""
     problems = tables.check_text_options(source, name)
     if source.types:
         problems.append(
@@ -69,9 +70,7 @@ def contents_of(
     files: tuple[FileInfo, ...],
     classes: Sequence[Classes],
 ) -> Contents:
-    """Returns the contents of a source that has columns of these types, and files that hold
-    rows.
-    """
+    """Returns the contents of a source with these columns and files."""
     whole = pa.schema(list(types.items()))
     read = pa.schema([whole.field(name) for name in inference.selected(source, tuple(types))])
     labels = {kind.label: kind.names for kind in classes if kind.names}
@@ -93,7 +92,7 @@ def picture_columns(pixels: npt.NDArray[np.uint8], wanted: Sequence[str]) -> dic
 
 
 def shape_columns(pixels: npt.NDArray[Any]) -> dict[str, pa.Array]:
-    """Returns height, width and channels of pixels [n, height, width, channels] as columns."""
+    """Returns height, width and channels of pixels [n, h, w, c]."""
     return {
         name: pa.repeat(pa.scalar(size, pa.int64()), len(pixels))
         for name, size in zip(SHAPE, pixels.shape[1:], strict=True)
@@ -101,9 +100,7 @@ def shape_columns(pixels: npt.NDArray[Any]) -> dict[str, pa.Array]:
 
 
 def class_columns(classes: Classes, ids: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Returns the columns of ids [n], and of the names that they have; an id without a name has
-    none.
-    """
+    """Returns the columns of ids [n] and their names, null where unknown."""
     columns = {classes.label: pa.array(ids)}
     if classes.names:
         columns[classes.text] = pa.array(classes.names, pa.string()).take(
@@ -124,11 +121,11 @@ def rows(
     ids: Mapping[Classes, npt.NDArray[np.int64]],
     reject: bool,
 ) -> Iterator[Rows]:
-    """Yields the rows that columns hold, without those of a class that has no name.
+    """Yields the rows of columns, without those whose class has no name.
 
     Args:
       plan: of the source.
-      file: where they are from.
+      file: file of the rows.
       first: number of the first row in the file, from 0, for messages.
       columns: all that are read, and maybe others, each of n values.
       ids: the class of each of the n rows.

@@ -1,11 +1,11 @@
-"""Reads pickles of integer arrays, numbers, texts, lists and mappings, and runs no code.
+"""Reads pickles of arrays, numbers, texts, lists and mappings; runs no code.
 
 Python's own ``pickle.Unpickler`` reads them. A pickle runs code by calling the names that it
 imports, so ``find_class`` hands out stand-ins for the few names that pickled arrays have, and
 refuses all others. Stand-ins make arrays as views of the pickle's bytes; numpy is not called.
 
-Memory is at most about four times the pickle's size, and 64 bytes for each of
-``MAX_INSTRUCTIONS``, whatever the pickle claims.
+Memory is at most about four times the pickle's size, and 64 bytes for each of ``MAX_INSTRUCTIONS``,
+whatever the pickle claims.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _PUTS = frozenset(["PUT", "BINPUT", "LONG_BINPUT"])
 
 
 class UnsafePickleError(ValueError):
-    """A pickle that is damaged, or holds more than data; the message says what."""
+    """A pickle that is damaged, or holds more than data."""
 
 
 class TooDeepError(ValueError):
-    """A pickle with values nested too deeply; the message says how to go on."""
+    """A pickle with values nested too deeply."""
 
 
 def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is frozen)
@@ -80,12 +80,11 @@ def loads(data: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (it is f
 
 
 def _check_instructions(data: bytes, limits: Limits) -> None:
-    """Refuses pickles with which ``pickle.Unpickler`` itself takes much memory, or crashes.
+    """Refuses pickles that exhaust memory or the stack of ``pickle.Unpickler``.
 
     It allocates the bytes that BINBYTES8 claims before it reads them (``genops`` checks lengths),
     and a list as long as the largest memo index. It hashes a tuple that is a key by recursion in C,
-    which overflows the stack; so tuples are counted. Arguments of a call are not: a stand-in
-    refuses nested ones.
+    so tuples are counted. Arguments of a call are not: a stand-in refuses nested ones.
     """
     tuples, is_fresh = 0, False
     for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
@@ -115,7 +114,7 @@ class _Unpickler(pickle.Unpickler):
         self._left_to_encode = len(data)
 
     def find_class(self, module: str, name: str) -> _Call:
-        """Returns the stand-in for a name; refuses all names that pickled arrays do not have."""
+        """Returns the stand-in for a name; refuses names unknown to pickled arrays."""
         found = f"{module}.{name}"
         makers: dict[str, Callable[..., Any]] = {
             "numpy.core.multiarray._reconstruct": _Array,
@@ -133,7 +132,7 @@ class _Unpickler(pickle.Unpickler):
         return _Call(maker, most=0 if maker is bytes else 4)
 
     def _encode(self, text: Any, encoding: Any) -> bytes:
-        """Encodes as Latin-1, the way in which Python 3 writes bytes for Python 2."""
+        """Encodes as Latin-1, as Python 3 writes bytes for Python 2."""
         if type(text) is not str or encoding != "latin1":
             raise UnsafePickleError(
                 "a call of _codecs.encode with other arguments than a text and 'latin1'"
@@ -145,7 +144,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Call:
-    """The stand-in for a name: can be called, and has no state to set."""
+    """The stand-in for a name: can be called, has no state."""
 
     __slots__ = ("_make", "_most")
 
@@ -187,7 +186,7 @@ class _Array:
 
 
 class _Type:
-    """A numpy type: kind and size as it is made, the byte order as its state."""
+    """A numpy type of integers; its byte order comes as its state."""
 
     __slots__ = ("dtype",)
 
@@ -221,7 +220,7 @@ def _from_buffer(raw: Any, type_: Any, shape: Any, order: Any) -> _Array:
 
 
 def _view(raw: Any, type_: Any, shape: Any, order: Any) -> npt.NDArray[Any]:
-    """Returns an array that shares its bytes; refuses too few of them, or too many."""
+    """Returns an array that shares its bytes; their number must fit."""
     if (
         type(raw) not in (bytes, bytearray)
         or type(type_) is not _Type
@@ -248,7 +247,9 @@ def _values_of(value: Any) -> Any:
 
 
 def _check_values(level: list[Any], limits: Limits) -> None:
-    """Checks types and depth, level by level; a value is entered once on each.
+    """Checks types and depth, level by level, without recursion.
+
+    A value that occurs several times on a level is entered once.
 
     Raises:
       UnsafePickleError: a value, or a key, of another type than data has.

@@ -1,10 +1,9 @@
-"""Says what is wrong with bad lines of JSON, and remembers what pyarrow said of some, so as not to
-ask it of each of many.
+"""Errors of bad JSON lines, with few calls of pyarrow.
 
-pyarrow's parser takes a tenth of a millisecond for a line alone, and a bad one has to be tried
-column by column. Where many lines are bad, a line is judged by what Python's parser makes of it: a
-line that is no JSON, no object, or has an unknown field is bad, and so is one with a kind of value
-in a column that pyarrow has refused there before. Whatever is not certain is asked as ever.
+pyarrow's parser takes a tenth of a millisecond for a single line, and a bad one has to be tried
+column by column. Where many lines are bad, Python's parser judges them: a line that is no JSON, no
+object, or has an unknown field is bad, and so is one with a kind of value that pyarrow has refused
+before in that column. pyarrow is asked about all others.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows, nested
 from beam_pipelines.sources.plan import SourcePlan
 
-# Lines of which more may be said than Python's values show: escapes (of half a character), numbers
-# beyond a float64.
+# Lines whose errors Python's values do not show: escapes (of half a character), numbers beyond
+# float64.
 _SPECIAL = re.compile(rb"\\|[0-9][eE]|[0-9]{300}")
 _UNPARSED = "couldn't parse:"
 _KIND_FOR_TYPE = {
@@ -43,7 +42,7 @@ _UNKNOWN = (
     "source to look at every line first, or name the columns to read with 'columns'."
 )
 
-# The column, if one is to blame, and what is wrong.
+# The bad column, or "", and the error.
 Explanation = tuple[str, str]
 
 
@@ -65,8 +64,10 @@ class BadLines:
     def __init__(
         self, plan: SourcePlan, read_lines: Callable[[bytes, SourcePlan], pa.RecordBatch]
     ) -> None:
-        """Takes what reads lines, with a plan of all columns or of one, and raises one of
-        ``bad_rows.ERRORS`` if one is bad.
+        """Takes a function that reads lines with a plan.
+
+        It is called with a plan of all columns or of one, and raises one of ``bad_rows.ERRORS`` if
+        a line is bad.
         """
         self._plan = plan
         self._read_lines = read_lines
@@ -78,13 +79,18 @@ class BadLines:
         self._known_names = {
             ".".join(keys[: place + 1]) for keys in names for place in range(len(keys))
         }
-        # (column, kind of JSON value) -> what the parser says of any such value; column -> what it
-        # says before a number.
+        # (column, kind of JSON value) -> the parser's error for all such values; column -> its
+        # message up to the number.
         self._refused: dict[tuple[str, str], Exception] = {}
         self._unparsed: dict[str, str] = {}
 
     def explain(self, line: bytes, error: Exception) -> Explanation:
-        """Returns what is wrong with a line, given what the parser says of it alone."""
+        """Returns the column and error of a line that the parser refused.
+
+        Args:
+          line: the line.
+          error: of the parser, for this line alone.
+        """
         value, wrong = _parsed(line)
         if wrong is not None:
             return "", wrong
@@ -93,9 +99,7 @@ class BadLines:
         return self._explain_fields(line, value) or ("", f"{plain(error)}. Mend the line.")
 
     def _explain_fields(self, line: bytes, value: dict[str, Any]) -> Explanation | None:
-        """Returns the first column that cannot be read alone, or the first field that is not
-        known.
-        """
+        """Returns the first column that is refused alone, or unknown field."""
         for field in self._plan.read_schema:
             try:
                 self._read_lines(line, _only(self._plan, field.name))
@@ -123,9 +127,7 @@ class BadLines:
             self._unparsed[name] = before + unparsed
 
     def judge(self, line: bytes) -> Explanation | None:
-        """Returns what ``explain`` would of a line that is certainly bad; ``None`` of one that is
-        not.
-        """
+        """Returns what ``explain`` would of a certainly bad line, else ``None``."""
         try:
             value, wrong = _parsed(line, parse_float=_written, object_pairs_hook=_plain_object)
         except (_UncertainError, RecursionError):
@@ -147,7 +149,7 @@ class BadLines:
         return None if self._plan.source.columns else self._unknown_field(value)
 
     def _refusal(self, found: Any, column: _Column) -> Exception | None:
-        """Returns what the parser says of a value, if that is certain."""
+        """Returns the parser's error for a value, if that is certain."""
         name = column.field.name
         if (name, _kind(found)) in self._refused:
             return self._refused[name, _kind(found)]
@@ -160,10 +162,10 @@ class BadLines:
 
 
 class _Values(NamedTuple):
-    """The values of JSON that certainly are good in a column.
+    """The JSON values that certainly are good in a column.
 
     Attributes:
-      types: that Python makes of them.
+      types: of Python's parser.
       lowest, largest: of numbers.
       are_lists: whether they are lists of such values.
     """
@@ -175,8 +177,9 @@ class _Values(NamedTuple):
 
     @classmethod
     def of(cls, field: pa.Field) -> _Values:
-        """Returns the values of a column; none of one with a type of which pyarrow has more to
-        say.
+        """Returns the certainly good values of a column.
+
+        There are none for a type whose values only pyarrow can judge.
         """
         types, type_ = pa.types, field.type
         if types.is_list(type_) and columns.shape_of(field) is None:
@@ -198,7 +201,7 @@ class _Values(NamedTuple):
         )
 
     def take(self, found: Any) -> bool:
-        """Whether a value is one of them, or null, which lists may not hold."""
+        """Whether a value is one of them, or a null outside lists."""
         if found is None:
             return True
         if self.are_lists:
@@ -226,11 +229,11 @@ class _Column(NamedTuple):
 
 
 class _UncertainError(Exception):
-    """An object of which Python's values do not show all."""
+    """An object that Python's values do not show completely."""
 
 
 def _plain_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object without a field that is there twice, or that is named like a nested one."""
+    """Returns an object; refuses repeated fields, and names like nested ones."""
     found = dict(pairs)
     if len(found) < len(pairs) or any("." in name for name in found):
         raise _UncertainError
@@ -238,7 +241,7 @@ def _plain_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parsed(line: bytes, **options: Any) -> tuple[dict[str, Any], str | None]:
-    """Returns the object that a line is, or else what is wrong with it."""
+    """Returns the object of a line, or its error."""
     try:
         value = json.loads(line.decode(), **options)
     except UnicodeDecodeError:
@@ -268,8 +271,9 @@ def _parsed(line: bytes, **options: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def _found(value: Any, keys: Sequence[str]) -> Any:
-    """Returns what a parsed line holds in a flat column, ``None`` if nothing; ``_UNCERTAIN`` within
-    lists, or something else than an object.
+    """Returns a parsed line's value in a flat column, or ``None``.
+
+    It is ``_UNCERTAIN`` within lists, or inside a value that is no object.
     """
     for key in keys:
         if value is None:
@@ -289,7 +293,7 @@ def _as_written(found: float) -> str:
 
 
 def plain(error: Exception) -> str:
-    """Returns the parser's own words, without its row number, which counts from another place."""
+    """Returns the parser's message without its row number, which misleads."""
     words = re.sub(
         r" in row \d+$", "", str(error).removeprefix("JSON parse error: ").strip()
     ).rstrip(". ")
@@ -301,7 +305,7 @@ def plain(error: Exception) -> str:
 
 
 def values_of(value: Any, name: str) -> Iterator[Any]:
-    """Yields what a parsed line holds in a flat column."""
+    """Yields a parsed line's values in a flat column."""
     if isinstance(value, list):
         for item in value:
             yield from values_of(item, name)
@@ -330,7 +334,7 @@ def _explain_value(value: Any, field: pa.Field, error: Exception) -> str:
 
 
 def _only(plan: SourcePlan, name: str) -> SourcePlan:
-    """Returns the plan for one column, whatever else is there."""
+    """Returns the plan for one column."""
     keep = pa.schema(
         nested.map_leaves(plan.file_schema, lambda leaf, type_: type_ if leaf == name else None)
     )

@@ -1,5 +1,6 @@
-"""How deep JSON is nested, found before any parser meets it: parsers call themselves for each
-level, until the stack ends.
+"""Finds JSON that is nested too deeply, before a parser reads it.
+
+Parsers use recursion, and overflow the stack.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _STEPS[list(b"]}")] = -1
 
 
 def check_depth(source: Source, file: FileInfo, body: Body) -> None:
-    """Checks that no line of a body is nested deeper than the limit.
+    """Checks that lines are not nested deeper than the limit.
 
     Raises:
       DataError: one is.
@@ -44,11 +45,12 @@ def check_depth(source: Source, file: FileInfo, body: Body) -> None:
 
 
 def _deep_line(data: bytes, most: int) -> int:
-    """Returns the number, from 0, of the first line with more brackets open at a time than
-    ``most``, or -1.
+    """Returns the first line with more than ``most`` open brackets, or -1.
+
+    Lines count from 0.
     """
-    # What is escaped ends no string. Of what is left only brackets, quotes and line ends matter,
-    # and empty strings do not.
+    # An escaped character ends no string. Only brackets, quotes and line ends matter then, and
+    # empty strings do not.
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     brackets = _STRING.sub(b"", plain.translate(None, _OTHERS).replace(b'""', b""))
     characters = np.frombuffer(brackets, np.uint8)

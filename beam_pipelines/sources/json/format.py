@@ -28,25 +28,25 @@ from beam_pipelines.sources.text.format import TextFormat
 from beam_pipelines.sources.text.quotes import Positions
 
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*(?:\n|[ \t\r]\Z)")
-# It ends a line, as in a CSV file, also where pyarrow takes it for a blank within an object: else
-# what a row is would depend on where a file is cut.
+# It ends a line, as in a CSV file, although pyarrow takes it for a blank within an object: else
+# rows would depend on where a file is cut.
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
-# What begins so is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and
-# crashes if it is the first that it infers from.
+# Such a line is ``null`` or no JSON. pyarrow takes a line of null for a row of nulls, and crashes
+# if it infers types from one first.
 _NULL_LINES = (
     re.compile(rb"\A[ \t\r\n]*n"),
     re.compile(rb"\n[ \t\r]*n"),
     re.compile(rb"\r[ \t]*n"),
 )
-# Finding runs of lines that agree costs about a millisecond each; so many mean that the lines are
-# not of one kind.
+# Finding a run of lines that agree costs about a millisecond; so many runs mean lines of several
+# kinds.
 _MAX_RUNS = 1_000
-# Every which line has to be bad, and after how many bad ones, for lines to be judged one by one, so
-# many at a time.
+# Lines are judged one by one, ``_JUDGED`` at a time, after ``_MANY`` bad ones if at least one in
+# ``_FEW`` is bad.
 _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _OPENS, _CLOSES = b"{}"
 
-# A bad line: where it begins, the line, its column and what is wrong.
+# A bad line: where it begins, the line, its column and error.
 Found = tuple[int, bytes, tuple[str, str]]
 
 
@@ -90,7 +90,7 @@ class JsonLines(TextFormat):
                 f"{files[0].path}: found objects without fields, expected some. Check 'path' of "
                 "the source."
             )
-        # Lines that lost to others of another type have no say in the shape either.
+        # Lines whose type lost to that of others do not decide the shape either.
         seen = {
             name: seen[name]
             for name, type_ in nested_types.items()
@@ -129,7 +129,7 @@ class JsonLines(TextFormat):
 
 
 def _parsed_schema(source: Source, schema: pa.Schema, read_schema: pa.Schema) -> pa.Schema:
-    """Returns the nested types that the parser is to take, of the columns to read."""
+    """Returns the nested types for the parser, of the columns to read."""
     read_types = {field.name: field.type for field in read_schema}
 
     def parsed(name: str, found: pa.DataType) -> pa.DataType | None:
@@ -147,7 +147,7 @@ def _as_deep(type_: pa.DataType, leaf: pa.DataType) -> pa.DataType:
 
 
 def _declared_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the type that the JSON parser has to take for a declared one; the rest is a cast."""
+    """Returns the parser's type for a declared one, before a cast."""
     if nested.is_list(type_):
         return pa.list_(_declared_type(type_.value_type))
     if pa.types.is_date(type_) or pa.types.is_time(type_):
@@ -156,11 +156,12 @@ def _declared_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _runs(data: bytes) -> list[pa.Table] | None:
-    """Parses lines and infers nested types: one table if all agree, else runs of lines that do, in
-    order.
+    """Parses lines, and infers nested types.
 
-    Lines that are no objects are left out: they are reported when they are read. ``None`` if there
-    are too many of them, or of runs.
+    Returns:
+      One table if all lines agree, else a table for each run of lines that do, in order; ``None``
+        if there are too many runs, or too many lines that are no objects. These are left out:
+        reading reports them.
     """
     with contextlib.suppress(*bad_rows.ERRORS):
         return [_parse(data, None, "infer")]
@@ -200,8 +201,9 @@ def _check_numbers(source: Source, file: FileInfo, body: blocks.Body, table: pa.
 
 
 def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataError:
-    """Returns the error for a sample that cannot be inferred from: the first line with which it
-    goes wrong.
+    """Returns the error for a sample without common types.
+
+    It names the first line that contradicts those before.
     """
     starts, ends = blocks.filled_lines(body.data)
     low, high = 0, len(starts)
@@ -223,9 +225,7 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
 
 
 def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
-    """Raises ``DataError`` if a field that was inferred as float64 holds an integer beyond
-    int64.
-    """
+    """Raises ``DataError`` for an integer beyond int64 in a float64 field."""
     for line in body.data.splitlines():
         try:
             values = list(values_of(json.loads(line), name)) if line.strip() else []
@@ -249,11 +249,11 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
     """
     if not data.strip():
         return pa.schema([]).empty_table()
-    if not blocks.is_utf8(data):  # the parser would take them as they are
+    if not blocks.is_utf8(data):  # the parser does not check
         raise pa.ArrowInvalid("bytes that are not UTF-8")
     if data.startswith(
         blocks.BYTE_ORDER_MARK
-    ):  # the parser would skip one, wherever in a file these lines lie
+    ):  # the parser would skip one, also in the middle of a file
         raise pa.ArrowInvalid("a byte order mark within the file")
     if any(pattern.search(data) for pattern in _NULL_LINES):
         raise pa.ArrowInvalid("null in the place of an object")
@@ -276,8 +276,10 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
 
 
 def _are_whole(data: bytes, lines: int) -> bool:
-    """Whether lines begin and end with a brace: then none of as many objects is broken over two of
-    them, as nothing else stands between ``}`` and ``{`` within one.
+    """Whether all lines begin and end with a brace.
+
+    Then none of as many objects is broken over two lines, because within one only white space is
+    between ``}`` and ``{``.
     """
     ends_well = data[-3:].rstrip(b"\r\n").endswith(b"}")
     if (
@@ -315,7 +317,7 @@ def _read_lines(data: bytes, plan: SourcePlan) -> pa.RecordBatch:
         values = column.flatten() if nested.is_list(column.type) else column
         if (
             pa.types.is_floating(values.type) and pc.any(pc.is_inf(values)).as_py()
-        ):  # JSON has no word for infinity
+        ):  # JSON has no infinity
             raise tables.ColumnError(name, "a number beyond the range of its type")
     return converted
 
@@ -330,8 +332,9 @@ def _check_json(lines: Iterable[bytes]) -> None:
 
 
 def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
-    """Yields what was made of the good lines, and the bad ones, both in order. Where many are bad,
-    each is judged before any is parsed.
+    """Yields batches of good lines, and the bad ones, both in order.
+
+    Where many are bad, each is judged before any is parsed.
     """
     starts, ends = blocks.filled_lines(data)
     bad_lines = BadLines(plan, _read_lines)
@@ -339,7 +342,7 @@ def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
     while place < len(starts):
         stop = min(place + _JUDGED, len(starts)) if are_many else len(starts)
         try_lines = _judge if are_many else _try
-        rows = bad = 0  # since there were many bad ones last
+        rows = bad = 0  # since many were bad
         for found in try_lines(data, starts[place:stop], ends[place:stop], plan, bad_lines):
             yield found
             lines = found.num_rows if isinstance(found, pa.RecordBatch) else 1

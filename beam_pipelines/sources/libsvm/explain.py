@@ -1,4 +1,4 @@
-"""Says what is wrong with a line of libsvm, libfm or libffm text, token by token."""
+"""Explains errors of libsvm, libfm and libffm lines, token by token."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows
 from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, Layout
 
-# Of a token alone, for Python.
+# Patterns for a whole token.
 _IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
 _MOST = (1 << 63) - 1
 _MOST_DIGITS = 4_000
-# What rounds to no finite float32 any more: half a step beyond the largest.
+# The smallest number that rounds to no finite float32: half a step beyond the largest.
 _INFINITE = float.fromhex("0x1.ffffffp+127")
 
 
 def explain(line: bytes, layout: Layout) -> tuple[str, str]:
-    """Returns the column and what is wrong with a line that ``parse_lines`` refuses; looks at it
-    token by token.
-    """
+    """Returns the column and the error of a line that ``parse_lines`` refuses."""
     label, *tokens = (
         token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
     )
@@ -78,7 +76,7 @@ def _is_label(label: str, type_: pa.DataType) -> bool:
 def _explain_feature(
     token: str, expected: Expected, layout: Layout
 ) -> tuple[tuple[int, ...], str, str]:
-    """Returns the keys of a token, and the column and what is wrong with it, if something is."""
+    """Returns a token's keys, its bad column and the error, if any."""
     form = "field:index:value" if layout.has_fields else "index:value"
     *texts, value = token.split(":")
     if len(texts) != len(expected):
@@ -129,7 +127,7 @@ def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
 
 
 def _is_integer(text: str, pattern: re.Pattern[str]) -> bool:
-    # Python refuses to read thousands of digits.
+    # Python refuses to parse thousands of digits.
     return (
         bool(pattern.match(text)) and len(text) <= _MOST_DIGITS and -_MOST - 1 <= int(text) <= _MOST
     )

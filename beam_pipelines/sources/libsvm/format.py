@@ -1,4 +1,4 @@
-"""libsvm, libfm and libffm text: sparse rows, read into lists of indices and of values."""
+"""libsvm, libfm and libffm text: sparse rows, read into lists."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SparseLines(TextFormat):
                 tokens = tokenise(body.data)
                 labels, _ = tokens.texts(tokens.first)
                 rows += len(labels)
-                # What is no number at all is a bad row, and has no say.
+                # A label that is no number is a bad row, and does not decide the type.
                 is_fraction = pc.and_not(
                     pc.match_substring_regex(labels, NUMBER),
                     pc.match_substring_regex(labels, INTEGER),
@@ -158,7 +158,10 @@ class SparseLines(TextFormat):
 
 
 def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
-    """Whether a column may be declared so; types that cannot be parsed are reported elsewhere."""
+    """Whether a column may be declared so.
+
+    Types that cannot be parsed may be here; they are reported elsewhere.
+    """
     try:
         type_ = columns.parse_type(declared)
     except ValueError:
@@ -173,8 +176,9 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
 def _sift(
     data: bytes, starts: Positions, ends: Positions, layout: Layout
 ) -> tuple[list[pa.RecordBatch], Flags]:
-    """Returns what was made of the good lines, and flags of the bad ones: those of one kind at a
-    time.
+    """Returns batches of the good lines, and flags of the bad ones.
+
+    Bad lines of one kind are found at a time.
     """
     bad = np.zeros(len(starts), np.bool_)
     ends = np.minimum(ends + 1, len(data))

@@ -1,10 +1,9 @@
-"""Lines of libsvm, libfm and libffm text into columns: numpy finds the tokens, Arrow's CSV parser
-reads the numbers.
+"""Parses libsvm, libfm and libffm lines into columns.
 
-A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` behind the label
-if the rows are ranked by query. Tokens are separated by blanks and tabs; from ``#`` on a line is a
-comment. Once the labels are cut out and the blanks turned into line ends, what is left is a CSV
-file with ``:`` between its cells, which is parsed at about ten times the speed of a loop.
+A line is ``label idx:val …``, of libffm ``label field:idx:val …``, with ``qid:5`` after the label
+if rows are ranked by query. Blanks and tabs separate tokens; ``#`` begins a comment. numpy finds
+the tokens. Once labels are cut out and blanks turned into line ends, the rest is a CSV file with
+``:`` between its cells, and Arrow's CSV parser reads it at about ten times the speed of a loop.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Expected = tuple[tuple[str, tuple[int, int | None]], ...]
 
 
 class Layout(NamedTuple):
-    """What the lines of a source hold.
+    """The columns of a source's lines, and the ranges of its keys.
 
     Attributes:
       name: of the features; their columns are ``<name>_index`` and ``<name>_value``, with fields
@@ -56,7 +55,7 @@ class Layout(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Columns that say where a value is: the index, and the field before it."""
+        """The columns that locate a value: index, and field before it."""
         return (*([f"{self.name}_field"] if self.has_fields else []), f"{self.name}_index")
 
     @property
@@ -66,7 +65,7 @@ class Layout(NamedTuple):
 
     @property
     def bounds(self) -> tuple[tuple[int, int | None], ...]:
-        """First and last number that each of ``keys`` may have in the text."""
+        """First and last number of each of ``keys`` in the text."""
         index = (self.base, None if self.size is None else self.base + self.size - 1)
         return (
             *([(0, None if self.fields is None else self.fields - 1)] if self.has_fields else []),
@@ -87,12 +86,12 @@ class Layout(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of some lines; a row is a line with at least one.
+    """The tokens of some lines, which are rows if they have tokens.
 
     Attributes:
-      lines: the text, every blank and every comment as line ends.
+      lines: the text, with line ends instead of blanks and comments.
       starts, ends: of each token.
-      first, number: of each row its first token, and how many there are.
+      first, number: of each row, its first token and the number of its tokens.
       row_starts, row_ends: of each row, where its line begins and ends.
     """
 
@@ -105,8 +104,11 @@ class Tokens(NamedTuple):
     row_ends: Integers
 
     def texts(self, chosen: Integers, skip: int = 0) -> tuple[pa.Array, Integers]:
-        """Returns some tokens, without the first ``skip`` bytes, as a binary array, and the
-        positions of all their bytes.
+        """Returns some tokens as binary, and the positions of all their bytes.
+
+        Args:
+          chosen: numbers of the tokens.
+          skip: bytes to leave out at the start of each.
         """
         starts = self.starts[chosen] + skip
         lengths = self.ends[chosen] - starts
@@ -152,11 +154,11 @@ def tokenise(data: bytes) -> Tokens:
 
 
 def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integers) -> bytes:
-    """Returns the text with blanks in the place of comments."""
+    """Returns the text with blanks instead of comments."""
     if b"#" not in data:
         return data
     is_hash = text == _HASH
-    is_hash[1:] &= text[:-1] != _HASH  # a row of them is one
+    is_hash[1:] &= text[:-1] != _HASH  # several in a row are one
     hashes = np.flatnonzero(is_hash)
     ends = line_ends[np.searchsorted(line_ends, hashes)]
     begins = np.concatenate(
@@ -173,12 +175,12 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
 
     Returns:
       A batch of ``layout.schema``, the label as a column type; lists are empty where a row has no
-      features, and never null. Indices count from 0 and ascend within a row, with fields within a
-      field.
+        features, and never null. Indices count from 0 and ascend within a row, with fields within a
+        field.
 
     Raises:
-      BadLinesError: rows that are not as the layout says.
-      ValueError: as much, of rows that are not known.
+      BadLinesError: rows that do not fit the layout.
+      ValueError: the same, of unknown rows.
     """
     tokens = tokenise(data)
     lines = np.frombuffer(tokens.lines, np.uint8).copy()
@@ -203,8 +205,10 @@ def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
 
 
 class BadLinesError(ValueError):
-    """Rows that cannot be read: all for which one check fails, by their numbers among those parsed,
-    ascending; others may be bad, too.
+    """All rows for which one check fails; others may be bad, too.
+
+    Attributes:
+      rows: their numbers among those parsed, ascending.
     """
 
     def __init__(self, rows: Integers) -> None:
@@ -224,7 +228,7 @@ def _label_pattern(type_: pa.DataType) -> str:
 
 
 def _numbers(texts: pa.Array, pattern: str, type_: pa.DataType) -> pa.Array:
-    """Casts texts of a pattern to a type, and to its column type."""
+    """Casts texts of a pattern to a type and its column type."""
     _check(pc.match_substring_regex(texts, pattern))
     plain = pc.utf8_ltrim(texts.cast(pa.string()), characters="+")
     try:
@@ -284,8 +288,9 @@ def _parse_features(lines: npt.NDArray[np.uint8], types: dict[str, pa.DataType])
 def _check_features(
     lines: npt.NDArray[np.uint8], counts: Integers, types: dict[str, pa.DataType]
 ) -> None:
-    """Raises ``BadLinesError`` of rows with features that have another number of parts, or else
-    parts that are no such numbers.
+    """Raises ``BadLinesError`` for features with wrong parts.
+
+    Parts are too few, too many, or not numbers of the key or value.
     """
     filled = lines != _NEWLINE
     starts = np.flatnonzero(filled & ~np.concatenate([np.zeros(1, np.bool_), filled[:-1]]))
@@ -298,7 +303,7 @@ def _check_features(
 
 
 def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
-    """Raises ``BadLinesError`` of the rows in which features are wrong, if any is."""
+    """Raises ``BadLinesError`` of the rows with wrong features, if there are any."""
     if wrong.any():
         raise BadLinesError(
             np.unique(np.searchsorted(np.cumsum(counts), np.flatnonzero(wrong), "right"))
@@ -306,7 +311,7 @@ def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
 
 
 def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Array]:
-    """Returns the keys and the values of features as lists, a row each, once they are checked."""
+    """Checks features, and returns their keys and values as lists."""
     keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
     values = columns.only_chunk(features.column(layout.value))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -325,8 +330,9 @@ def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Arra
 
 
 def _ascends(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
-    """Returns of each feature but the first whether its keys, compared in order, are above those of
-    the one before.
+    """Returns whether keys ascend, for each feature but the first.
+
+    The keys of a feature are compared with those of the one before, in order.
     """
     above = keys[-1][1:] > keys[-1][:-1]
     for key in keys[-2::-1]:

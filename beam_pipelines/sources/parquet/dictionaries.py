@@ -1,8 +1,7 @@
-"""Columns of Parquet whose dictionary has long values: one of them may stand for millions of rows,
-in a file of some kilobytes.
+"""Columns of Parquet whose dictionary has long values.
 
-What such rows take decoded is known before they are: they are read with their dictionary, and
-decoded some at a time.
+One value may stand for millions of rows, in a file of some kilobytes. So the decoded size is
+computed first: rows are read with their dictionary, and decoded some at a time.
 """
 
 from __future__ import annotations
@@ -21,8 +20,11 @@ _LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)  # a map is a 
 
 
 def dictionary_columns(metadata: Any, numbers: Iterable[int]) -> list[str]:
-    """Returns the paths of the columns of texts and bytes that have a dictionary in one of these
-    row groups.
+    """Returns the paths of text and bytes columns with a dictionary.
+
+    Args:
+      metadata: of the file.
+      numbers: of the row groups to look at.
     """
     groups = map(metadata.row_group, numbers)
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
@@ -35,8 +37,7 @@ def dictionary_columns(metadata: Any, numbers: Iterable[int]) -> list[str]:
 
 
 def longest_row(batch: pa.RecordBatch, group: Any) -> int:
-    """Returns how many bytes the texts of a row may take decoded, by the longest value of each
-    dictionary.
+    """Returns the most bytes that a row's texts may take decoded.
 
     Args:
       batch: some rows of a row group, read with their dictionaries, which are the whole group's.
@@ -50,16 +51,15 @@ def longest_row(batch: pa.RecordBatch, group: Any) -> int:
 
 
 def row_bytes(batch: pa.RecordBatch) -> Longs:
-    """Returns for each row how many bytes its values with a dictionary take decoded."""
+    """Returns the bytes that each row's dictionary values take decoded."""
     return np.asarray(sum(map(_sizes, batch.columns), np.zeros(batch.num_rows, np.int64)))
 
 
 def decode(batch: pa.RecordBatch, schema: pa.Schema, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a batch that was read with dictionaries as they are without, some at a
-    time.
+    """Yields a batch's rows decoded, some at a time.
 
     Args:
-      batch: of at least one row.
+      batch: at least one row, read with dictionaries.
       schema: the file's own.
       most_bytes: that the rows of one batch take decoded; a single row may take more.
     """
@@ -82,8 +82,9 @@ def _dictionaries(arrays: list[pa.Array]) -> Iterator[pa.DictionaryArray]:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Returns the arrays that an array is made of; of lists, the values of all lists that it is a
-    part of.
+    """Returns the arrays inside an array.
+
+    Of lists they are the values of all lists in the underlying array.
     """
     if isinstance(array, pa.ExtensionArray):
         return [array.storage]
@@ -93,9 +94,9 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _sizes(array: pa.Array) -> Longs:
-    """Returns for each value how many bytes it takes decoded, of dictionaries alone."""
+    """Returns the bytes that each value takes decoded, of dictionaries only."""
     if isinstance(array, pa.DictionaryArray):
-        # A null takes nothing, and so does what an empty dictionary has no value for.
+        # Nulls take no bytes; nor do indices into an empty dictionary.
         lengths = np.append(_lengths(array.dictionary), 0)
         return np.asarray(
             lengths[array.indices.fill_null(len(lengths) - 1).to_numpy(zero_copy_only=False)]

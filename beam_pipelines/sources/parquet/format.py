@@ -36,19 +36,18 @@ from beam_pipelines.sources.parquet.dictionaries import (
 from beam_pipelines.sources.parquet.int96 import check_microseconds, int96_columns
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 
-# Rows of each sampled file from which the shapes of nested lists are found, and of a range the size
-# of its chunks.
+# Rows sampled of each file for the shapes of nested lists, and of a range for the size of chunks.
 SAMPLE_ROWS = 1000
 
 
-# Of row groups of more than this, uncompressed, so much is in memory at a time, over all columns:
-# Arrow would hold all of one.
+# Row groups larger than this, uncompressed, are read so many bytes at a time, over all columns:
+# Arrow would hold a whole one.
 _BUFFERED_BYTES = 128 * MIB
 _LEAST_BUFFER_BYTES = 64 << 10
 
 
 class Parquet(Format):
-    """Files of row groups. A row group belongs to the range in which its first byte lies."""
+    """Files of row groups; a range has those that begin in it."""
 
     suffixes = (".parquet", ".pq")
     has_arrays = True
@@ -118,7 +117,7 @@ class Parquet(Format):
             yield Rows(empty_batch(plan.schema), crc32c=crc32c)
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for a row, and a range's first number; see ``Format``."""
+        """Returns ``row``, and the number of a range's first one, from 1."""
         with _opened(byte_range.file.path) as (_, parquet):
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             before = (group for group in groups if _first_byte(group) < byte_range.start)
@@ -126,9 +125,7 @@ class Parquet(Format):
 
 
 class _Coded:
-    """The columns of a file that are read, of one range, with an eye on how much they grow when
-    they are decoded.
-    """
+    """The columns to read of one range, whose decoded size is checked."""
 
     def __init__(
         self, file: BinaryIO, parquet: pq.ParquetFile, wanted: list[str], numbers: Sequence[int]
@@ -148,8 +145,12 @@ class _Coded:
     def batches(
         self, source: Source, file: FileInfo, number: int, first_row: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a row group, of which the first has a number, as many at a time as
-        make a chunk.
+        """Yields the rows of a row group, a chunk at a time.
+
+        Args:
+          source, file: for limits and messages.
+          number: of the row group.
+          first_row: number of its first row in the file.
 
         Raises:
           DataError: its dictionaries stand for more than the limit, or a timestamp of 96 bits has a
@@ -221,8 +222,9 @@ class _Coded:
 
 
 def _top_column(path: str, names: Collection[str]) -> str | None:
-    """Returns which of the file's columns a path lies in, if it is one of ``names``; a column's own
-    name may have dots, too.
+    """Returns the one of ``names`` that has a column's path, or ``None``.
+
+    A column's own name may have dots, too.
     """
     parts = path.split(".")
     beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
@@ -230,8 +232,9 @@ def _top_column(path: str, names: Collection[str]) -> str | None:
 
 
 def no_compression(source: Source, name: str) -> list[Problem]:
-    """Returns a problem if the recipe says that files are compressed as a whole, which the format
-    does itself.
+    """Returns a problem if the recipe says that files are compressed.
+
+    Such formats compress inside, and a file is not compressed as a whole.
     """
     if source.compression in (None, "none"):
         return []
@@ -286,8 +289,9 @@ def _top_columns(plan: SourcePlan, schema: pa.Schema) -> list[str]:
 
 
 def _first_byte(group: Any) -> int:
-    """Returns where the first byte of a row group's first column lies in its file: of each range
-    all groups are asked, but not all of their columns.
+    """Returns where a row group's first column begins in its file.
+
+    Each range looks at all groups, so only one column is looked at.
     """
     column = group.column(0)
     return int(
@@ -296,8 +300,9 @@ def _first_byte(group: Any) -> int:
 
 
 def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> None:
-    """Raises ``DataError`` if a column of a row group grows beyond the limit when it is
-    decompressed, by what the file says of itself.
+    """Raises ``DataError`` if a column grows beyond the limit when decompressed.
+
+    The sizes are those that the file states.
     """
     for place in range(group.num_columns):
         column = group.column(place)
@@ -308,8 +313,9 @@ def _check_ratio(source: Source, file: FileInfo, group: Any, number: int) -> Non
 
 
 def _buffer_bytes(metadata: Any) -> int:
-    """Returns how much of a column of a row group is read at a time: all of it (0), unless the
-    groups are large.
+    """Returns how many bytes of a column are read at a time.
+
+    It is all of a row group (0), unless the groups are large.
     """
     sizes = (
         metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)
@@ -321,8 +327,9 @@ def _buffer_bytes(metadata: Any) -> int:
 
 
 def _batch_rows(parquet: pq.ParquetFile, number: int, wanted: list[str]) -> int:
-    """Returns how many rows of a row group make a chunk, by the size of its first ones: what the
-    file says of itself is their size as encoded.
+    """Returns how many rows of a row group make a chunk.
+
+    It goes by the size of the first ones, because the file states encoded sizes.
     """
     group = parquet.metadata.row_group(number)
     row_bytes = group.total_byte_size / max(1, group.num_rows)

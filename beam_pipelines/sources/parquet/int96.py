@@ -1,9 +1,9 @@
-"""Timestamps of 96 bits (INT96), as Spark, Hive and Impala write them: read as microseconds, in
-which any year has a place.
+"""Timestamps of 96 bits (INT96), as Spark, Hive and Impala write them.
 
-Arrow reads them as nanoseconds, of which an int64 holds the years 1677 to 2262, and wraps what lies
-outside, such as 9999-12-31. What a value has below a microsecond is lost then, unless the same
-column is read as nanoseconds too: however it wraps, the difference is that part.
+They are read as microseconds, which hold any year. Arrow reads them as nanoseconds, whose int64
+holds the years 1677 to 2262, and wraps others, such as 9999-12-31. The part below a microsecond
+would be lost; reading the column as nanoseconds too shows it: however values wrap, the difference
+is that part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beam_pipelines.sources import nested
 
 
 def int96_columns(metadata: Any, names: Collection[str]) -> list[str]:
-    """Returns which of a file's own columns have such timestamps, on any level."""
+    """Returns which of a file's columns have such timestamps, nested or not."""
     leaves = (metadata.schema.column(place) for place in range(metadata.num_columns))
     paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
     return [

@@ -1,5 +1,6 @@
-"""Text files cut into bodies of whole records: by ranges where the file can be cut, as a stream
-where it is compressed.
+"""Text files cut into bodies of whole records.
+
+Plain files are read by ranges, compressed ones as a stream.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Body(NamedTuple):
     Attributes:
       offset: where they begin in the (decompressed) file, without the byte order mark.
       data: the records.
-      begins_file: whether the file's first record is here.
+      begins_file: whether it has the file's first record.
       crc32c: checksum of the range's own bytes on disk, on the last body of a range.
     """
 
@@ -77,8 +78,9 @@ def _cut_body(
     dialect: Dialect,
     limits: Limits,
 ) -> Body:
-    """Reads the records that begin in a range: its own bytes, less the end of a record, more the
-    rest of another.
+    """Reads the records that begin in a range.
+
+    It reads the range without the end of a record before it, and with the rest of its last one.
     """
     path, size = byte_range.file.path, byte_range.file.size_bytes
     states = quote_states.get(path)
@@ -100,8 +102,8 @@ def _cut_body(
             b"",
             crc32c=google_crc32c.value(read_exactly(file, path, byte_range.start, byte_range.end)),
         )
-    # The checksum is of the range's own bytes, which the records need not begin and end with. To
-    # copy them costs more than to sum them.
+    # The checksum is of the range's own bytes, whose ends need not be those of records. Copying
+    # them costs more than summing them.
     before = read_exactly(file, path, byte_range.start, begin)
     data = read_exactly(file, path, begin, end)
     crc32c = google_crc32c.value(before)
@@ -113,7 +115,7 @@ def _cut_body(
 
 
 def scan_range(byte_range: ByteRange, dialect: Dialect) -> tuple[int, int, int]:
-    """Reads a range and returns its transition (``csv_ranges.transition``)."""
+    """Reads a range and returns its transition (``quotes.transition``)."""
     with files.open_read(byte_range.file.path) as file:
         path, start = byte_range.file.path, byte_range.start
         previous = read_exactly(file, path, start - 1, start)[0] if start else NEWLINE
@@ -142,7 +144,9 @@ def read_exactly(file: BinaryIO, path: str, start: int, end: int) -> bytes:
 def stream_bodies(
     blocks: Iterator[bytes], path: str, dialect: Dialect, limits: Limits
 ) -> Iterator[Body]:
-    """Cuts a stream of blocks where records end; a record's beginning waits for the next block.
+    """Cuts a stream of blocks where records end.
+
+    A block's incomplete last record is carried into the next body.
 
     Raises:
       DataError: a record is longer than the limit.
@@ -170,8 +174,9 @@ def stream_bodies(
 def sample_bodies(
     source: Source, sampled: tuple[FileInfo, ...], dialect: Dialect
 ) -> Iterator[tuple[FileInfo, Body]]:
-    """Yields the records to infer types from: the beginnings of the sampled files or, with
-    ``infer: full``, all of them.
+    """Yields the records to infer types from.
+
+    They are the beginnings of the sampled files or, with ``infer: full``, all of them.
     """
     full = source.infer == "full"
     size = CHUNK_BYTES if full else SAMPLE_BYTES // len(sampled)
@@ -185,16 +190,14 @@ def sample_bodies(
             bodies = stream_bodies(
                 itertools.chain([first], blocks), file.path, dialect, source.limits
             )
-            # The first body of a file that goes on ends where a record does; what follows it may be
-            # a part of one.
+            # The first body of a longer file ends where a record does; a later one may not.
             cut = not full and len(first) == size
             for body in itertools.islice(bodies, 1) if cut else bodies:
                 yield file, body
 
 
 def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
-    """Strips a UTF-8 byte order mark from the beginning of a file, and returns where the text
-    begins and the text.
+    """Strips a UTF-8 byte order mark; returns the offset and the text.
 
     Raises:
       DataError: the mark is UTF-16's.
@@ -213,7 +216,7 @@ def without_mark(offset: int, data: bytes, path: str) -> tuple[int, bytes]:
 
 
 class LineNumbers:
-    """Numbers of physical lines in one body, counted only when the first one is asked for."""
+    """Line numbers of one body, counted at the first call."""
 
     def __init__(self, source: Source, file: FileInfo, body: Body) -> None:
         self._source = source
@@ -239,7 +242,7 @@ def check_lines(source: Source, file: FileInfo, body: Body, toggles: Positions =
     """Checks that no record of a body is longer than the limit.
 
     Args:
-      source, file, body: where the records are from.
+      source, file, body: source, file and text of the records.
       toggles: the quotes in them that open or close.
 
     Raises:
@@ -269,7 +272,7 @@ def joined(data: bytes, starts: Positions, ends: Positions) -> bytes:
 
 
 def _line_ends(data: bytes) -> Positions:
-    """Returns the last byte of every line end: newlines, and carriage returns without one."""
+    """Returns the positions of LF, and of CR without LF."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == NEWLINE)
     if b"\r" not in data:
@@ -280,7 +283,7 @@ def _line_ends(data: bytes) -> Positions:
 
 
 def _count_lines(source: Source, path: str, length: int) -> int:
-    """Counts the line ends in the first ``length`` bytes of a file's text."""
+    """Counts line ends in the first ``length`` bytes of a file's text."""
     count, after_return = 0, False
     with files.open_read(path) as file:
         for block in decompressed_blocks(
@@ -297,7 +300,7 @@ def _count_lines(source: Source, path: str, length: int) -> int:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8."""
+    """Whether bytes are valid UTF-8."""
     whole = pa.Array.from_buffers(
         pa.binary(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
     )

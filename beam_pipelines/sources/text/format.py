@@ -44,7 +44,7 @@ class TextFormat(Format):
         return compression_of(source, path) == "none"
 
     def dialect(self, source: Source) -> Dialect:
-        """Returns delimiter and quote of a source; by default lines have no quotes."""
+        """Returns delimiter and quote of a source; by default no quote."""
         return blocks.LINES
 
     def quoting(self, source: Source) -> Dialect | None:
@@ -78,7 +78,7 @@ class TextFormat(Format):
     def records(
         self, plan: SourcePlan, file: FileInfo, body: blocks.Body
     ) -> tuple[blocks.Body, Positions, Positions]:
-        """Returns the body that has the records, and where each begins and ends in it."""
+        """Returns a body of records, and their starts and ends in it."""
         return body, *blocks.filled_lines(body.data)
 
     def positions(

@@ -1,16 +1,14 @@
-"""Where CSV records begin: quotes are followed by an automaton, at memory speed, so that a cut
-never splits a record.
+"""Where CSV records begin, so that a cut never splits a record.
 
-A range [start, end) owns the records whose first byte lies in it. To know whether a newline ends a
-record one has to know whether it lies inside quotes, which depends on all the text before it. So
-each range of a file is scanned once, on its own, for *each* state in which it might begin; the
-results are functions from state to state, and folding them from the front of the file gives the
-state in which every range does begin.
+A range [start, end) has the records that begin in it. A newline ends a record unless it is inside
+quotes, which depends on all the text before it. So each range of a file is scanned once, on its
+own, for *each* state in which it might begin; the results are functions from state to state, and
+folding them from the front of the file gives the state in which every range does begin.
 
-The automaton is the one of pyarrow and of Python's ``csv`` module: a quote opens a quoted cell only
-as its first character. Anywhere else outside quotes it is a plain character, as in ``5" disk``,
-which is why counting quotes is not enough. Inside quotes, two quotes are one plain quote, and a
-single one closes.
+The automaton is that of pyarrow and of Python's ``csv`` module: a quote opens a quoted cell only as
+its first character. Anywhere else outside quotes it is a plain character, as in ``5" disk``, which
+is why counting quotes is not enough. Inside quotes, two quotes are one plain quote, and a single
+one closes.
 """
 
 from __future__ import annotations
@@ -37,19 +35,19 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Dialect(NamedTuple):
-    """How cells are separated and quoted, as bytes; ``quote`` is ``None`` when there is no
-    quoting.
-    """
+    """Delimiter and quote as bytes; ``quote`` is ``None`` without quoting."""
 
     delimiter: int
     quote: int | None
 
 
 def toggling_quotes(data: bytes, state: int, previous: int, dialect: Dialect) -> Positions:
-    """Finds the quotes that open or close: all but the stray ones inside unquoted text.
+    """Finds the quotes that open or close, without stray ones.
+
+    Stray quotes are inside unquoted text.
 
     Args:
-      data: a chunk of the text.
+      data: a part of the text.
       state: state of the automaton before it.
       previous: the byte before it; ``NEWLINE`` at the start of a file.
       dialect: delimiter and quote.
@@ -66,11 +64,12 @@ def toggling_quotes(data: bytes, state: int, previous: int, dialect: Dialect) ->
 def _without_stray(
     text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect
 ) -> Positions:
-    """Returns the quotes that open or close. Costs Python only for each stray quote.
+    """Returns the quotes that open or close.
 
-    Quotes open and close in turn, so every second one has to be able to open: after a delimiter or
-    a line end, or directly after a quote that closed, of which it makes a doubled one. The first
-    that is not is stray; so are those that touch it. After them the turns start again.
+    Python runs only once per stray quote. Quotes open and close in turn, so every second one has to
+    be able to open: after a delimiter or a line end, or directly after a quote that closed, which
+    makes a doubled one. The first that cannot is stray; so are those that touch it. After them the
+    turns start again.
     """
     stray = array.array("q")
     cannot_open: dict[int, Positions] = {}
@@ -96,8 +95,9 @@ def _without_stray(
 def _can_open(
     text: Bytes, quotes: Positions, state: int, previous: int, dialect: Dialect
 ) -> npt.NDArray[np.bool_]:
-    """Returns which quotes can open a cell, or a closed one again, provided that the text before is
-    outside quotes.
+    """Returns which quotes can open a cell, or reopen a closed one.
+
+    The text before has to be outside quotes.
     """
     opens_after = np.zeros(256, np.bool_)
     opens_after[[dialect.delimiter, NEWLINE, RETURN, dialect.quote or 0]] = True
@@ -108,7 +108,7 @@ def _can_open(
 
 
 def state_after(data: bytes, state: int, toggles: Positions) -> int:
-    """Returns the state after ``data``, whose opening and closing quotes are ``toggles``."""
+    """Returns the state after ``data``, given its toggling quotes."""
     if not data:
         return state
     if (state == INSIDE) != bool(len(toggles) % 2):
@@ -117,8 +117,9 @@ def state_after(data: bytes, state: int, toggles: Positions) -> int:
 
 
 def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, int]:
-    """Scans one range and returns the state after it for each state (OUTSIDE, CLOSED, INSIDE)
-    before it.
+    """Scans a range; returns the state after it for each before it.
+
+    States are in the order OUTSIDE, CLOSED, INSIDE.
     """
     if dialect.quote is None or bytes((dialect.quote,)) not in data:
         return (OUTSIDE, OUTSIDE, INSIDE) if data else (OUTSIDE, CLOSED, INSIDE)
@@ -135,8 +136,10 @@ def transition(data: bytes, previous: int, dialect: Dialect) -> tuple[int, int, 
 
 
 def fold(transitions: Iterable[tuple[int, int, int]]) -> bytes:
-    """Returns the state before each range of a file, and after the last one, from the transitions
-    of its ranges in order.
+    """Returns the state before each range, and after the last one.
+
+    Args:
+      transitions: of a file's ranges, in order.
     """
     states = bytearray((OUTSIDE,))
     for transition in transitions:
@@ -153,10 +156,10 @@ def record_start(
     dialect: Dialect,
     limits: Limits,
 ) -> int:
-    """Returns the first byte at or after ``position`` at which a record begins: after a newline
-    outside quotes.
+    """Returns the first byte from ``position`` on at which a record begins.
 
-    A carriage return alone ends a record, too, but no range: such files are read as one.
+    It follows a newline outside quotes. A carriage return alone ends a record, too, but no range:
+    such files are read as one.
 
     Args:
       file: seekable.
@@ -190,7 +193,7 @@ def record_start(
 
 
 def endless_record(limits: Limits) -> str:
-    """Returns the message, without its place, for a record that does not end."""
+    """Returns the message for a record that does not end."""
     return (
         f"{exceeded(limits, 'line_bytes', f'a record of more than {limits.line_bytes:,} bytes')} A "
         "quote that is opened and never closed does this, "
@@ -199,10 +202,10 @@ def endless_record(limits: Limits) -> str:
 
 
 def long_record(data: bytes, toggles: Positions, most: int) -> int:
-    """Returns where the first record of more than ``most`` bytes begins, its end not counted, or
-    -1.
+    """Returns where the first record of more than ``most`` bytes begins.
 
-    Looks at one line end for each ``most`` bytes or so, not at all of them.
+    It is -1 if there is none. The line end does not count. Looks at one line end for each ``most``
+    bytes or so, not at all.
 
     Args:
       data: whole records.
@@ -242,8 +245,9 @@ def first_newline(data: bytes, state: int, toggles: Positions) -> int:
 
 
 def last_newline(data: bytes, toggles: Positions) -> int:
-    """Returns the position of the last newline outside quotes, or -1, in text that begins outside
-    quotes.
+    """Returns the position of the last newline outside quotes, or -1.
+
+    The text has to begin outside quotes.
     """
     end = len(data)
     while (newline := data.rfind(b"\n", 0, end)) >= 0:
@@ -255,7 +259,7 @@ def last_newline(data: bytes, toggles: Positions) -> int:
 
 
 def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]:
-    """Finds the records of text that begins and ends at a record's boundary.
+    """Finds the records of text that is cut at records.
 
     Returns:
       Where each record begins, and where it ends (after its line end). Empty lines are no records.
@@ -280,7 +284,7 @@ def record_spans(data: bytes, toggles: Positions) -> tuple[Positions, Positions]
 
 
 def count_cells(data: bytes, toggles: Positions, starts: Positions, dialect: Dialect) -> Positions:
-    """Returns how many cells each record has: one more than delimiters outside quotes.
+    """Counts the cells of each record: delimiters outside quotes, plus one.
 
     Args:
       data: whole records.
@@ -294,16 +298,15 @@ def count_cells(data: bytes, toggles: Positions, starts: Positions, dialect: Dia
     if len(toggles):
         turns = np.zeros(len(data), np.uint8)
         turns[toggles] = 1
-        is_delimiter &= (
-            np.cumsum(turns, dtype=np.uint8) & 1 == 0
-        )  # whole turns of 256 change nothing
+        is_delimiter &= np.cumsum(turns, dtype=np.uint8) & 1 == 0  # multiples of 256 change nothing
     counts: Positions = np.add.reduceat(is_delimiter, starts, dtype=np.int64) + 1
     return counts
 
 
 def badly_closed(data: bytes, toggles: Positions, dialect: Dialect) -> Positions:
-    """Returns the closing quotes after which a cell goes on, as in ``"x"y``, in text that begins
-    outside quotes.
+    """Returns the closing quotes after which a cell goes on.
+
+    An example is ``"x"y``. The text has to begin outside quotes.
     """
     closing = toggles[1::2]
     if not len(closing):

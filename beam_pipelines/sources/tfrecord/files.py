@@ -1,5 +1,6 @@
-"""What the formats share whose files are TFRecord files, whatever the records are: compression,
-blocks, and the read of a file, block by block.
+"""Code of formats whose files are TFRecord files.
+
+It reads a file block by block, and checks its compression.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ BlockReader = Callable[[RecordBlock, int], Iterator[Rows]]
 
 
 def check_compression(source: Source) -> list[Problem]:
-    """Returns a problem if the recipe names a compression that TFRecord files do not have."""
+    """Returns a problem for a compression that TFRecord files cannot have."""
     if source.compression in (None, "gzip", "zlib", "none"):
         return []
     return [problem(source, "compression", "TFRecord files are compressed with gzip or zlib.")]
 
 
 def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
-    """Returns the first records that there are in files, empty if there are none."""
+    """Returns the first records in files; empty if there are none."""
     for file in paths:
         with files.open_read(file.path) as opened:
             for block in _blocks(source, file, opened):
@@ -39,8 +40,7 @@ def first_block(source: Source, paths: tuple[FileInfo, ...]) -> Sequence[bytes]:
 
 
 def read_file(plan: SourcePlan, byte_range: ByteRange, read_block: BlockReader) -> Iterator[Rows]:
-    """Yields what ``read_block`` makes of each block of a file, and at the end the checksum of the
-    file's bytes.
+    """Yields the rows of each block, and last the file's checksum.
 
     Raises:
       DataError: the file is damaged.

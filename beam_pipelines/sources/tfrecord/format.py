@@ -1,6 +1,4 @@
-"""TFRecord files of tf.Example or tf.SequenceExample, with the TFMD schema that says which features
-they have.
-"""
+"""TFRecord files of tf.Example or tf.SequenceExample, with a TFMD schema."""
 
 from __future__ import annotations
 
@@ -50,8 +48,9 @@ from beam_pipelines.tfrecord.protobuf_parser import Layout, WireError
 
 
 class TFRecord(Format):
-    """Serialized examples; one range a file, because nothing in a file says where a record
-    begins.
+    """Serialized examples.
+
+    A file is one range: records cannot be found from its middle.
     """
 
     suffixes = (".tfrecord", ".tfrecords", ".tfrecord.zlib")
@@ -92,16 +91,14 @@ class TFRecord(Format):
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for a row, and its first number; see ``Format``."""
+        """Returns ``record`` and 0; see ``Format``."""
         return "record", 0
 
 
 def _check_schema(
     source: Source, path: str, schema: schema_pb2.Schema, sample: Sequence[bytes]
 ) -> None:
-    """Raises ``RecipeProblems`` if the schema has no feature lists where records have, or gives two
-    of its features one name.
-    """
+    """Raises ``RecipeProblems`` for missing feature lists, or a name used twice."""
     if not feature_lists_of(schema) and any(map(is_sequence_example, sample)):
         message = (
             f"found tf.SequenceExamples, but no feature list in {path}, expected them in the "
@@ -120,8 +117,10 @@ def _check_schema(
 def _seen_in_steps(
     schema: schema_pb2.Schema, sample: Sequence[bytes]
 ) -> tuple[list[str], dict[str, Shape | None]]:
-    """Returns which feature lists have one value in a step at most, of those whose schema does not
-    say; and shapes of the others.
+    """Looks at the steps of a sample, where the schema is silent.
+
+    Returns:
+      The feature lists with at most one value in a step, and the shapes of the others.
     """
     most = {feature.name: most_values_a_step(feature) for feature in feature_lists_of(schema)}
     layout = layout_of(schema, [name for name, values in most.items() if values != 1])
@@ -135,7 +134,7 @@ def _seen_in_steps(
     )
     batches = [
         batch for batch in found if not isinstance(batch, BadRow)
-    ]  # a bad one is told of when it is read
+    ]  # a bad one is reported when it is read
     single = [
         name
         for name in layout.lists
@@ -150,7 +149,7 @@ def _has_several(lists: pa.LargeListArray) -> bool:
 
 
 class _Decoder:
-    """Decodes the features of tf.Examples that are read."""
+    """Decodes the features of tf.Examples that the plan reads."""
 
     def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
         kept = [feature for feature in schema.feature if feature.name in names]
@@ -171,15 +170,16 @@ class _Decoder:
 
 
 class _SequenceDecoder:
-    """Decodes the features and feature lists of tf.SequenceExamples that are read."""
+    """Decodes features and feature lists of tf.SequenceExamples that the plan reads."""
 
     def __init__(self, schema: schema_pb2.Schema, names: list[str]) -> None:
         self._layout = layout_of(schema, names)
         self.lists = tuple(self._layout.lists)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Decodes serialized sequences into large lists, feature lists into large lists of large
-        lists.
+        """Decodes serialized sequences.
+
+        Features become large lists, feature lists large lists of large lists.
 
         Raises:
           ColumnError: as ``_Decoder.decode``.
@@ -187,7 +187,7 @@ class _SequenceDecoder:
         try:
             return sequence_batch(records, self._layout)
         except WireError as error:
-            # The row in the message is where to look for it among many.
+            # Among many records, ``sift`` looks for the row in the message.
             raise tables.ColumnError(
                 error.feature, error.found if len(records) == 1 else str(error)
             ) from error
@@ -263,7 +263,7 @@ def _decode(
 def _convert(
     columns: Mapping[str, pa.Array], plan: SourcePlan, lists: Sequence[str]
 ) -> pa.RecordBatch:
-    """Returns the plan's columns. Steps may be null, which values of any other list may not."""
+    """Returns the plan's columns; only steps may be null inside lists."""
     made: dict[str, pa.Array] = {}
     others = [
         name for name in columns if name not in lists or plan.source.types.get(name) == TENSOR
@@ -302,11 +302,12 @@ def _is_nested(type_: pa.DataType) -> bool:
 
 
 def _steps(lists: pa.LargeListArray, type_: pa.DataType) -> pa.ListArray:
-    """Returns a decoded feature list as lists of ``type_``: of values, null where a step has none,
-    or of lists.
+    """Returns a decoded feature list as lists of ``type_``.
+
+    They are lists of values, null where a step has none, or lists of lists.
 
     Raises:
-      pa.ArrowInvalid: several values in a step where there is to be one.
+      pa.ArrowInvalid: several values in a step that may have one.
     """
     if _is_nested(type_):
         return lists.cast(type_)

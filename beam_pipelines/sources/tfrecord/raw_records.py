@@ -1,6 +1,4 @@
-"""TFRecord files whose records are taken as they are, whatever they hold: each is a row of one
-column.
-"""
+"""TFRecord files of unparsed records: each is a row of one column."""
 
 from __future__ import annotations
 
@@ -32,8 +30,9 @@ COLUMN = "record"
 
 
 class RawRecords(Format):
-    """Payloads of TFRecord files; one range a file, because nothing in a file says where a record
-    begins.
+    """Payloads of TFRecord files.
+
+    A file is one range: records cannot be found from its middle.
     """
 
     suffixes = ()
@@ -71,7 +70,7 @@ class RawRecords(Format):
         )
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
-        """Returns the word for a row, and its first number; see ``Format``."""
+        """Returns ``record`` and 0; see ``Format``."""
         return "record", 0
 
 

@@ -1,6 +1,4 @@
-"""The TFMD schema of a TFRecord source: where it is, and which columns its features and feature
-lists become.
-"""
+"""The TFMD schema of a TFRecord source: its path and columns."""
 
 from __future__ import annotations
 
@@ -20,13 +18,14 @@ from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
 
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")
-# Where a dataset of ours has its shards, and what says which schema parses them.
+# Path of a shard in a dataset of ours, whose schema parses it.
 _EXAMPLES, _MANIFEST = "/examples/Split-", "dataset.json"
 
 
 def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
-    """Returns the path of the schema: the recipe's, or that of the dataset whose shards the files
-    are.
+    """Returns the path of the schema.
+
+    It is the recipe's, or that of the dataset whose shards the files are.
 
     Raises:
       RecipeProblems: there is none, or several.
@@ -57,7 +56,7 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
     """Reads a schema.
 
     Raises:
-      RecipeProblems: it is not there, or is none, or has no features.
+      RecipeProblems: it does not exist, is none, or has no features.
     """
     if not files.exists(path):
         raise RecipeProblems([problem(source, "schema", f"no file '{path}'.")])
@@ -72,17 +71,17 @@ def read_schema(source: Source, path: str) -> schema_pb2.Schema:
 
 
 def column_types(schema: schema_pb2.Schema, open_lists: Sequence[str] = ()) -> pa.Schema:
-    """Returns the columns of a schema's features, and behind them of its feature lists.
+    """Returns the columns of a schema's features, then of its feature lists.
 
     A feature with a shape of one value, or at most one value by ``value_count``, is a scalar; any
-    other is a list. A feature list is a list of values if the schema allows one in a step at most,
+    other is a list. A feature list is a list of values if the schema allows at most one in a step,
     else a list of lists. Bytes are text if the schema gives them a domain of strings, language or
     URLs.
 
     Args:
       schema: of tf.Examples or tf.SequenceExamples.
-      open_lists: feature lists of which the schema says nothing, and whose records have one value
-        in a step at most.
+      open_lists: feature lists that the schema leaves open, and whose sampled records have at most
+        one value in a step.
     """
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
@@ -97,8 +96,9 @@ def column_types(schema: schema_pb2.Schema, open_lists: Sequence[str] = ()) -> p
 
 
 def shapes_of(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Shape]:
-    """Returns the shapes of several dimensions that a schema gives to lists; not of feature lists
-    with one value in a step.
+    """Returns the multi-dimensional shapes that a schema gives to lists.
+
+    Feature lists with one value in a step have none.
     """
     flat = {
         feature.name for feature in feature_lists_of(schema) if most_values_a_step(feature) == 1
@@ -113,9 +113,7 @@ def shapes_of(schema: schema_pb2.Schema, columns: pa.Schema) -> dict[str, Shape]
 
 
 def most_values_a_step(feature: schema_pb2.Feature) -> int | None:
-    """Returns how many values a step of a feature list has at most by the schema; ``None`` if it
-    does not say.
-    """
+    """Returns the most values in a feature list's step, or ``None``."""
     if len(feature.shape.dim) > 1:
         return int(feature.shape.dim[1].size)
     counts = feature.value_counts.value_count
