@@ -38,7 +38,7 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
         in it, or is beyond a limit.
     """
 
-    class Info(_Info):
+    class OwnTarInfo(_TarInfo):
         """One archive's headers.
 
         ``tarfile`` makes the instances, so the class keeps ``has_ended``.
@@ -51,7 +51,7 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
         tarfile.open(
             fileobj=cast("Any", decompressed(file, path, compression, limits)),
             mode="r|",
-            tarinfo=Info,
+            tarinfo=OwnTarInfo,
             bufsize=MIB,
         ) as archive,
     ):
@@ -64,11 +64,11 @@ def read_tar(path: str, compression: str, limits: Limits) -> Iterator[Member]:
                 raise names.refused(info.name, "a link or a device")
             names.add(info.name)
             yield Member(f"{path}/{info.name}", info.size, content, path)
-        if not Info.has_ended:
+        if not OwnTarInfo.has_ended:
             raise tarfile.ReadError("it has no end")
 
 
-class _Info(tarfile.TarInfo):
+class _TarInfo(tarfile.TarInfo):
     """A header; the class notes whether the archive's end was seen.
 
     ``tarfile`` takes an archive without an end for whole.

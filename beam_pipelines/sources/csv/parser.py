@@ -34,7 +34,7 @@ _MOST_MORE_CELLS = 10_000
 _BLOCK_BYTES = 1 << 20
 
 # A bad record: where it begins and ends, its column and error.
-Found = tuple[int, int, str, str]
+BadRecord = tuple[int, int, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ class CsvParser:
             if pc.any(pc.and_(found[name].combine_chunks(), pc.invert(named))).as_py():
                 raise pa.ArrowInvalid("a number beyond the range of its type")
 
-    def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | Found]:
+    def sift(self, data: bytes, toggles: Positions) -> Iterator[pa.RecordBatch | BadRecord]:
         """Parses records; yields batches of good ones, and bad ones in order.
 
         A bad record is (start, end, column, reason).
@@ -158,7 +158,7 @@ class CsvParser:
 
     def _bad_cells(
         self, data: bytes, starts: Positions, ends: Positions
-    ) -> tuple[Iterator[tuple[int, Found]], Flags]:
+    ) -> tuple[Iterator[tuple[int, BadRecord]], Flags]:
         """Finds bad cells in records with the right number of cells.
 
         Returns:
@@ -189,7 +189,7 @@ class CsvParser:
 
     def _described(
         self, table: pa.Table, wrong: Positions, starts: Positions, ends: Positions
-    ) -> Iterator[tuple[int, Found]]:
+    ) -> Iterator[tuple[int, BadRecord]]:
         """Yields where each bad record begins, and it as ``sift`` yields it.
 
         Args:
@@ -215,7 +215,7 @@ class CsvParser:
 
     def _sift_types(
         self, data: bytes, starts: Positions, ends: Positions
-    ) -> Iterator[tuple[int, pa.RecordBatch | Found]]:
+    ) -> Iterator[tuple[int, pa.RecordBatch | BadRecord]]:
         """Parses records without known errors; yields where each finding begins, and it.
 
         Findings are those of ``sift``. If parsing finds an error, rows are parsed one by one.

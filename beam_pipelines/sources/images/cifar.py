@@ -67,7 +67,7 @@ class _Batch(NamedTuple):
     filenames: pa.Array | None = None
 
 
-class _Layout(NamedTuple):
+class _CifarLayout(NamedTuple):
     """One of the four kinds of files."""
 
     is_hundred: bool
@@ -144,7 +144,7 @@ class Cifar(Format):
     ) -> Iterator[Rows]:
         """Reads one range; see ``Format``."""
         file = byte_range.file
-        layout = _Layout(
+        layout = _CifarLayout(
             COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
         )
         data, first = _content(plan.source, byte_range, layout)
@@ -169,7 +169,7 @@ class Cifar(Format):
 
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first one, from 0."""
-        layout = _Layout(
+        layout = _CifarLayout(
             COARSE_LABEL in plan.file_schema.names, FILENAME not in plan.file_schema.names
         )
         return "image", -(-byte_range.start // layout.record_bytes) if layout.is_binary else 0
@@ -239,7 +239,7 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limit
             )
 
 
-def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _Layout:
+def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]) -> _CifarLayout:
     """Returns the common layout of all batches.
 
     Raises:
@@ -248,7 +248,7 @@ def _common_layout(batches: list[FileInfo], names: Mapping[str, tuple[str, ...]]
     layouts = []
     for batch in batches:
         name = posixpath.basename(batch.path)
-        layout = _Layout(COARSE_LABEL in names or name in _HUNDRED, name.endswith(".bin"))
+        layout = _CifarLayout(COARSE_LABEL in names or name in _HUNDRED, name.endswith(".bin"))
         layouts.append(layout)
         if layout != layouts[0]:
             raise DataError(
@@ -275,7 +275,7 @@ def _check_size(path: str, size_bytes: int) -> None:
         )
 
 
-def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
+def _classes(layout: _CifarLayout, names: Mapping[str, tuple[str, ...]]) -> list[Classes]:
     kinds = [Classes(LABEL, TEXT, names.get(LABEL, ()))]
     return (
         [*kinds, Classes(COARSE_LABEL, COARSE_TEXT, names.get(COARSE_LABEL, ()))]
@@ -284,7 +284,7 @@ def _classes(layout: _Layout, names: Mapping[str, tuple[str, ...]]) -> list[Clas
     )
 
 
-def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> tuple[bytes, int]:
+def _content(source: Source, byte_range: ByteRange, layout: _CifarLayout) -> tuple[bytes, int]:
     """Returns the bytes of a range's records, and the first one's number."""
     file = byte_range.file
     if file.archive:
@@ -306,7 +306,7 @@ def _content(source: Source, byte_range: ByteRange, layout: _Layout) -> tuple[by
         return data, first
 
 
-def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
+def _binary_batch(data: bytes, layout: _CifarLayout) -> _Batch:
     """Cuts records: the coarse label of CIFAR-100, the label, the pixels."""
     records = np.frombuffer(data, np.uint8).reshape(-1, layout.record_bytes)
     labels = layout.record_bytes - PIXELS
@@ -316,7 +316,7 @@ def _binary_batch(data: bytes, layout: _Layout) -> _Batch:
     return _Batch(records[:, labels:], ids)
 
 
-def _pickled_batch(data: bytes, path: str, layout: _Layout, limits: Limits) -> _Batch:
+def _pickled_batch(data: bytes, path: str, layout: _CifarLayout, limits: Limits) -> _Batch:
     """Returns images, labels and file names of a pickle.
 
     Raises:

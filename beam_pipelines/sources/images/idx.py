@@ -26,7 +26,7 @@ from beam_pipelines.sources.format import (
     problem,
 )
 from beam_pipelines.sources.images import pixel_rows
-from beam_pipelines.sources.images.idx_file import Header, read_header, read_items
+from beam_pipelines.sources.images.idx_file import IdxHeader, read_idx_header, read_items
 from beam_pipelines.sources.images.pixel_rows import PICTURE_TYPES, SHAPE, Classes
 from beam_pipelines.sources.images.png import COLOUR_FOR_CHANNELS
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
@@ -70,7 +70,7 @@ class Idx(Format):
         )
         arrays = tuple(file for file in files if file.path not in beside)
         headers = [
-            read_header(
+            read_idx_header(
                 file.path, compression_of(source, file.path), source.limits, file.size_bytes
             )
             for file in arrays
@@ -101,7 +101,7 @@ class Idx(Format):
         """Reads one range; see ``Format``."""
         source, path = plan.source, byte_range.file.path
         compression = compression_of(source, path)
-        header = read_header(path, compression, source.limits, byte_range.file.size_bytes)
+        header = read_idx_header(path, compression, source.limits, byte_range.file.size_bytes)
         form, classes = _form(source, header), _classes(source, header)
         first, end = _items_of(byte_range, header) if compression == "none" else (0, header.dims[0])
         ids: npt.NDArray[np.int64] | None = None
@@ -137,11 +137,11 @@ class Idx(Format):
     def numbering(self, plan: SourcePlan, byte_range: ByteRange) -> tuple[str, int]:
         """Returns ``image``, and the number of a range's first item, from 0."""
         file, compression = byte_range.file, compression_of(plan.source, byte_range.file.path)
-        header = read_header(file.path, compression, plan.source.limits, file.size_bytes)
+        header = read_idx_header(file.path, compression, plan.source.limits, file.size_bytes)
         return "image", _items_of(byte_range, header)[0] if compression == "none" else 0
 
 
-def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
+def _items_of(byte_range: ByteRange, header: IdxHeader) -> tuple[int, int]:
     """Returns the items that begin in a range.
 
     The header counts as part of the first item.
@@ -153,21 +153,21 @@ def _items_of(byte_range: ByteRange, header: Header) -> tuple[int, int]:
     return first, end
 
 
-def _is_picture(header: Header) -> bool:
+def _is_picture(header: IdxHeader) -> bool:
     """Whether items are [height, width], or [height, width, channels of a colour]."""
     return len(header.dims) == 3 or (
         len(header.dims) == 4 and header.dims[3] in COLOUR_FOR_CHANNELS
     )
 
 
-def _form(source: Source, header: Header) -> str:
+def _form(source: Source, header: IdxHeader) -> str:
     """Returns the recipe's ``as``; by default PNG for pictures, else numbers."""
     return source.idx.form or (
         "png" if _is_picture(header) and header.dtype == np.uint8 else "values"
     )
 
 
-def _checked_form(source: Source, path: str, header: Header) -> str:
+def _checked_form(source: Source, path: str, header: IdxHeader) -> str:
     form = _form(source, header)
     if form == "png" and not (_is_picture(header) and header.dtype == np.uint8):
         expected = "unsigned bytes of 2 dimensions, or 3 with 1 to 4 channels"
@@ -182,11 +182,11 @@ def _checked_form(source: Source, path: str, header: Header) -> str:
     raise RecipeProblems([problem(source, "idx", message)])
 
 
-def _prefix(header: Header) -> str:
+def _prefix(header: IdxHeader) -> str:
     return "image/" if _is_picture(header) else ""
 
 
-def _column(header: Header, form: str) -> str:
+def _column(header: IdxHeader, form: str) -> str:
     """Returns the name of the column with the numbers."""
     return (
         "value"
@@ -195,7 +195,7 @@ def _column(header: Header, form: str) -> str:
     )
 
 
-def _types(header: Header, form: str) -> dict[str, pa.DataType]:
+def _types(header: IdxHeader, form: str) -> dict[str, pa.DataType]:
     """Returns the columns without labels, by name."""
     if form == "png":
         return dict(PICTURE_TYPES)
@@ -208,14 +208,14 @@ def _types(header: Header, form: str) -> dict[str, pa.DataType]:
     }
 
 
-def _number_type(header: Header) -> pa.DataType:
+def _number_type(header: IdxHeader) -> pa.DataType:
     if header.dtype.kind != "f":
         return pa.int64()
     return pa.float32() if header.dtype.itemsize == 4 else pa.float64()
 
 
 def _columns(
-    numbers: npt.NDArray[Any], header: Header, form: str, wanted: Sequence[str]
+    numbers: npt.NDArray[Any], header: IdxHeader, form: str, wanted: Sequence[str]
 ) -> dict[str, pa.Array]:
     """Returns the columns of numbers [n, values]: those wanted, and free ones."""
     columns = {}
@@ -233,7 +233,7 @@ def _columns(
     return columns
 
 
-def _converted(numbers: npt.NDArray[Any], header: Header, form: str) -> pa.Array:
+def _converted(numbers: npt.NDArray[Any], header: IdxHeader, form: str) -> pa.Array:
     """Returns n rows of numbers in the form that the recipe asks.
 
     It is bytes (little-endian), floats from 0 to 1, or the numbers themselves.
@@ -254,7 +254,7 @@ def _converted(numbers: npt.NDArray[Any], header: Header, form: str) -> pa.Array
     return pa.ListArray.from_arrays(pa.array(np.arange(count + 1) * values, pa.int32()), flat)
 
 
-def _classes(source: Source, header: Header) -> Classes:
+def _classes(source: Source, header: IdxHeader) -> Classes:
     prefix = _prefix(header)
     return Classes(f"{prefix}class/label", f"{prefix}class/text", source.idx.classes)
 
@@ -284,7 +284,7 @@ def _label_path(source: Source, arrays: Sequence[FileInfo], path: str) -> str:
     )
 
 
-def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[Header]) -> bool:
+def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[IdxHeader]) -> bool:
     """Checks the labels of all arrays, and returns whether they have any.
 
     Either all arrays have labels, as many as items, or none has.
@@ -326,8 +326,8 @@ def _check_labels(source: Source, arrays: tuple[FileInfo, ...], headers: list[He
     return True
 
 
-def _label_header(source: Source, path: str) -> Header:
-    header = read_header(path, compression_of(source, path), source.limits)
+def _label_header(source: Source, path: str) -> IdxHeader:
+    header = read_idx_header(path, compression_of(source, path), source.limits)
     if len(header.dims) != 1 or header.dtype.kind == "f":
         raise DataError(
             f"{path}: found {header}, expected labels: integers of one dimension. Check 'labels', "

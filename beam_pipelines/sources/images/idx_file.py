@@ -32,7 +32,7 @@ _NAME_FOR_CODE = {
 }
 
 
-class Header(NamedTuple):
+class IdxHeader(NamedTuple):
     """The header of a file.
 
     Attributes:
@@ -73,9 +73,9 @@ class Header(NamedTuple):
         return f"{_NAME_FOR_CODE[self.code]} {shape}"
 
 
-def read_header(
+def read_idx_header(
     path: str, compression: str, limits: Limits, file_bytes: int | None = None
-) -> Header:
+) -> IdxHeader:
     """Reads a header.
 
     Args:
@@ -111,7 +111,7 @@ def read_header(
             f"{path}: found a header that is cut off, expected {start[3]} dimensions. Get the file "
             "again."
         )
-    header = Header(start[2], struct.unpack(f">{start[3]}I", sizes))
+    header = IdxHeader(start[2], struct.unpack(f">{start[3]}I", sizes))
     if not header.item_bytes:
         raise DataError(
             f"{path}: found {header}, items without a number, expected numbers. Get the file again."
@@ -130,7 +130,7 @@ def read_header(
 
 
 def read_items(
-    path: str, compression: str, limits: Limits, header: Header, first: int, end: int, step: int
+    path: str, compression: str, limits: Limits, header: IdxHeader, first: int, end: int, step: int
 ) -> Iterator[npt.NDArray[Any]]:
     """Yields items [first, end), at most ``step`` at a time.
 
@@ -155,7 +155,7 @@ def read_items(
             )
 
 
-def _skip(file: Any, path: str, compression: str, header: Header, items: int) -> None:
+def _skip(file: Any, path: str, compression: str, header: IdxHeader, items: int) -> None:
     """Goes to an item of a file that was just opened."""
     place = header.size_bytes + items * header.item_bytes
     if compression == "none":
@@ -168,7 +168,7 @@ def _skip(file: Any, path: str, compression: str, header: Header, items: int) ->
         place -= skipped
 
 
-def _too_short(path: str, header: Header, items: int) -> DataError:
+def _too_short(path: str, header: IdxHeader, items: int) -> DataError:
     return DataError(
         f"{path}: found {items:,} items before the file ends, expected {header.dims[0]:,} "
         f"({header}). Get the file again."

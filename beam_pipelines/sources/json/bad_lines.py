@@ -72,7 +72,7 @@ class BadLines:
         self._plan = plan
         self._read_lines = read_lines
         self._columns = [
-            _Column(field, tuple(field.name.split(".")), _Values.of(field))
+            _JsonColumn(field, tuple(field.name.split(".")), _Values.of(field))
             for field in plan.read_schema
         ]
         names = [field.name.split(".") for field in nested.flatten_fields(plan.file_schema)]
@@ -148,7 +148,7 @@ class BadLines:
             )
         return None if self._plan.source.columns else self._unknown_field(value)
 
-    def _refusal(self, found: Any, column: _Column) -> Exception | None:
+    def _refusal(self, found: Any, column: _JsonColumn) -> Exception | None:
         """Returns the parser's error for a value, if that is certain."""
         name = column.field.name
         if (name, _kind(found)) in self._refused:
@@ -220,7 +220,7 @@ class _Values(NamedTuple):
         return self.types == (int,) and not self.are_lists and is_number and not self.take(found)
 
 
-class _Column(NamedTuple):
+class _JsonColumn(NamedTuple):
     """A column: the keys that lead to it, and its values."""
 
     field: pa.Field

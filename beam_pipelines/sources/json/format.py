@@ -47,7 +47,7 @@ _FEW, _MANY, _JUDGED = 100, 20, 2_000
 _OPENS, _CLOSES = b"{}"
 
 # A bad line: where it begins, the line, its column and error.
-Found = tuple[int, bytes, tuple[str, str]]
+BadLine = tuple[int, bytes, tuple[str, str]]
 
 
 class JsonLines(TextFormat):
@@ -331,7 +331,7 @@ def _check_json(lines: Iterable[bytes]) -> None:
             raise pa.ArrowInvalid(f"JSON parse error: {error}") from error
 
 
-def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
+def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | BadLine]:
     """Yields batches of good lines, and the bad ones, both in order.
 
     Where many are bad, each is judged before any is parsed.
@@ -358,7 +358,7 @@ def _sift(data: bytes, plan: SourcePlan) -> Iterator[pa.RecordBatch | Found]:
 
 def _try(
     data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
-) -> Iterator[pa.RecordBatch | Found]:
+) -> Iterator[pa.RecordBatch | BadLine]:
     """Parses neighbouring lines."""
     for found in bad_rows.sift(
         lambda start, end: _read_lines(data[starts[start] : ends[end - 1]], plan), 0, len(starts)
@@ -373,7 +373,7 @@ def _try(
 
 def _judge(
     data: bytes, starts: Positions, ends: Positions, plan: SourcePlan, bad_lines: BadLines
-) -> Iterator[pa.RecordBatch | Found]:
+) -> Iterator[pa.RecordBatch | BadLine]:
     """Judges lines, and parses those that are not certainly bad."""
     lines = [
         data[start:end].strip() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)

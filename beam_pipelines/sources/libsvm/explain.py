@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.sources import bad_rows
-from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, Layout
+from beam_pipelines.sources.libsvm.lines import INTEGER, LABEL, NUMBER, QID, Expected, LibsvmLayout
 
 # Patterns for a whole token.
 _IS_INTEGER, _IS_INDEX, _IS_NUMBER = map(re.compile, (INTEGER, r"^-?[0-9]+$", NUMBER))
@@ -19,7 +19,7 @@ _MOST_DIGITS = 4_000
 _INFINITE = float.fromhex("0x1.ffffffp+127")
 
 
-def explain(line: bytes, layout: Layout) -> tuple[str, str]:
+def explain_line(line: bytes, layout: LibsvmLayout) -> tuple[str, str]:
     """Returns the column and the error of a line that ``parse_lines`` refuses."""
     label, *tokens = (
         token.decode("utf-8", "backslashreplace") for token in re.split(rb"[ \t]+", _plain(line))
@@ -74,7 +74,7 @@ def _is_label(label: str, type_: pa.DataType) -> bool:
 
 
 def _explain_feature(
-    token: str, expected: Expected, layout: Layout
+    token: str, expected: Expected, layout: LibsvmLayout
 ) -> tuple[tuple[int, ...], str, str]:
     """Returns a token's keys, its bad column and the error, if any."""
     form = "field:index:value" if layout.has_fields else "index:value"
@@ -117,7 +117,7 @@ def _explain_range(token: str, found: int, low: int, high: int | None, is_index:
     return f"found '{shorten(token, 100)}', expected {word} {expected}. {cure}"
 
 
-def _explain_order(token: str, is_repeated: bool, layout: Layout) -> str:
+def _explain_order(token: str, is_repeated: bool, layout: LibsvmLayout) -> str:
     order = "fields, and indices within a field," if layout.has_fields else "indices"
     problem = "which is there already" if is_repeated else "behind a larger one"
     return (

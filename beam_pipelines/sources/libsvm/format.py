@@ -17,14 +17,14 @@ from beam_pipelines.sources import bad_rows, inference, tables
 from beam_pipelines.sources.bad_rows import BadRow
 from beam_pipelines.sources.csv.bad_cells import Flags
 from beam_pipelines.sources.format import Contents, combine, problem
-from beam_pipelines.sources.libsvm.explain import explain
+from beam_pipelines.sources.libsvm.explain import explain_line
 from beam_pipelines.sources.libsvm.lines import (
     INTEGER,
     LABEL,
     NUMBER,
     QID,
     BadLinesError,
-    Layout,
+    LibsvmLayout,
     parse_lines,
     tokenise,
 )
@@ -133,7 +133,7 @@ class SparseLines(TextFormat):
                 plan.source.name,
                 file.path,
                 f"line {lines.line(start)}",
-                *explain(line, layout),
+                *explain_line(line, layout),
                 shown,
             )
             if not reject:
@@ -148,11 +148,11 @@ class SparseLines(TextFormat):
         tokens = tokenise(body.data)
         return body, tokens.row_starts, tokens.row_ends
 
-    def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> Layout:
+    def _layout(self, source: Source, label: pa.DataType, has_qid: bool) -> LibsvmLayout:
         option = source.libsvm
         base = self.base if option.base is None else option.base
         label = pa.float32() if pa.types.is_float16(label) else label
-        return Layout(
+        return LibsvmLayout(
             option.name, self.has_fields, has_qid, label, base, option.size, option.fields
         )
 
@@ -174,7 +174,7 @@ def _can_be(name: str, declared: str, known: pa.DataType) -> bool:
 
 
 def _sift(
-    data: bytes, starts: Positions, ends: Positions, layout: Layout
+    data: bytes, starts: Positions, ends: Positions, layout: LibsvmLayout
 ) -> tuple[list[pa.RecordBatch], Flags]:
     """Returns batches of the good lines, and flags of the bad ones.
 

@@ -32,7 +32,7 @@ Integers = npt.NDArray[np.int64]
 Expected = tuple[tuple[str, tuple[int, int | None]], ...]
 
 
-class Layout(NamedTuple):
+class LibsvmLayout(NamedTuple):
     """The columns of a source's lines, and the ranges of its keys.
 
     Attributes:
@@ -170,7 +170,7 @@ def _without_comments(data: bytes, text: npt.NDArray[np.uint8], line_ends: Integ
     return np.where(np.cumsum(depth[:-1], dtype=np.int8) > 0, np.uint8(_BLANK), text).tobytes()
 
 
-def parse_lines(data: bytes, layout: Layout) -> pa.RecordBatch:
+def parse_lines(data: bytes, layout: LibsvmLayout) -> pa.RecordBatch:
     """Parses whole lines.
 
     Returns:
@@ -255,7 +255,7 @@ def _queries(tokens: Tokens, rows: Integers) -> pa.Array:
 
 
 def _features(
-    lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: Layout
+    lines: npt.NDArray[np.uint8], tokens: Tokens, counts: Integers, layout: LibsvmLayout
 ) -> pa.Table:
     """Parses the tokens that are left in ``lines``, one a row."""
     types = {name: pa.int64() for name in layout.keys} | {layout.value: pa.float32()}
@@ -310,7 +310,7 @@ def _raise_features(wrong: npt.NDArray[np.bool_], counts: Integers) -> None:
         )
 
 
-def _lists(features: pa.Table, counts: Integers, layout: Layout) -> list[pa.Array]:
+def _lists(features: pa.Table, counts: Integers, layout: LibsvmLayout) -> list[pa.Array]:
     """Checks features, and returns their keys and values as lists."""
     keys = [columns.only_chunk(features.column(name)).to_numpy() for name in layout.keys]
     values = columns.only_chunk(features.column(layout.value))
