@@ -18,7 +18,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline import costs
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import Preview
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
 from beam_pipelines.transforms.join.plan import plain_bytes
@@ -217,7 +217,7 @@ def _ranges(plan: Plan, size: float) -> tuple[int, float]:
         return max(1, math.ceil(size / file_bytes / together)), max(
             file_bytes, min(RANGE_BYTES, size)
         )
-    if all(FORMATS[base.format].splittable(base.source, file.path) for file in base.files):
+    if all(format_of(base).splittable(base.source, file.path) for file in base.files):
         return max(1, round(size / RANGE_BYTES)), min(RANGE_BYTES, size)
     return max(1, math.ceil(size / file_bytes)), _largest(plan)
 

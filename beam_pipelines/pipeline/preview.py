@@ -16,7 +16,7 @@ from beam_pipelines.encodings.analyzers import KeyedSums
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.store import FittedSteps
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
@@ -120,7 +120,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
 
 def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     states: dict[str, bytes] = {}
-    if FORMATS[source.format].quoting(source.source) is not None:
+    if format_of(source).quoting(source.source) is not None:
         states[byte_range.file.path] = fold([read.scan_range(source, byte_range)])
     return list(read.number_rows(read.read_range(source, byte_range, states, reject=True)))
 

@@ -13,6 +13,7 @@ from beam_pipelines.sources.json.format import JsonLines
 from beam_pipelines.sources.libsvm.format import SparseLines
 from beam_pipelines.sources.lines import PlainLines
 from beam_pipelines.sources.parquet.format import Parquet
+from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.tfrecord.format import TFRecord
 from beam_pipelines.sources.tfrecord.raw_records import RawRecords
 
@@ -37,8 +38,7 @@ FORMATS: dict[str, Format] = {
 def register_format(name: str, format_: Format) -> None:
     """Adds a format, which recipes name with ``format: NAME``.
 
-    Only this process and its forks know it. Other worker processes, of the local runner or of an
-    engine, have to import the module that calls this when they start.
+    Plans carry the format to workers, which have to be able to import the module of its class.
 
     Args:
       name: key in ``FORMATS``.
@@ -50,6 +50,11 @@ def register_format(name: str, format_: Format) -> None:
     if name in FORMATS:
         raise ValueError(f"found a format '{name}' already, expected a new name.")
     FORMATS[name] = format_
+
+
+def format_of(plan: SourcePlan) -> Format:
+    """Returns the format of a plan, also where it is not registered."""
+    return plan.reader or FORMATS[plan.format]
 
 
 def format_of_path(path: str) -> str | None:

@@ -56,7 +56,7 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
       start, end: the rows to read.
     """
     length, good, failures = end - start, 0, 0
-    behind = start  # the first row after all rows known to be, or to precede, a bad one
+    cleared = start  # the first row after all rows known to be, or to precede, a bad one
     while start < end:
         stop = min(start + length, end)
         try:
@@ -67,14 +67,14 @@ def sift(attempt: Callable[[int, int], T], start: int, end: int) -> Iterator[T |
                 failures += 1
                 # An error that named the wrong row twice is not trusted.
                 length = max(1, (stop - start) // 2 if named is None or failures > 2 else named)
-                behind = stop if named is None else start + named + 1
+                cleared = stop if named is None else start + named + 1
                 continue
             yield BadRow(start, error)
-            behind, length, good = stop, max(1, 2 * good), 0
+            cleared, length, good = stop, max(1, 2 * good), 0
         else:
             yield made
             good += stop - start
-            length = (behind - stop + 1) // 2 if stop < behind else 2 * length
+            length = (cleared - stop + 1) // 2 if stop < cleared else 2 * length
         start, failures = stop, 0
 
 

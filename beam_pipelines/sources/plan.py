@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,6 +12,9 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
+
+if TYPE_CHECKING:
+    from beam_pipelines.sources.format import Format
 
 # Large enough that Beam's price per element and Arrow's per batch vanish, small enough that two
 # workers share a 30 MB file: see benchmarks/bench_stages.py.
@@ -82,6 +86,7 @@ class SourcePlan(PickledOnce):
       root: folder from which rows name their files; empty where they do not.
       labels: labels of columns that are ids, as in ``sources.format.Contents``.
       sparse: columns that are sparse tensors.
+      reader: the format, which workers may not have registered; ``sources.format_of`` returns it.
     """
 
     source: Source
@@ -95,6 +100,7 @@ class SourcePlan(PickledOnce):
     root: str = ""
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sparse: tuple[SparseColumns, ...] = ()
+    reader: Format | None = dataclasses.field(default=None, compare=False)
 
     @property
     def size_bytes(self) -> int:

@@ -87,6 +87,7 @@ def plan_source(source: Source, directory: str) -> SourcePlan:
         root=contents.root,
         labels=contents.labels,
         sparse=contents.sparse,
+        reader=FORMATS[name],
     )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_counts
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.cells import LargeCell, large_cell
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
@@ -52,7 +52,7 @@ def read_range(
     """
     waiting: Chunk | None = None
     crc32c = None
-    is_gathered = byte_range.members != (0, 0) and not FORMATS[plan.format].is_file_a_row
+    is_gathered = byte_range.members != (0, 0) and not format_of(plan).is_file_a_row
     read_rows = (
         _read_gathered(plan, byte_range, reject)
         if is_gathered
@@ -72,7 +72,7 @@ def _read_rows(
 ) -> Iterator[Rows]:
     """Reads one range as its format does, and looks for values that are too large."""
     before = 0
-    for rows in FORMATS[plan.format].read(plan, byte_range, quote_states, reject):
+    for rows in format_of(plan).read(plan, byte_range, quote_states, reject):
         if large := large_cell(rows.batch, plan.source.limits.cell_bytes):
             raise _too_large(plan, byte_range, quote_states, rows, before, large)
         before += rows.batch.num_rows
@@ -107,7 +107,7 @@ def _read_some(
     plan: SourcePlan, own: Sequence[ByteRange], reject: bool
 ) -> Iterator[tuple[Rows, Sequence[int]]]:
     """Yields the rows of small files, with the checksums of the files that end in them."""
-    together = FORMATS[plan.format].read_together(plan, [byte_range.file for byte_range in own])
+    together = format_of(plan).read_together(plan, [byte_range.file for byte_range in own])
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
         yield from ((rows, ()) for rows in first)
@@ -149,7 +149,7 @@ def _too_large(
     )
     rejected = list(rows.rejected)
     row = before + large.row
-    format_ = FORMATS[plan.format]
+    format_ = format_of(plan)
     place = format_.positions(plan, byte_range, quote_states, rejected, [row])[0].place
     message = exceeded(plan.source.limits, "cell_bytes", f"a value of {large.size_bytes:,} bytes")
     return DataError(f"{file.path}, {place}, column '{large.column}': {message}")
@@ -230,7 +230,7 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
     """Returns the ranges that have to be scanned for quotes before any is read: those of files with
     more than one.
     """
-    if FORMATS[plan.format].quoting(plan.source) is None:
+    if format_of(plan).quoting(plan.source) is None:
         return ()
     cut = {byte_range.file.path for byte_range in plan.ranges if byte_range.number_in_file > 0}
     return tuple(byte_range for byte_range in plan.ranges if byte_range.file.path in cut)
@@ -238,7 +238,7 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
 
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
     """Reads a range and returns what it does to the quote automaton (``csv_ranges``)."""
-    dialect = FORMATS[plan.format].quoting(plan.source)
+    dialect = format_of(plan).quoting(plan.source)
     if dialect is None:
         raise ValueError(f"{plan.format} needs no scan")
     return blocks.scan_range(byte_range, dialect)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines.core.chunks import Rejected
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.format import Position
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
@@ -44,7 +44,7 @@ class RowPlaces:
           rows: their numbers among those of the range that could be read, from 0, ascending.
         """
         byte_range = self._plan.ranges[range_number]
-        format_ = FORMATS[self._plan.format]
+        format_ = format_of(self._plan)
         if byte_range.members == (0, 0) or format_.is_file_a_row:
             states = self.states(byte_range)
             return format_.positions(
@@ -69,5 +69,5 @@ class RowPlaces:
             behind = before + sum(chunk.batch.num_rows for chunk in chunks)
             here = [row - before for row in wanted if row < behind]
             rejected = [bad for chunk in chunks for bad in chunk.rejected]
-            yield from FORMATS[self._plan.format].positions(self._plan, own, {}, rejected, here)
+            yield from format_of(self._plan).positions(self._plan, own, {}, rejected, here)
             wanted, before = wanted[len(here) :], behind

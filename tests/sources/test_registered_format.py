@@ -1,4 +1,4 @@
-"""A format registered from outside the package converts, rejects and resumes as ours do."""
+"""A format registered from outside the package works as ours do."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def write(folder: Path, bad: tuple[int, ...] = ()) -> None:
 
 
 def converted(folder: Path, more: str = "", resume: bool = False) -> Manifest:
-    """Converts the table with one worker."""
+    """Converts the table in one worker process, which imports the format."""
     recipe, _ = parse_recipe(RECIPE + more, "recipe.yaml", str(folder))
-    options = ["--direct_num_workers=1"]
+    options = ["--direct_num_workers=1", "--direct_running_mode=multi_processing"]
     plan = make_plan(recipe)
     return convert(plan, str(folder / "out"), beam_options=options, quiet=True, resume=resume)
 
@@ -100,7 +100,10 @@ def test_a_name_is_taken_once() -> None:
 
 
 def test_rows_are_converted_and_bad_ones_rejected(tmp_path: Path) -> None:
-    """Bad rows are in ``rejected/`` with their lines, whether the format or a filter finds them."""
+    """Bad rows are in ``rejected/`` with their lines.
+
+    The format finds some, a derived column another.
+    """
     write(tmp_path, bad=(3, 1_234))
     more = "derive: {odd: \"CAST(CASE WHEN number = 1700 THEN 'y' ELSE '1' END AS BIGINT)\"}\non_error: {reject: 5}\n"
     manifest = converted(tmp_path, more)
@@ -123,7 +126,7 @@ def test_an_error_has_its_place(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_conversion_resumes(tmp_path: Path) -> None:
-    """A run that fails at its end is resumed, and keeps all finished shards."""
+    """A run that failed late is resumed, and keeps all finished shards."""
     write(tmp_path)
     table, output = tmp_path / "visits.kv", tmp_path / "out"
     before = table.stat()

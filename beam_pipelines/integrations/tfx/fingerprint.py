@@ -12,7 +12,7 @@ from beam_pipelines.core import file_checksums
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.model import recipe_hash
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 
 # Reading and checksums release the interpreter's lock; remote files are asked for one by one.
@@ -53,6 +53,6 @@ def _paths(plan: SourcePlan) -> Iterator[str]:
     """Yields the files of a source, and those beside them."""
     for file in plan.files:
         yield file.archive or file.path
-    yield from FORMATS[plan.format].companions(plan)
+    yield from format_of(plan).companions(plan)
     if plan.source.schema is not None:
         yield plan.source.schema

@@ -129,7 +129,7 @@ class Cifar(Format):
                 "data_batch_1, test_batch, train, "
                 "test or data_batch_1.bin. Check 'path' of the source."
             )
-        _read_names_beside(batches, names, source.limits)
+        _read_label_files(batches, names, source.limits)
         layout = _common_layout(batches, names)
         kinds = _classes(layout, names)
         types = dict(pixel_rows.PICTURE_TYPES)
@@ -200,7 +200,7 @@ def _list_archive(
     return sorted(members, key=lambda member: member.path)
 
 
-def _read_names_beside(
+def _read_label_files(
     batches: list[FileInfo], names: dict[str, tuple[str, ...]], limits: Limits
 ) -> None:
     """Notes the labels in the folders of batches.

@@ -1,4 +1,4 @@
-"""IDX files, as of MNIST and Fashion-MNIST, and their labels."""
+"""IDX files, such as those of MNIST, and their labels."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Idx(Format):
     def infer(self, source: Source, files: tuple[FileInfo, ...]) -> Contents:
         """Finds the files of labels, and the columns; see ``Format``."""
         # Files of labels that the path also matches are not read as rows.
-        beside = (
+        label_paths = (
             {_label_path_by_name(file.path) for file in files}
             if source.idx.labels is None
             else set()
         )
-        arrays = tuple(file for file in files if file.path not in beside)
+        arrays = tuple(file for file in files if file.path not in label_paths)
         headers = [
             read_idx_header(
                 file.path, compression_of(source, file.path), source.limits, file.size_bytes

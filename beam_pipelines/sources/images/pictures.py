@@ -92,7 +92,7 @@ def convert(data: bytes, options: ImageOptions, limits: Limits = Limits()) -> tu
         bytes.
 
     Raises:
-      PictureError: as of ``probe``.
+      PictureError: as ``probe`` does.
     """
     with _opened(data, limits) as image:
         look = _look(image)

@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import Problem, RecipeProblems, nearest
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.recipe.model import Join
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 
 # A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its
@@ -95,9 +95,7 @@ def _expansion(source_plan: SourcePlan, path: str) -> int:
     compressed = (
         path.lower().endswith(_COMPRESSED_SUFFIXES) if declared is None else declared != "none"
     )
-    return (
-        PLAIN_BYTES_PER_COMPRESSED if compressed or FORMATS[source_plan.format].is_compressed else 1
-    )
+    return PLAIN_BYTES_PER_COMPRESSED if compressed or format_of(source_plan).is_compressed else 1
 
 
 def plan_join(
