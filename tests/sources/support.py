@@ -1,4 +1,4 @@
-"""What the tests of sources share."""
+"""Helpers shared by the tests of sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_pipelines.transforms import read
 
 
 def strict_rows(text: str, delimiter: str) -> list[list[str]] | None:
-    """Reads text with Python's csv module in its strict mode; ``None`` if it refuses it."""
+    """Reads text with Python's csv module in strict mode; ``None`` if refused."""
     try:
         return [
             row

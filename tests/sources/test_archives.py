@@ -1,6 +1,4 @@
-"""Archives that somebody made with intent: names, links and devices that lead elsewhere, lists and
-contents that explode.
-"""
+"""Malicious archives: names, links and devices that lead elsewhere, and bombs."""
 
 from __future__ import annotations
 
@@ -50,14 +48,14 @@ def zip_of(
 
 
 def archive_of(path: Path, *names: str) -> Path:
-    """Writes an archive, tar or zip by its name, of batches of one image."""
+    """Writes an archive, tar or zip by its name, of one-image batches."""
     if path.suffix == ".zip":
         return zip_of(path, *((name, RECORD) for name in names))
     return tar_of(path, *((tarfile.TarInfo(name), RECORD) for name in names))
 
 
 def everything(folder: Path) -> list[tuple[str, int, int]]:
-    """Returns what lies in a folder and below, with sizes and dates."""
+    """Returns all files in a folder and below, with sizes and dates."""
     return sorted(
         (str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*")
     )
@@ -68,9 +66,7 @@ KINDS = ("a.tar", "a.tar.gz", "a.tgz", "a.zip")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names_lead_nowhere(tmp_path: Path, kind: str) -> None:
-    """Names from the root, from above, with a drive or a null are names: nothing is written, and no
-    such file is read.
-    """
+    """Absolute and odd names are only names: nothing is written or read there."""
     (tmp_path / "data_batch_9.bin").write_bytes(b"not an image")
     names = (
         "../data_batch_9.bin",
@@ -103,7 +99,7 @@ TAR_TYPES = {
 @pytest.mark.parametrize("target", ["/etc/passwd", "../secret.bin", "data_batch_1.bin"])
 @pytest.mark.parametrize("kind", TAR_TYPES)
 def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> None:
-    """Each is refused with its name, wherever it leads, and whether it would be a batch or not."""
+    """Each is refused with its name, whether it would be a batch or not."""
     (tmp_path / "secret.bin").write_bytes(RECORD)
     for name in ("data_batch_2.bin", "readme.html"):
         link = tarfile.TarInfo(name)
@@ -119,7 +115,7 @@ def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> Non
 
 @pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010644])
 def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
-    """What a Unix mode says is no file is refused."""
+    """An entry that is no file by its Unix mode is refused."""
     link = zipfile.ZipInfo("data_batch_2.bin")
     link.external_attr = mode << 16
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", RECORD), (link, b"/etc/passwd"))
@@ -132,7 +128,7 @@ def test_links_and_devices_in_zip(tmp_path: Path, mode: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice(tmp_path: Path, kind: str) -> None:
-    """Two files of one name are refused: readers of archives disagree on which counts."""
+    """Two files of one name are refused: readers disagree on which counts."""
     path = archive_of(tmp_path / kind, "data_batch_1.bin", "data_batch_1.bin")
     with pytest.raises(DataError, match=r"data_batch_1\.bin: found a second file of that name"):
         plan_of(path, format="cifar")
@@ -155,7 +151,7 @@ def test_archive_files(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_list_that_lies_about_its_length(tmp_path: Path) -> None:
-    """The list of a zip archive is bounded in bytes, whatever number of files its end claims."""
+    """The list of a zip archive is bounded in bytes, whatever its end claims."""
     path = archive_of(tmp_path / "a.zip", *(f"{number:0200}.bin" for number in range(1000)))
     data = bytearray(path.read_bytes())
     data[-12:-8] = struct.pack("<HH", 2, 2)
@@ -175,8 +171,9 @@ def zeros(path: Path, size: int) -> Path:
 def test_bombs_are_stopped_before_they_are_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """An archive that becomes a thousand times as much is an error, found while it is read, or by
-    its list, in little memory.
+    """An archive that grows a thousandfold is an error, in little memory.
+
+    It is found while the archive is read, or by its list.
     """
     monkeypatch.setattr(limits, "FREE_BYTES", 2 << 20)
     path = zeros(tmp_path / kind, 3073 * 8_000)
@@ -194,9 +191,7 @@ def test_bombs_are_stopped_before_they_are_in_memory(
 
 
 def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of a zip archive's list that point at one another's data add up, and are refused by
-    their sum.
-    """
+    """Entries that share their data are refused by the sum of their sizes."""
     monkeypatch.setattr(limits, "FREE_BYTES", 1 << 20)
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", bytes(3073 * 100)))
     data = path.read_bytes()
@@ -216,8 +211,9 @@ def test_members_that_share_their_bytes(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_member_in_an_archive_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch of any kind that is larger than any of CIFAR's is not read into memory, in an archive
-    that is not compressed, too.
+    """A batch larger than any of CIFAR's is not read into memory.
+
+    That holds in an archive without compression, too.
     """
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1_000_000)
     path = tmp_path / "a.tar"
@@ -269,7 +265,7 @@ def strange(path: Path) -> None:
 def test_zip_archives_that_cannot_be_read(
     tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
-    """Each is an error with the archive's path, when it is listed or when it is read."""
+    """Each is an error with the archive's path, at planning or when read."""
     path = zip_of(tmp_path / "a.zip", ("data_batch_1.bin", os.urandom(3073)))
     damage(path)
     with pytest.raises(DataError, match=message):
@@ -277,7 +273,7 @@ def test_zip_archives_that_cannot_be_read(
 
 
 def test_cifar_in_a_zip_is_cifar_in_a_tar(tmp_path: Path) -> None:
-    """The same rows come from both, and from any order and compression of the members."""
+    """Both give the same rows, from any order and compression of members."""
     members = cifar10_files(5)
     tar = write_archive(
         tmp_path / "cifar-10-python.tar.gz", "cifar-10-batches-py", members, CIFAR10_MEMBERS
@@ -296,7 +292,7 @@ def test_cifar_in_a_zip_is_cifar_in_a_tar(tmp_path: Path) -> None:
 
 
 def test_members_are_read_one_by_one(tmp_path: Path) -> None:
-    """A member's content is what was put in, for zip and tar alike."""
+    """A member's content comes back, from zip and tar alike."""
     contents = {f"data_batch_{number}.bin": bytes([number]) * 3073 for number in range(3)}
     for path in (
         zip_of(tmp_path / "a.zip", *contents.items()),

@@ -1,5 +1,6 @@
-"""Which cells of a CSV file are bad: as pyarrow.csv says of each row alone, found without asking it
-of each row.
+"""Bad cells of a CSV file are those that pyarrow.csv refuses alone.
+
+They are found without asking it about each row.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def quoted(cell: bytes) -> bytes:
 
 
 def is_bad(cell: bytes, type_: pa.DataType) -> bool:
-    """Asks pyarrow.csv of one cell alone, beside another so that its line is never empty."""
+    """Asks pyarrow.csv about one cell, next to another so that no line is empty."""
     try:
         table = pa_csv.read_csv(
             io.BytesIO(quoted(cell) + b",1\n"),
@@ -91,17 +92,16 @@ def is_bad(cell: bytes, type_: pa.DataType) -> bool:
 def test_bad_cells_are_those_that_pyarrow_refuses_alone(
     cells: list[bytes], type_: pa.DataType
 ) -> None:
-    """Of blanks, signs, hexadecimal, ranges, infinities, calendars, offsets, nulls and bytes that
-    are not UTF-8.
-    """
+    """Blanks, signs, hexadecimal, ranges, infinities, dates, offsets, nulls, bad UTF-8."""
     found = bad_cells(pa.array(cells, pa.binary()), type_, NULLS)
     assert found.tolist() == [is_bad(cell, type_) for cell in cells]
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_each_part_alone_and_joined_with_common_ones(type_: pa.DataType) -> None:
-    """Every part that the property joins, alone and behind or before a blank, a digit, a day and a
-    clock.
+    """Every part of the property's texts, alone and joined with a common one.
+
+    Common ones are a blank, a digit, a date and a time.
     """
     cells = [
         text.encode("latin-1")
@@ -136,8 +136,9 @@ def parser_of(types: list[pa.DataType]) -> CsvParser:
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> None:
-    """The same rows, in order, each with its first bad column and what stands there; the rest are
-    read.
+    """The same rows are rejected, in order, with the first bad column and its value.
+
+    The others are read.
     """
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
     cell = st.one_of(
@@ -180,7 +181,7 @@ def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> 
 
 
 def rows_of(batch: pa.RecordBatch) -> list[list[str]]:
-    """Returns the values as texts, since Python has not all of Arrow's dates."""
+    """Returns the values as texts, since Python lacks some of Arrow's dates."""
     return [
         [
             str(column[row]) if pa.types.is_string(column.type) else str(column.slice(row, 1))
@@ -206,8 +207,9 @@ BAD_ROWS = {
 def test_a_bad_row_costs_little_more_than_a_good_one(
     kind: str, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 20,000 rows all, or one in ten, are bad: the text is parsed a few times in all, and CPU
-    time stays in proportion.
+    """Of 20,000 rows all, or one in ten, are bad.
+
+    The text is parsed a few times in all, and CPU time stays in proportion.
     """
     parser = parser_of([pa.int64(), pa.float64(), pa.date32(), pa.string()])
     lines = [

@@ -17,8 +17,9 @@ from beam_pipelines.sources.bad_rows import BadRow
 def test_sift_finds_the_bad_rows_and_no_others(
     words: str, bad: set[int], size: int, named: int
 ) -> None:
-    """Good rows come in stretches and bad ones alone, all in order, whatever row the error names,
-    if any.
+    """Good rows come in stretches and bad ones alone, all in order.
+
+    The error may name any row, or none.
     """
 
     def attempt(start: int, end: int) -> range:
@@ -38,8 +39,9 @@ def test_sift_finds_the_bad_rows_and_no_others(
 
 @pytest.mark.parametrize(("words", "first"), [("Row #{}: bad", 1), ("bad in row {}", 0)])
 def test_a_named_row_spares_attempts(words: str, first: int) -> None:
-    """A single bad row in a short stretch takes four attempts: all, the row, and what is left on
-    both sides.
+    """A single bad row among few takes four attempts.
+
+    They are: all rows, the bad row, and the rest on both sides.
     """
     attempts = []
 

@@ -1,6 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from their archives and out of them: pictures, classes, splits, ranges,
-and every way in which files are wrong.
-"""
+"""CIFAR-10 and CIFAR-100: pictures, classes, splits, ranges, and wrong files."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def decoded(data: bytes) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """CIFAR-10 as it is handed out, but with 20 pictures in a batch."""
+    """CIFAR-10 as published, but with 20 pictures in a batch."""
     path = tmp_path_factory.mktemp("cifar") / "cifar-10-python.tar.gz"
     return write_archive(
         path, "cifar-10-batches-py", image_sets.cifar10_files(20), image_sets.CIFAR10_MEMBERS
@@ -62,8 +60,9 @@ def check_rows(rows: list[dict], count: int) -> None:
 
 
 def test_cifar10_from_its_archive(archive: Path) -> None:
-    """The archive as it is handed out: six batches in order, every pixel, class and file name,
-    whatever else is in it.
+    """The published archive: six batches in order, every pixel, class and file name.
+
+    Other files in it do not matter.
     """
     plan = plan_of(archive)
     assert [file.path for file in plan.files] == [
@@ -80,8 +79,9 @@ def test_cifar10_from_its_archive(archive: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w"])
 def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path, mode: str) -> None:
-    """Records of bytes give the rows that pickles give, without file names, in archives compressed
-    in any way.
+    """Binary records give the rows of pickles, without file names.
+
+    The archives may be compressed in any way.
     """
     suffix = {"w:gz": ".tar.gz", "w:bz2": ".tar.bz2", "w": ".tar"}[mode]
     path = tmp_path / f"cifar-10-binary{suffix}"
@@ -94,8 +94,9 @@ def test_the_binary_version_has_the_same_pictures(tmp_path: Path, archive: Path,
 
 
 def test_files_out_of_their_archive(tmp_path: Path, archive: Path) -> None:
-    """The unpacked folder gives the same rows: all of it, or some batches, whose classes' names lie
-    beside them.
+    """The unpacked folder gives the same rows: all of it, or some batches.
+
+    The labels are in the same folder.
     """
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
@@ -109,7 +110,7 @@ def test_files_out_of_their_archive(tmp_path: Path, archive: Path) -> None:
 
 @pytest.mark.parametrize("is_binary", [False, True])
 def test_cifar100_has_two_classes(tmp_path: Path, is_binary: bool) -> None:
-    """CIFAR-100 has a fine and a coarse class, with their names, in either version."""
+    """CIFAR-100 has named fine and coarse classes, in either version."""
     pictures, _ = colour_digits(250)
     fine = np.arange(250) % 100
     if is_binary:
@@ -141,8 +142,9 @@ def test_cifar100_has_two_classes(tmp_path: Path, is_binary: bool) -> None:
 
 
 def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
-    """A batch of 10,000 pictures, 30,730,000 bytes in the binary version, is read whole, as pickle
-    and in two ranges.
+    """A batch of 10,000 pictures is read whole, as pickle and in two ranges.
+
+    It has 30,730,000 bytes in the binary version.
     """
     pictures, labels = colour_digits(10_000)
     (tmp_path / "data_batch_1").write_bytes(image_sets.cifar10_batch(pictures, labels))
@@ -188,9 +190,7 @@ def test_ranges_of_records_lose_nothing(tmp_path: Path, range_bytes: int) -> Non
 def test_png_files_hold_the_pixels(
     count: int, height: int, width: int, channels: int, seed: int
 ) -> None:
-    """Pillow finds in our PNG files just the pixels that went in, grey or coloured, with alpha or
-    without.
-    """
+    """Pillow finds exactly the pixels in our PNG files, of all modes."""
     pixels = np.random.default_rng(seed).integers(
         0, 256, (count, height, width, channels), np.uint8
     )
@@ -213,8 +213,9 @@ class Exploit:
 
 @pytest.mark.parametrize("place", ["data_batch_1", "batches.meta"])
 def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
-    """A batch, or the names of classes, that would run a command: an error that names the member
-    and the command's function.
+    """A batch, or labels, that would run a command are an error.
+
+    It names the member and the command's function.
     """
     ran = tmp_path / "ran"
     members = {**image_sets.cifar10_files(5), place: pickle.dumps({b"data": Exploit(ran)}, 2)}
@@ -228,7 +229,7 @@ def test_a_crafted_pickle_is_refused(tmp_path: Path, place: str) -> None:
 
 
 def batch(**changes: object) -> bytes:
-    """Returns a pickled batch of two pictures, changed; ``None`` leaves a key out."""
+    """Returns a pickled batch of two pictures, changed; ``None`` removes a key."""
     whole = {
         "data": np.zeros((2, 3072), np.uint8),
         "labels": [0, 1],
@@ -260,9 +261,7 @@ def batch(**changes: object) -> bytes:
     ],
 )
 def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
-    """A batch that is not as CIFAR's are is an error with the file, what was found and what was
-    expected.
-    """
+    """A batch unlike CIFAR's is an error with file, finding and expectation."""
     path = tmp_path / "data_batch_1"
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"data_batch_1: {message}"):
@@ -270,8 +269,9 @@ def test_wrong_batches(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
-    """A label beyond the names stops the run with the image's number, or that row alone is
-    rejected.
+    """A class beyond the labels stops the run, or that row is rejected.
+
+    The error has the image's number.
     """
     (tmp_path / "batches.meta").write_bytes(image_sets.cifar10_meta())
     (tmp_path / "data_batch_1").write_bytes(batch(labels=[3, 10]))
@@ -288,8 +288,9 @@ def test_classes_without_a_name_are_bad_rows(tmp_path: Path) -> None:
 
 
 def test_wrong_files(tmp_path: Path, archive: Path) -> None:
-    """What is no CIFAR, of two kinds, of the wrong size, or given options that mean nothing, is
-    said at planning.
+    """Files and options that do not fit are reported at planning.
+
+    They are no CIFAR, of two kinds, of the wrong size, or options without meaning.
     """
     (tmp_path / "readme.html").write_bytes(b"<html>")
     with pytest.raises(DataError, match=r"found no batch of CIFAR in readme\.html"):
@@ -314,7 +315,7 @@ def test_wrong_files(tmp_path: Path, archive: Path) -> None:
 def test_large_files_are_refused(
     tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch, or a file of names, that is larger than any of CIFAR is not read into memory."""
+    """A batch, or labels, larger than any of CIFAR are not read."""
     monkeypatch.setattr(cifar, "MAX_BATCH_BYTES", 1000)
     with pytest.raises(
         DataError, match=r"data_batch_1: found [0-9,]+ bytes, expected at most 1,000"
@@ -346,7 +347,7 @@ def write_members(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
 )
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
-    """An archive with a link or a device in it is refused, wherever it leads."""
+    """An archive with a link or a device is refused, wherever it leads."""
     path = write_members(
         tmp_path / "a.tar.gz",
         member("data_batch_1", batch()),
@@ -359,9 +360,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
 
 
 def test_names_lead_nowhere(tmp_path: Path) -> None:
-    """Members with names from the root or from above are read like others, and nothing is written
-    to disk.
-    """
+    """Members with absolute or upward names are read; nothing is written."""
     path = write_members(
         tmp_path / "a.tar.gz",
         member("../../data_batch_1", batch()),
@@ -385,8 +384,9 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [10, 600, 5000, -1100, -600, -20])
 @pytest.mark.parametrize("compressed", [True, False])
 def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -> None:
-    """An archive that ends too early, in a member, between two or before its end mark, is an error
-    and not fewer rows.
+    """An archive that ends too early is an error, not fewer rows.
+
+    It ends in a member, between two, or before its end mark.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as opened:
@@ -410,7 +410,7 @@ def test_archives_that_are_cut_off(tmp_path: Path, end: int, compressed: bool) -
 
 
 def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A header that claims more bytes than any has is refused before it is read."""
+    """A header that claims too many bytes is refused before it is read."""
     monkeypatch.setattr(tar, "MAX_HEADER_BYTES", 1000)
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as opened:
@@ -423,8 +423,9 @@ def test_headers_of_an_archive_are_bounded(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> None:
-    """The example's recipe, unchanged, on an archive of the original's name: splits by batch, the
-    frozen schema, class names, pixels.
+    """The example's recipe, unchanged, on an archive of the original's name.
+
+    It checks splits by batch, the frozen schema, labels and pixels.
     """
     for folder in ("examples/cifar", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
@@ -456,8 +457,9 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
 
 
 def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Path) -> None:
-    """The example's recipe for CIFAR-100, unchanged, plans: each of the two batches in its split,
-    and the label has its names.
+    """The example's recipe for CIFAR-100, unchanged, plans.
+
+    Each of the two batches is in its split, and the class has its labels.
     """
     for folder in ("examples/cifar", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)

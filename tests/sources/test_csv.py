@@ -1,4 +1,4 @@
-"""CSV and TSV files: types, options, and every way in which they can be bad."""
+"""CSV and TSV files: types, options, and bad files."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def test_types_are_inferred(tmp_path: Path, cells: list[str], type_: str) -> Non
 
 
 def test_values_come_back_exactly(tmp_path: Path) -> None:
-    """int64 extremes, offsets from UTC, quoted nulls and line ends in cells are read to the last
-    bit.
+    """Values are read to the last bit.
+
+    They are int64 extremes, offsets from UTC, quoted nulls, and line ends in cells.
     """
     path = write(
         tmp_path / "a.csv",
@@ -58,7 +59,7 @@ def test_values_come_back_exactly(tmp_path: Path) -> None:
 
 
 def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
-    """A column in which the sample holds only nulls becomes text, and the plan says so."""
+    """A column with only nulls in the sample becomes text; the plan says so."""
     plan = plan_of(write(tmp_path / "a.csv", "x,y\n1,\n2,NA\n"))
     assert plan.null_columns == ("y",)
     assert plan.schema.field("y").type == pa.string()
@@ -66,9 +67,7 @@ def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["+9007199254740993", "9223372036854774783", "-9007199254740995"])
 def test_an_integer_that_a_float_rounds(tmp_path: Path, value: str) -> None:
-    """Where other values make a column one of floats, an integer that is none is refused, unless
-    the recipe says what becomes of it.
-    """
+    """An integer that its float column would round is refused, unless declared."""
     path = write(tmp_path / "a.csv", f"a\n{value}\n1.5\n+1\n")
     with pytest.raises(
         DataError,
@@ -122,7 +121,7 @@ def test_options(tmp_path: Path, options: dict, content: str, rows: list[dict]) 
 
 
 def test_tsv_and_compression_go_by_suffix(tmp_path: Path) -> None:
-    """The suffix names the format behind the compression's."""
+    """The suffix before the compression's names the format."""
     path = tmp_path / "a.TSV.gz"
     path.write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
     assert read_rows(path) == [{"a": 1, "b": 2}]
@@ -140,9 +139,7 @@ COMPRESS = {
 def test_compressed_files_are_streamed(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compressed file is cut where records end, wherever its blocks do, and never held as a
-    whole.
-    """
+    """A compressed file is cut where records end, and never held whole."""
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
     rows = [{"a": number, "b": f'line\n"{number}"'} for number in range(500)]
     content = "a,b\n" + "".join('{},"line\n""{}"""\n'.format(row["a"], row["a"]) for row in rows)
@@ -193,8 +190,9 @@ BAD = [
 def test_a_bad_row_is_found(
     tmp_path: Path, line: str | bytes, message: str, *, compressed: bool
 ) -> None:
-    """The error names file, line, column, value, type and cure; rejecting leaves out that row and
-    no other.
+    """The error names file, line, column, value, type and cure.
+
+    Rejecting leaves out that row and no other.
     """
     line = line.encode() if isinstance(line, str) else line
     content = HEAD.encode() + b'1,2,"a\nb"\n' + line + b"2,3,z\n" * 50 + line + b"4,5,y\n"
@@ -214,7 +212,7 @@ def test_a_bad_row_is_found(
 
 
 def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
-    """A bad row's line is that of the file, in whichever range it lies."""
+    """A bad row's line is that of the file, in every range."""
     lines = ["x,y"] + [f"{number},{number}" for number in range(2000)]
     lines[1500] = "oops,1"
     path = write(tmp_path / "a.csv", "\r\n".join(lines))
@@ -241,8 +239,9 @@ def test_lines_are_counted_over_ranges(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> None:
-    """Files without data, with bad headers, in other encodings or with open quotes end in an error
-    that says so.
+    """Unreadable files end in an error that says why.
+
+    They have no data, bad headers, other encodings or open quotes.
     """
     path = write(tmp_path / "a.csv", content)
     with pytest.raises(DataError) as caught:
@@ -253,9 +252,7 @@ def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> No
 
 
 def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
-    """A quote that is never closed is found whichever range it lies in, and is never a rejected
-    row.
-    """
+    """A quote that is never closed is found in every range, and never rejected."""
     path = write(tmp_path / "a.csv", "a,b\n" + '1,"x\ny"\n' * 500 + '1,"open\n' + "1,2\n" * 500)
     plan = plan_of(path, range_bytes=1000)
     with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
@@ -263,7 +260,7 @@ def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
 
 
 def test_files_of_one_source_must_agree(tmp_path: Path) -> None:
-    """A file with another header names both files, even if it was not in the sample."""
+    """A file with another header names both files, sampled or not."""
     one = write(tmp_path / "1.csv", "a,b\n1,2\n")
     two = write(tmp_path / "2.csv", "a,c\n1,2\n")
     with pytest.raises(
@@ -276,8 +273,9 @@ def test_files_of_one_source_must_agree(tmp_path: Path) -> None:
 
 
 def test_types_are_inferred_over_files(tmp_path: Path) -> None:
-    """What one file makes integers of and another one floats is a column of floats; a header alone
-    adds nothing.
+    """Integers in one file and floats in another make a float column.
+
+    A header alone adds nothing.
     """
     write(tmp_path / "1.csv", "a,b\n1,x\n")
     write(tmp_path / "2.csv", "a,b\n1.5,2\n")
@@ -286,8 +284,9 @@ def test_types_are_inferred_over_files(tmp_path: Path) -> None:
 
 
 def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A late float is an error after a sample, with the line that declares it, and found by a full
-    look.
+    """A late float is an error after a sample, and found with ``infer: full``.
+
+    The error has the line that declares it.
     """
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", 1000)
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 1000)
@@ -322,13 +321,13 @@ def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_wrong_options_are_problems(tmp_path: Path, options: dict, key: str, message: str) -> None:
-    """Each option that does not fit is reported at its place in the recipe."""
+    """Each wrong option is reported at its place in the recipe."""
     problems = problems_of(write(tmp_path / "a.csv", "a,b\n1,2\n"), **options)
     assert message in problems["sources", "s", key]
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """A column without a name, as pandas writes its index, has to be left out."""
+    """A column without a name, such as pandas' index, has to be left out."""
     path = write(tmp_path / "a.csv", ",b\n0,2\n")
     assert "column 1 has no name" in problems_of(path)["sources", "s", "columns"]
     assert read_rows(path, columns=("b",)) == [{"b": 2}]

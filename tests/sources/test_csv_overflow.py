@@ -1,5 +1,6 @@
-"""csv_parser.py with a pyarrow that writes behind its buffers: records of far too many cells never
-reach it.
+"""Records of far too many cells never reach pyarrow.
+
+An older pyarrow writes past its buffers for them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ DIALECT = Dialect(ord(","), ord('"'))
 
 @pytest.mark.parametrize("cells", [3, 12_000, 100_000])
 def test_a_record_of_too_many_cells_is_refused(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As pyarrow refuses it, by the same kind of error, and before it sees it where it is much too
-    long.
-    """
+    """It is refused with pyarrow's error, before pyarrow if far too long."""
     data = b"1,2\n" + b"," * (cells - 1) + b"\n"
     seen = []
     read = parser.pa_csv.read_csv

@@ -28,8 +28,10 @@ TEXT = st.text(alphabet='"",\n\n\rab', max_size=60)
 
 
 def states_by_hand(text: str, state: str, at_start: bool) -> list[tuple[str, bool]]:
-    """Steps through a text byte by byte: the state after each, and whether the byte was a quote
-    that opens or closes.
+    """Steps through a text byte by byte.
+
+    Returns:
+      The state after each byte, and whether it was a quote that opens or closes.
     """
     steps = []
     start = at_start
@@ -53,9 +55,7 @@ NAMES = {"outside": OUTSIDE, "closed": CLOSED, "inside": INSIDE}
 @settings(max_examples=300, deadline=None)
 @given(TEXT, st.integers(0, 60))
 def test_transitions_are_those_of_a_byte_by_byte_automaton(text: str, cut: int) -> None:
-    """Scanning chunks apart and folding gives the state that stepping through the whole text
-    gives.
-    """
+    """Scanning parts and folding gives the state of stepping through it all."""
     cut = min(cut, len(text))
     steps = states_by_hand(text, "outside", at_start=True)
     data = text.encode()
@@ -77,8 +77,9 @@ NASTY = '"a""\n""b",5" disk\n"","x"\r\nc"","""d\n""","\n"\r,"e"f"\n'
 
 @pytest.mark.parametrize("cut", range(1, len(NASTY)))
 def test_every_cut_of_a_nasty_text(cut: int) -> None:
-    """Doubled quotes, stray ones, line ends of all kinds: the state is right at every byte of
-    them.
+    """The state is right at every byte of a text with odd quotes.
+
+    It has doubled and stray quotes, and line ends of all kinds.
     """
     data = NASTY.encode()
     steps = states_by_hand(NASTY, "outside", at_start=True)
@@ -119,7 +120,7 @@ def test_ranges_of_written_rows_give_the_rows(
     line_end: str,
     cuts: list[int],
 ) -> None:
-    """Rows written with quotes where needed, and stray quotes, come back whatever the cuts."""
+    """Rows with necessary and stray quotes come back, whatever the cuts."""
     text = io.StringIO(newline="")
     for quoted, plain in rows:
         cell = quoted.replace('"', '""')
@@ -137,9 +138,7 @@ def csv_quote(cell: str) -> str:
 def test_ranges_of_any_text_give_the_cells_of_pythons_csv_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], names: tuple[str, ...]
 ) -> None:
-    """However wild the text, the ranges' rows are those of Python's csv module, or an error; never
-    others.
-    """
+    """Ranges of any text give the rows of Python's csv module, or an error."""
     if not text:
         return
     delimiter = "," if len(names) == 2 else ";"
@@ -177,9 +176,7 @@ def read_cut(
 
 
 def test_stray_quotes_cost_no_quadratic_time() -> None:
-    """A stray quote in each of 100,000 rows is scanned in well under the time that a rescan for
-    each would take.
-    """
+    """A stray quote in each of 100,000 rows is scanned in linear time."""
     data = b'5" disk,"a ""b""\n c"\n' * 100_000
     toggles = quotes.toggling_quotes(data, OUTSIDE, NEWLINE, DIALECT)
     assert len(toggles) == 6 * 100_000
@@ -187,7 +184,7 @@ def test_stray_quotes_cost_no_quadratic_time() -> None:
 
 
 def test_a_record_that_never_ends_is_an_error(tmp_path: Path) -> None:
-    """A quote that is never closed does not make a worker read the rest of a large file."""
+    """A worker does not read a large file to find a closing quote."""
     path = tmp_path / "open.csv"
     path.write_bytes(b'1,2\n"open,2\n' + b"x,y\n" * 100_000)
     with path.open("rb") as file, pytest.raises(DataError, match=r"'line_bytes'.* never closed"):

@@ -1,6 +1,4 @@
-"""Exact or an error: what each source makes of values at the ends of each type's range, and
-beyond.
-"""
+"""Values at the ends of each type's range are exact, or an error."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ DAY = 86_400_000_000
 def test_declared_types_are_cast(
     tmp_path: Path, values: list[Any], type_: pa.DataType, declared: str, wanted: list[Any]
 ) -> None:
-    """A value with an equal in the declared type becomes it; a float the nearest one."""
+    """Values become their equal in the declared type; floats the nearest."""
     path = tmp_path / "d.arrow"
     with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
         file.write_table(pa.table({"x": pa.array(values, type_)}))
@@ -106,7 +104,7 @@ def test_declared_types_are_cast(
 def test_declared_types_lose_nothing(
     tmp_path: Path, value: Any, type_: pa.DataType, declared: str | None, shown: str
 ) -> None:
-    """A value without an equal in the declared type is a bad row that shows it."""
+    """A value without an equal in the declared type is a bad row."""
     path = tmp_path / "d.arrow"
     with pa.ipc.new_file(path, pa.schema([("x", type_)])) as file:
         file.write_table(pa.table({"x": pa.array([None, value], type_)}))
@@ -116,9 +114,7 @@ def test_declared_types_lose_nothing(
 
 
 def test_a_timestamp_is_no_time(tmp_path: Path) -> None:
-    """To take a timestamp for its time of day would lose the date, so that the recipe is
-    refused.
-    """
+    """Reading a timestamp as a time would lose the date, and is refused."""
     pq.write_table(pa.table({"x": pa.array([1], pa.timestamp("us"))}), tmp_path / "d.parquet")
     assert (
         "cannot become time"
@@ -135,8 +131,9 @@ NUMBERS = st.floats() | st.integers(-3, 3).map(float) | st.floats(-1e39, 1e39)
 )
 @settings(max_examples=200, deadline=None)
 def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> None:
-    """A cast succeeds if, and only if, Python finds an equal for every value; for floats, one that
-    is no further than the type's range.
+    """A cast succeeds if and only if Python finds equals for all values.
+
+    For floats, a value within the type's range is enough.
     """
 
     def fits(value: float) -> bool:
@@ -174,9 +171,7 @@ def test_casts_of_numbers(values: list[float | None], type_: pa.DataType) -> Non
     ],
 )
 def test_csv_numbers(tmp_path: Path, cell: str, declared: str | None, wanted: float) -> None:
-    """Digits become the nearest number that the column's type has; infinity is one if it is
-    written.
-    """
+    """Digits become the nearest number of the type; written infinity is infinite."""
     path = write(tmp_path / "d.csv", f"x\n{cell}\n")
     assert read_rows(path, types={} if declared is None else {"x": declared}) == [{"x": wanted}]
 
@@ -188,7 +183,7 @@ def test_csv_numbers(tmp_path: Path, cell: str, declared: str | None, wanted: fl
 def test_csv_numbers_do_not_become_infinite(
     tmp_path: Path, cell: str, declared: str | None
 ) -> None:
-    """A finite number beyond its column's type is a bad row, among infinite ones and others."""
+    """A finite number beyond its column's type is a bad row."""
     path = write(tmp_path / "d.csv", f"x,y\ninf,1\n,2\n{cell},3\n1.5,4\n")
     with pytest.raises(
         DataError, match=rf"line 4, column 'x': found '{cell}', expected a number within ±"
@@ -202,7 +197,7 @@ def test_csv_numbers_do_not_become_infinite(
     ("value", "declared"), [("1e300", "float32"), ("[0.5, 1e39]", "list<float32>")]
 )
 def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declared: str) -> None:
-    """A finite number beyond the declared type is a bad row, in lists as well."""
+    """A finite number beyond the declared type is a bad row, also in lists."""
     path = write(tmp_path / "d.jsonl", f'{{"x": null}}\n{{"x": {value}}}\n')
     with pytest.raises(
         DataError, match=r"line 2, column 'x': found .*beyond the range of its type"
@@ -212,7 +207,7 @@ def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declare
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [2**64]])
 def test_json_integers_beyond_int64(tmp_path: Path, value: Any) -> None:
-    """An integer that JSON's reader would take for a float is an error, in a tensor as well."""
+    """An integer that the reader would round to float is an error."""
     path = write(tmp_path / "d.jsonl", json.dumps({"x": value}))
     for types in ({}, {"x": "tensor"}):
         with pytest.raises(
@@ -222,8 +217,9 @@ def test_json_integers_beyond_int64(tmp_path: Path, value: Any) -> None:
 
 
 def test_exact_floats_and_decimals(tmp_path: Path) -> None:
-    """With ``floats: exact`` decimals that would be rounded when they are read are refused, unless
-    their type is declared or they are left out.
+    """With ``floats: exact``, decimals that would be rounded are refused.
+
+    They are not if their type is declared, or they are left out.
     """
     table = pa.table({"x": pa.array([decimal.Decimal("0.5")], pa.decimal128(30, 20)), "n": [1]})
     pq.write_table(table, tmp_path / "d.parquet")

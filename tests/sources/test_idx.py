@@ -1,6 +1,4 @@
-"""IDX files, as MNIST has them: every type and rank, what the numbers become, labels, ranges, and
-every way in which files are wrong.
-"""
+"""IDX files: types, ranks, forms of numbers, labels, ranges, and wrong files."""
 
 from __future__ import annotations
 
@@ -39,8 +37,9 @@ def options(**values: object) -> dict[str, IdxOptions]:
 
 @pytest.mark.parametrize("compressed", [True, False])
 def test_mnist(tmp_path: Path, compressed: bool) -> None:
-    """The four files as they are handed out, plain or compressed: every pixel and label, ``t10k``
-    before ``train`` by path.
+    """The four published files, plain or compressed: every pixel and label.
+
+    ``t10k`` comes before ``train``, by path.
     """
     pictures, labels = write_mnist(tmp_path, 50, 20, compressed)
     pattern = tmp_path / (MNIST + ".gz" * compressed)
@@ -64,8 +63,9 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Arrays of any type and rank come back as numbers and as raw bytes, in ranges of any size,
-    plain or compressed.
+    """Arrays of any type and rank come back as numbers and as raw bytes.
+
+    Ranges are of any size, and files plain or compressed.
     """
     code = data.draw(st.sampled_from(list(IDX_TYPES)))
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=6)))
@@ -95,9 +95,7 @@ def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.Da
 
 
 def test_types_of_numbers(tmp_path: Path) -> None:
-    """Integers are int64, float and double keep their precision, and by default only pictures of
-    bytes become PNG.
-    """
+    """Integers are int64, floats keep their precision; pictures of bytes become PNG."""
     for code, wanted in ((0x08, "int64"), (0x0B, "int64"), (0x0D, "float"), (0x0E, "double")):
         (tmp_path / "a.idx").write_bytes(idx(np.ones((3, 2)), code))
         assert plan_of(tmp_path / "a.idx").schema.field("values").type == pa.list_(
@@ -124,8 +122,9 @@ def test_floats_are_scaled(tmp_path: Path) -> None:
 def test_ranges_lose_nothing(
     tmp_path_factory: pytest.TempPathFactory, count: int, range_bytes: int, compressed_labels: bool
 ) -> None:
-    """However a plain file is cut, each picture is read once and with its own label, which may be
-    compressed.
+    """However a file is cut, each picture is read once, with its label.
+
+    The labels may be compressed.
     """
     pictures, labels = digits(count, 8)
     folder = tmp_path_factory.mktemp("idx")
@@ -143,8 +142,9 @@ def test_ranges_lose_nothing(
 
 
 def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is read in many chunks has the same rows, and a checksum that depends on pixels
-    and labels alone.
+    """Reading in many chunks gives the same rows and checksum.
+
+    The checksum depends on pixels and labels alone.
     """
     write_mnist(tmp_path / "a", 50, 1)
     write_mnist(tmp_path / "b", 50, 1, compressed=False)
@@ -168,8 +168,9 @@ def test_chunks_of_a_compressed_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_labels_by_name_in_order(tmp_path: Path) -> None:
-    """``labels`` names a file for each one of the path, relative to the recipe; ``[]`` reads
-    none.
+    """``labels`` names a file for each of the path; ``[]`` reads none.
+
+    Its paths are relative to the recipe.
     """
     pictures, labels = digits(30, 8)
     for name, part in (("x", slice(0, 10)), ("y", slice(10, 30))):
@@ -191,8 +192,9 @@ sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes:
 
 
 def test_classes_have_names(tmp_path: Path) -> None:
-    """``classes`` names the labels, for the examples and for the manifest; a label without a name
-    is a bad row.
+    """``classes`` names the labels, for the examples and the manifest.
+
+    A label without a name is a bad row.
     """
     write_mnist(tmp_path, 30, 10)
     names = tuple("abcdefghij")
@@ -241,9 +243,7 @@ WHOLE = idx(np.ones((3, 2, 2)))
     ],
 )
 def test_wrong_files(tmp_path: Path, content: bytes, message: str) -> None:
-    """A wrong magic number, a file that is too short or too long: said at planning, with what was
-    found and expected.
-    """
+    """Wrong magic numbers and sizes are reported at planning."""
     (tmp_path / "a.idx").write_bytes(content)
     with pytest.raises(DataError, match=rf"a\.idx: {message}"):
         plan_of(tmp_path / "a.idx")
@@ -258,15 +258,16 @@ def test_wrong_files(tmp_path: Path, content: bytes, message: str) -> None:
     ],
 )
 def test_wrong_compressed_files(tmp_path: Path, content: bytes, message: str) -> None:
-    """A compressed file that is too short, too long or cut off is found when it is read."""
+    """A compressed file of wrong length is found when it is read."""
     (tmp_path / "a.idx.gz").write_bytes(content)
     with pytest.raises(DataError, match=rf"a\.idx\.gz: {message}"):
         read.read_table(plan_of(tmp_path / "a.idx.gz"), reject=True)
 
 
 def test_wrong_labels(tmp_path: Path) -> None:
-    """Labels that are missing, too few, short of what they claim, of two dimensions or no integers:
-    an error with both files.
+    """Missing or wrong labels are an error with both files.
+
+    They are too few, short of their header, of two dimensions, or no integers.
     """
     write_mnist(tmp_path, 30, 10)
     images, labels = (
@@ -300,9 +301,7 @@ def test_wrong_labels(tmp_path: Path) -> None:
 
 
 def test_wrong_options(tmp_path: Path) -> None:
-    """Options that the files cannot honour, or that belong to other formats, are problems of the
-    recipe.
-    """
+    """Options that do not fit the files or the format are problems."""
     write_mnist(tmp_path, 5, 5)
     images = tmp_path / "train-images-idx3-ubyte.gz"
     key = ("sources", "s", "idx")
@@ -347,8 +346,9 @@ def test_files_of_one_source_agree(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["recipe", "fashion", "pixels"])
 def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
-    """The example's recipes, unchanged, on files of the originals' names: splits, labels as numbers
-    or one-hot, pixels.
+    """The example's recipes, unchanged, on files of the originals' names.
+
+    They check splits, labels as numbers or one-hot, and pixels.
     """
     for folder in ("examples/mnist", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)

@@ -1,6 +1,4 @@
-"""Folders of images: what a file becomes, what is rejected, classes, and a dataset of them read
-back by TensorFlow.
-"""
+"""Folders of images: rows, rejected files, classes, and a dataset read by TensorFlow."""
 
 from __future__ import annotations
 
@@ -91,7 +89,7 @@ ANIMATED_WEBP = animation([SMALL, SMALL[::-1], SMALL], "webp")
 
 @pytest.mark.parametrize("data", CASES.values(), ids=CASES)
 def test_a_look_is_what_tensorflow_decodes(data):
-    """Height, width and channels are those of the tensor that a trainer will get."""
+    """Height, width and channels are those of the decoded tensor."""
     assert pictures.probe(data)[1:] == as_tensorflow(data).shape
 
 
@@ -109,8 +107,9 @@ def test_a_look_is_what_tensorflow_decodes(data):
     ids=str,
 )
 def test_a_converted_image_is_as_asked(data, options):
-    """In format, size and channels, as TensorFlow and as we see it; and converting twice changes
-    nothing more.
+    """Format, size and channels are as asked, to TensorFlow and to us.
+
+    Converting twice changes nothing more.
     """
     asked = ImageOptions(**options)
     made, look = pictures.convert(data, asked)
@@ -150,14 +149,14 @@ def test_sixteen_bits_become_the_upper_eight():
 
 @pytest.mark.parametrize("format_", ["png", "jpeg"])
 def test_an_image_as_asked_keeps_its_bytes(format_):
-    """Nothing is lost by encoding again what is right already."""
+    """An image that is already as asked is not encoded again."""
     data = encode(SMALL, format_)
     asked = ImageOptions(resize=SMALL.shape[:2], format=format_, mode="rgb", quality=10)  # type: ignore[arg-type]
     assert pictures.convert(data, asked)[0] is data
 
 
 def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
-    """The shortcut of decoding a JPEG at a fraction of its size shows in no pixel by much."""
+    """Decoding a JPEG at a fraction of its size changes no pixel much."""
     large = np.asarray(Image.fromarray(PHOTO).resize((2560, 1708)))
     data = encode(large, "jpeg", quality=95)
     made, _ = pictures.convert(data, ImageOptions(resize=(64, 96), format="png"))
@@ -167,9 +166,7 @@ def test_a_large_photograph_is_resized_as_pillow_does_at_full_size():
 
 
 def test_a_turned_photograph_is_put_upright():
-    """What a camera only notes in a tag is done when an image is encoded again; bytes that are kept
-    are as they were.
-    """
+    """Encoding again applies a camera's orientation tag; kept bytes are unchanged."""
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
     data = encode(SMALL, "png", exif=exif)
@@ -248,8 +245,9 @@ def test_the_pixel_limit_is_the_recipes():
 
 
 def test_rows_are_the_files_of_the_class_folders(tmp_path):
-    """Bytes as they are, in the order of paths, with class ids in the order of names; what is no
-    image file is no row.
+    """Rows have unchanged bytes, in the order of paths; ids follow names.
+
+    Files that are no images are no rows.
     """
     written = write_digits(tmp_path, 60, FORMATS)
     (tmp_path / ".DS_Store").write_bytes(b"x")
@@ -289,7 +287,7 @@ def test_rows_are_the_files_of_the_class_folders(tmp_path):
     ],
 )
 def test_patterns_choose_files(tmp_path, paths, filenames):
-    """File names are as seen from the last folder that all patterns name in full."""
+    """File names begin at the last folder that all patterns name in full."""
     for name in ("cat/1.png", "dog/2.png", "dog/deep/3.jpg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(CASES["RGB png"])
@@ -384,8 +382,9 @@ def test_a_bad_file_is_rejected_with_its_path(tmp_path, kind):
 )
 @settings(max_examples=100, deadline=None)
 def test_ranges_gather_files(sizes, splits, most):
-    """Each file once, in order; as few ranges as one pass makes, within both limits, and none with
-    files of two groups.
+    """Each file is in one range, in order, within both limits.
+
+    Ranges are as few as one pass makes, and none has files of two groups.
     """
     files = [FileInfo(f"{number}.png", size) for number, size in enumerate(sizes)]
     groups = [number // 7 for number in range(len(files))] if splits else []
@@ -413,8 +412,9 @@ label: image/class/label
 
 
 def test_a_dataset_of_class_folders(tmp_path):
-    """Every image is in it as it was, with the class that the label map names, and TensorFlow
-    decodes it.
+    """Every image is unchanged in the dataset, and TensorFlow decodes it.
+
+    Its class is the one that the label map names.
     """
     written = write_digits(tmp_path / "photos", 120, ("png", "jpeg"))
     manifest = converted(tmp_path, f"{RECIPE}split: {{train: 0.8, eval: 0.2}}\n")
@@ -444,7 +444,7 @@ def test_a_dataset_of_class_folders(tmp_path):
 
 
 def test_resized_images_have_one_shape(tmp_path):
-    """So that they make a batch; and a new split by files keeps each file in its own."""
+    """They make a batch; and a new split by files keeps each file whole."""
     write_digits(tmp_path / "photos", 90, FORMATS)
     for name, pixels in photographs().items():
         (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))
@@ -465,7 +465,7 @@ def test_resized_images_have_one_shape(tmp_path):
 
 
 def test_a_table_of_labels_is_joined_by_file_name(tmp_path):
-    """As in docs/sources.md; a class that is derived or dropped has no names of ids."""
+    """The example of docs/sources.md; a derived or dropped class has no labels."""
     write(tmp_path / "photos", "1.png", "2.png", "3.png")
     (tmp_path / "labels.csv").write_text("file,kind\n1.png,cat\n2.png,dog\n4.png,cat\n")
     recipe = """
@@ -488,8 +488,9 @@ join: [{source: labels, on: {image/filename: file}, how: inner}]
 
 
 def test_labels_go_through_a_join_and_not_through_an_encoding(tmp_path):
-    """By the name of the result; a feature that an encoding makes is no id of the source's any
-    more.
+    """Labels keep to a column through a join, under its new name.
+
+    A feature that an encoding makes has none of them.
     """
     write(tmp_path / "photos", "cat/1.png", "dog/2.png")
     (tmp_path / "votes.csv").write_text("file,votes\ncat/1.png,3\ndog/2.png,5\n")
@@ -508,8 +509,9 @@ join: [{source: photos, on: {file: image/filename}, prefix: photo_}]
 
 
 def test_new_images_keep_the_ids_of_classes(tmp_path):
-    """Converted by an earlier dataset's encodings, they have its ids, whichever of its classes are
-    there; others are an error.
+    """Images converted by an earlier dataset's encodings have its ids.
+
+    Not all classes need be there; others are an error.
     """
     write(tmp_path, "photos/cat/1.png", "photos/dog/2.png", "new/dog/3.png", "other/bird/4.png")
     converted(tmp_path, f"{RECIPE}encode: {{image/height: {{cast: float32}}}}\n")
@@ -565,7 +567,7 @@ def test_wrong_options_are_explained(tmp_path, source, message):
 
 
 def test_the_example_meets_its_schema(tmp_path):
-    """The recipe under examples/ converts any class folders, and the frozen schema holds."""
+    """The recipe under examples/ converts any class folders, and its schema holds."""
     write_digits(tmp_path / "photos", 40, FORMATS)
     recipe = (REPOSITORY / "examples" / "images" / "recipe.yaml").read_text()
     recipe = recipe.replace("../../schemas", str(REPOSITORY / "schemas"))
@@ -577,8 +579,9 @@ def test_the_example_meets_its_schema(tmp_path):
 
 
 def test_a_stored_list_of_files_is_the_list(tmp_path):
-    """As a sequence, by position and slice; and however many files there are, a plan that is sent
-    to workers stays small.
+    """It is a sequence, by position and slice.
+
+    However many files there are, a plan that is sent to workers stays small.
     """
     write(tmp_path / "photos", *(f"{number % 7}/{number:04}.png" for number in range(300)))
     plan = plan_source(source_of(tmp_path / "photos"), "")

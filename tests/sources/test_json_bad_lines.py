@@ -1,6 +1,4 @@
-"""Bad lines of JSON: found and explained as if each were parsed alone, at little cost where there
-are many.
-"""
+"""Bad lines of JSON are explained as if parsed alone, at little cost."""
 
 from __future__ import annotations
 
@@ -74,7 +72,7 @@ WHOLE = st.sampled_from(
 
 
 def is_bad(line: bytes) -> bool:
-    """Asks pyarrow of one line alone; of what it takes and we do not, looks at the value."""
+    """Asks pyarrow about one line; checks the value where we refuse more."""
     if line.startswith((b"\xef", b"nul")):  # of which pyarrow crashes
         return True
     try:
@@ -116,9 +114,7 @@ def rejected(path: str, **options: str) -> tuple[pa.Table, tuple[Rejected, ...]]
 def test_judged_lines_are_rejected_as_if_parsed_alone(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], many: int
 ) -> None:
-    """The same lines as by pyarrow, for the same reasons as when it is asked of each column of each
-    of them.
-    """
+    """The lines are rejected that pyarrow refuses, for the same reasons."""
     encoded = [line.encode(errors="surrogateescape") for line in lines]
     path = write(
         tmp_path_factory.mktemp("json") / "a.jsonl", b"\n".join([GOOD.encode(), *encoded, b""])
@@ -153,8 +149,9 @@ BAD_LINES = {
 def test_a_bad_line_costs_little_more_than_a_good_one(
     kind: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 10,000 lines all, or one in ten, are bad: the parser is asked of few of them alone, and
-    CPU time stays in proportion.
+    """Of 10,000 lines all, or one in ten, are bad.
+
+    The parser gets few of them alone, and CPU time stays in proportion.
     """
     bad = BAD_LINES[kind].replace("2013-01-31 05:15:00", "").replace(',"t":""', "")
     lines = [

@@ -24,7 +24,7 @@ def lines(*rows: Any) -> str:
 
 
 def test_nested_fields_become_flat(tmp_path: Path) -> None:
-    """Objects become columns a.b, lists of objects parallel lists, and what is absent is null."""
+    """Objects become columns a.b, lists of objects parallel lists, absent fields null."""
     path = write(
         tmp_path / "a.jsonl",
         lines(
@@ -51,9 +51,7 @@ def test_nested_fields_become_flat(tmp_path: Path) -> None:
 
 
 def test_types(tmp_path: Path) -> None:
-    """Times in strings are found, declared types are honoured, also those that the parser does not
-    know.
-    """
+    """Times in strings are found, and all declared types honoured."""
     path = write(
         tmp_path / "a.jsonl",
         lines({"t": "2013-01-31T05:15:00Z", "d": "2013-01-31", "n": 1, "s": "x", "b": True}),
@@ -134,7 +132,10 @@ GOOD = {"n": 1, "s": "x", "l": [1], "o": {"p": 1}}
 def test_a_bad_line_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Any, column: str, message: str
 ) -> None:
-    """The error names line, column, value and cure; rejecting leaves out that line and no other."""
+    """The error names line, column, value and cure.
+
+    Rejecting leaves out that line and no other.
+    """
     monkeypatch.setattr(blocks, "SAMPLE_BYTES", 200)
     line = line if isinstance(line, bytes) else line.encode()
     good = lines(GOOD).encode()
@@ -173,7 +174,7 @@ def test_a_bad_line_is_found(
     ],
 )
 def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None:
-    """What cannot be planned from ends in an error that says where and why."""
+    """A file that cannot be planned ends in an error that says why."""
     path = write(tmp_path / "a.jsonl", content)
     with pytest.raises(DataError, match=message) as caught:
         plan_of(path)
@@ -185,9 +186,7 @@ def test_a_bad_file_is_found(tmp_path: Path, content: str, message: str) -> None
 )
 @pytest.mark.parametrize("place", [0, 1, 5])
 def test_a_bad_line_in_the_sample_has_no_say(tmp_path: Path, line: str, place: int) -> None:
-    """A line that is no object, or contradicts the others, is found when it is read, wherever it
-    stands.
-    """
+    """A bad line of the sample does not decide types; reading reports it."""
     all_lines = ['{"a": 1}'] * 5
     all_lines.insert(place, line)
     plan = plan_of(write(tmp_path / "a.jsonl", "\n".join(all_lines)))
@@ -207,9 +206,7 @@ def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
 
 
 def test_declared_types_are_checked(tmp_path: Path) -> None:
-    """A type to which a field cannot be converted, or of an unknown field, is a problem of the
-    recipe.
-    """
+    """A type that does not fit, or of an unknown field, is a problem."""
     path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
     assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]
@@ -227,8 +224,9 @@ def test_declared_types_are_checked(tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_only_add_up(tmp_path: Path, content: str, bad: list[str]) -> None:
-    """As many objects as lines are no proof: each line is one object, as Python's parser has it, or
-    it is rejected.
+    """Each line is one object to Python's parser, or it is rejected.
+
+    As many objects as lines are no proof.
     """
     path = write(tmp_path / "a.jsonl", content)
     for range_bytes in (None, 10):
@@ -243,8 +241,9 @@ def test_lines_that_only_add_up(tmp_path: Path, content: str, bad: list[str]) ->
 
 
 def test_nan_is_a_number_and_infinity_is_none(tmp_path: Path) -> None:
-    """NaN is read as Python's json module reads it, also where many lines are bad; what is infinite
-    is a bad row.
+    """NaN is read as Python's json module does; infinity is a bad row.
+
+    That holds where many lines are bad, too.
     """
     many = ["not JSON\n"] * 50
     path = write(

@@ -1,6 +1,4 @@
-"""libsvm, libfm and libffm text: the parser against a plain one, bad lines, and the way to a
-SparseTensor.
-"""
+"""libsvm, libfm and libffm text, against a plain parser, up to SparseTensors."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def plain_row(line: str, base: int, size: int | None, has_fields: bool) -> dict[
     """Parses one line with Python alone; ``None`` for a line without a row.
 
     Raises:
-      ValueError: the line is not as it should be.
+      ValueError: the line is bad.
     """
     words = line.partition("#")[0].replace("\t", " ").strip(" \r\n").split(" ")
     words = [word for word in words if word]
@@ -77,9 +75,7 @@ def plain_number(text: str) -> float:
 def read_all(
     path: str, libsvm: Libsvm, format_: str, range_bytes: int | None = None
 ) -> tuple[Any, list[Any], set[int]]:
-    """Reads a file with ours: its rows as ``plain_row`` has them, those of them that are rejected,
-    by line.
-    """
+    """Reads a file: its rows as ``plain_row`` returns them, and rejected lines."""
     plan = plan_of(
         path,
         range_bytes=range_bytes,
@@ -133,7 +129,7 @@ def tokens(draw: st.DrawFn, has_fields: bool) -> str:
 
 @st.composite
 def lines(draw: st.DrawFn, has_fields: bool) -> str:
-    """A line that is mostly good: tokens in ascending order, most of them whole."""
+    """A mostly good line: tokens in ascending order, most of them whole."""
     kind = draw(st.integers(0, 11))
     comment = draw(st.sampled_from(["", "", "", "# c", " #1:2 # é", "#"]))
     blanks = draw(st.sampled_from(["", "", " ", "\t", " \t "]))
@@ -170,9 +166,7 @@ def test_parser_does_what_a_plain_one_does(
     base: int,
     size: int | None,
 ) -> None:
-    """The same values, or a rejected row on the same line, whatever the line ends and the
-    ranges.
-    """
+    """Values and rejected lines are the plain parser's, for all line ends and ranges."""
     found = data.draw(st.lists(lines(has_fields), min_size=1, max_size=12))
     found.append("1")  # so that there is a row
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -197,8 +191,9 @@ def test_parser_does_what_a_plain_one_does(
 
 
 def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
-    """Comments, blank lines, tabs, trailing blanks and CRLF make no difference; a label alone is a
-    row of no values.
+    """Comments, blank lines, tabs, trailing blanks and CRLF make no difference.
+
+    A label alone is a row without values.
     """
     text = "# head\r\n\r\n+1 1:0.5\t3:-2e-1 \r\n \t\r\n-1\r\n0 2:+7 # 9:9\r\n"
     path = write(tmp_path / "a.libsvm", text)
@@ -214,8 +209,9 @@ def test_lines_without_rows_and_rows_without_features(tmp_path: Path) -> None:
 
 
 def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
-    """Labels are integers unless one is written with a fraction; a query makes a column, a field
-    another; names may be chosen.
+    """Labels are integers unless one has a fraction; queries and fields make columns.
+
+    Names may be chosen.
     """
     lists = {"features_index": "list<item: int64>", "features_value": "list<item: float>"}
     whole = write(tmp_path / "a.svm", "+1 1:2\n-3 2:3\nx 1:2\n")
@@ -270,8 +266,9 @@ def test_columns_and_types_follow_from_the_sample(tmp_path: Path) -> None:
 def test_bad_line_is_explained(
     tmp_path: Path, monkeypatch, line: str, column: str, reason: str
 ) -> None:
-    """A bad line ends the run with file, line, column, what was found and what to do; or is
-    rejected with the same words.
+    """A bad line ends the run with its place, finding and cure.
+
+    Rejected, it has the same words.
     """
     good = "1 1:1\n"
     monkeypatch.setattr("beam_pipelines.sources.text.blocks.SAMPLE_BYTES", len(good))
@@ -291,9 +288,7 @@ def test_bad_line_is_explained(
 
 
 def test_options_that_do_not_fit_are_problems(tmp_path: Path) -> None:
-    """Options of other formats here, ours there, and types that a column cannot have are found at
-    planning.
-    """
+    """Options of other formats, and impossible types, are found at planning."""
     path = write(tmp_path / "a.libsvm", "1 1:1\n")
     found = problems_of(
         path, delimiter=",", types={"features_index": "text"}, libsvm=Libsvm(fields=3)
@@ -328,9 +323,7 @@ def convert(folder: Path, recipe: str) -> Any:
 
 
 def dense(tensor: tf.SparseTensor) -> dict[tuple[int, ...], float]:
-    """Returns the values of each row by place, as a set that does not depend on the order of
-    rows.
-    """
+    """Returns each row's values by index, as a set of rows."""
     return dict(
         zip(
             map(tuple, tensor.indices.numpy().tolist()), tensor.values.numpy().tolist(), strict=True
@@ -350,8 +343,9 @@ output: {{shuffle: false}}
 
 @pytest.mark.parametrize(("size", "expected"), [(None, 40), (1000, 1000)])
 def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expected: int) -> None:
-    """Every value is at its place in a SparseTensor of the declared size, or of the largest index
-    of all splits and one.
+    """Every value is at its place in a SparseTensor.
+
+    Its size is the declared one, or the largest index of all splits plus one.
     """
     rows = [*ROWS, (1, {39: 1.0})]
     write(tmp_path / "rows.libsvm", as_libsvm(rows))
@@ -378,9 +372,7 @@ def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expec
 
 
 def test_fields_are_a_dimension(tmp_path: Path) -> None:
-    """Features of libffm are [row, field, index], with two sizes of which each may be declared or
-    learned.
-    """
+    """Features of libffm are [row, field, index]; each size may be declared or fitted."""
     write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n")
     recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace(
         "split:", "# split:"
@@ -394,8 +386,9 @@ def test_fields_are_a_dimension(tmp_path: Path) -> None:
 
 
 def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
-    """A frozen schema with the sparse feature is met by the same data, and says which index is
-    beyond its size.
+    """The same data meets a frozen schema with the sparse feature.
+
+    An index beyond its size is named.
     """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=""))
@@ -409,8 +402,9 @@ def test_inferred_schema_is_a_contract(tmp_path: Path) -> None:
 
 
 def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> None:
-    """``schema infer`` gives a dataset's sparse feature and its size again; of a file of
-    statistics, which names none, it gives columns.
+    """``schema infer`` returns a dataset's sparse feature and its size.
+
+    A file of statistics has no such feature, and gives columns.
     """
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(
@@ -440,18 +434,14 @@ def test_schema_infer_knows_the_sparse_feature_of_a_dataset(tmp_path: Path) -> N
 def test_sparse_feature_stays_while_its_columns_do(
     tmp_path: Path, more: str, features: set[str]
 ) -> None:
-    """It is there where both columns are written as they are, and else they are features of their
-    own.
-    """
+    """It is written if both columns are unchanged; else they are features."""
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     info = convert(tmp_path, RECIPE.format(format="libsvm", options="", more=more))
     assert set(info.feature_spec()) == features
 
 
 def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
-    """Examples are shown as index:value pairs, indices counted from 0; the plan names the sparse
-    feature and its size.
-    """
+    """``inspect`` shows index:value pairs from 0; the plan names feature and size."""
     write(tmp_path / "rows.libsvm", "1 4:0.5 8:1\n0\n")
     recipe = RECIPE.format(format="libsvm", options="", more="").replace("split:", "# split:")
     info = convert(tmp_path, recipe)
@@ -469,8 +459,9 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
 
 
 def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
-    """Beside an encoding, the graph gives the sparse tensor that the dataset's records parse into;
-    signatures take and give the columns.
+    """The graph returns the sparse tensor that the records parse into.
+
+    There is an encoding as well; signatures take and return the columns.
     """
     import tensorflow_transform as tft
 
@@ -516,7 +507,7 @@ GROUPS = [range(start, start + 8) for start in range(1, 113, 8)]
 
 
 def as_a9a(rows: int, seed: int) -> str:
-    """Returns text of a9a's form, with its blank at the end of each line."""
+    """Returns text in a9a's form, with its blank at each line end."""
     random = np.random.default_rng(seed)
     lines = []
     for _ in range(rows):
@@ -527,8 +518,9 @@ def as_a9a(rows: int, seed: int) -> str:
 
 
 def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, monkeypatch) -> None:
-    """The recipe under examples/ and its frozen schema take files of a9a's form, and give every row
-    its label and its features.
+    """The recipe under examples/ and its frozen schema take a9a's form.
+
+    Every row has its label and its features.
     """
     for name in ("examples/libsvm/recipe.yaml", "schemas/a9a.pbtxt"):
         (tmp_path / name).parent.mkdir(parents=True)
@@ -557,9 +549,7 @@ def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, mon
 
 
 def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
-    """A name that a column has already is a problem of the recipe, not a feature that hides
-    another.
-    """
+    """A name that a column has already is a problem of the recipe."""
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     recipe = RECIPE.format(format="libsvm", options="", more="derive: {features: label + 1}")
     with pytest.raises(RecipeProblems, match="found the sparse feature 'features'"):
@@ -567,8 +557,9 @@ def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_joined_rows_keep_their_sparse_tensor(tmp_path: Path) -> None:
-    """A joined source's tensor is there under the join's prefix; a row without a match has no
-    values in it.
+    """A joined source's tensor has the join's prefix.
+
+    A row without a match has no values in it.
     """
     write(tmp_path / "rows.libsvm", "1 qid:7 1:2 3:4\n0 qid:8 2:1\n")
     write(tmp_path / "clicks.csv", "id\n7\n9\n")

@@ -1,6 +1,4 @@
-"""Every limit on every format that it has a meaning for: what is just within it is read, what is
-just beyond it is told apart.
-"""
+"""Every limit on every format: values within it are read, others an error."""
 
 from __future__ import annotations
 
@@ -86,8 +84,9 @@ LINE_CASES: dict[str, tuple[str, Callable[[int], bytes], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", LINE_CASES)
 def test_line_bytes(tmp_path: Path, case: str) -> None:
-    """A record as long as the limit is read; one that is two bytes longer is an error that says
-    where, and what to set.
+    """A record at the limit is read; two bytes more are an error.
+
+    It says where the record is, and the option to set.
     """
     name, content, options = LINE_CASES[case]
     bounds = Limits(line_bytes=4 * KIB)
@@ -111,7 +110,7 @@ def test_line_bytes(tmp_path: Path, case: str) -> None:
 def test_long_records_are_found_like_one_by_one(
     lengths: list[int], most: int, end: str, quoted: bool
 ) -> None:
-    """The jumps over whole windows find the same first record as measuring every one does."""
+    """Jumping over windows finds the first long record, as measuring all does."""
     records = [
         f'"{"a" + end}{"b" * length}"' if quoted and length % 3 == 0 else "b" * length
         for length in lengths
@@ -200,8 +199,9 @@ CELL_CASES: dict[str, tuple[str, Callable[[int], bytes], str, dict[str, Any]]] =
 
 @pytest.mark.parametrize("case", CELL_CASES)
 def test_cell_bytes(tmp_path: Path, case: str) -> None:
-    """A value as large as the limit is read; one of two bytes more is an error with file, row and
-    column.
+    """A value at the limit is read; two bytes more are an error.
+
+    It has file, row and column.
     """
     name, content, where, options = CELL_CASES[case]
     bounds = Limits(cell_bytes=4 * KIB)
@@ -215,7 +215,7 @@ def test_cell_bytes(tmp_path: Path, case: str) -> None:
 
 
 def test_an_image_file_is_a_cell(tmp_path: Path) -> None:
-    """A file that is larger than a value may be is refused by its size, before it is read."""
+    """A file larger than a value may be is refused before it is read."""
     path = write(tmp_path / "a.png", b"\x89PNG" + bytes(5000))
     with pytest.raises(
         DataError, match=r"a\.png: found an image file of 5,004 bytes.*'cell_bytes'"
@@ -247,9 +247,7 @@ def size_of(value: Any) -> int:
 
 @given(VALUES, st.integers(0, 30), st.integers(0, 2))
 def test_large_cells_are_found_like_one_by_one(array: pa.Array, most: int, start: int) -> None:
-    """The first value beyond the limit, of slices too, is the one that measuring every value
-    finds.
-    """
+    """The first large value is that of measuring every one, in slices too."""
     batch = pa.RecordBatch.from_arrays([array], ["a"]).slice(start)
     sizes = [size_of(value) for value in array.to_pylist()[start:]]
     large = [(row, size) for row, size in enumerate(sizes) if size > most]
@@ -258,7 +256,7 @@ def test_large_cells_are_found_like_one_by_one(array: pa.Array, most: int, start
 
 
 def nested_json(depth: int) -> bytes:
-    """Returns lines of which the second is nested so deep, objects and lists in turn."""
+    """Returns lines whose second is nested, objects and lists in turn."""
     value: Any = 1
     for level in range(depth - 1):
         value = [value] if level % 2 else {"a": value}
@@ -271,7 +269,7 @@ def nested_json(depth: int) -> bytes:
 
 
 def test_nesting_depth_of_json(tmp_path: Path) -> None:
-    """Brackets in texts count for nothing; one level too many is an error with its line."""
+    """One level too many is an error with its line; texts do not count."""
     inner = write(tmp_path / "a.jsonl", b'{"a":"' + b"[{" * 50 + b'\\"[[["}\n{"a":"]]"}\n')
     assert read_all(inner, bounds=Limits(nesting_depth=2)) == 2
     deep = write(tmp_path / "b.jsonl", nested_json(6))
@@ -293,8 +291,9 @@ def test_nesting_depth_of_json(tmp_path: Path) -> None:
     ],
 )
 def test_json_nested_a_hundred_thousand_deep(tmp_path: Path, content: bytes) -> None:
-    """Neither Python's stack nor the parser's ends: it is an error with its line, when types are
-    inferred and when they are known.
+    """No stack overflows: it is an error with its line.
+
+    That holds when types are inferred, and when they are known.
     """
     path = write(tmp_path / "a.jsonl", b'{"a":1}\n' * 3 + content)
     with pytest.raises(
@@ -317,7 +316,7 @@ def test_json_nested_a_hundred_thousand_deep(tmp_path: Path, content: bytes) -> 
 
 
 def test_what_is_not_read_may_be_deep(tmp_path: Path) -> None:
-    """A field that the recipe leaves out is skipped at any depth, once types are known."""
+    """A field that is left out is skipped at any depth."""
     good = write(tmp_path / "a.jsonl", b'{"a":1,"b":2}\n')
     plan = plan_of(good, columns=("a",))
     content = b'{"a":1,"b":2}\n{"a":5,"b":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
@@ -353,9 +352,7 @@ def depth_of(value: Any) -> int:
     st.integers(1, 6),
 )
 def test_depth_is_that_of_parsed_values(values: list[dict[str, Any]], most: int) -> None:
-    """The first line that is too deep by its brackets is the first one by what Python's json reads,
-    whatever stands in texts.
-    """
+    """The first deep line by brackets is the first by parsed values."""
     data = b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values)
     deep = [number for number, value in enumerate(values, start=1) if depth_of(value) > most]
     src = source("a.jsonl", limits=Limits(nesting_depth=most))
@@ -395,9 +392,7 @@ def wide(columns: int, suffix: str) -> bytes:
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "arrow"])
 def test_columns(tmp_path: Path, suffix: str) -> None:
-    """As many columns as the limit are read, and one more is an error, whatever columns the recipe
-    selects.
-    """
+    """One column beyond the limit is an error, selected or not."""
     bounds = Limits(columns=20)
     assert read_all(write(tmp_path / f"a.{suffix}", wide(20, suffix)), bounds=bounds) == 1
     path = write(tmp_path / f"b.{suffix}", wide(21, suffix))
@@ -408,7 +403,7 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_header_of_a_hundred_thousand_columns(tmp_path: Path) -> None:
-    """It is refused in well under the time that comparing all names with each other would take."""
+    """It is refused without comparing all names with each other."""
     path = write(tmp_path / "a.csv", wide(100_000, "csv"))
 
     def plan() -> None:
@@ -421,13 +416,13 @@ def test_a_header_of_a_hundred_thousand_columns(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_a_header_may_be_long(tmp_path: Path) -> None:
-    """Python's csv module takes no cell of more than 128 KiB by itself."""
+    """Python's csv module alone refuses cells of more than 128 KiB."""
     path = write(tmp_path / "a.csv", b"x" * 200_000 + b",b\n1,2\n")
     assert plan_of(path).schema.names == ["x" * 200_000, "b"]
 
 
 def bomb(compress: Callable[[bytes], bytes], chunk: bytes) -> bytes:
-    """Returns a file of chunks that become more than what may come out of any file."""
+    """Returns a file of chunks that grow beyond ``FREE_BYTES``."""
     return compress(chunk * (FREE_BYTES // len(chunk) + 1))
 
 
@@ -478,7 +473,7 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", RATIO_CASES)
 def test_decompression_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """A file that grows more than it may is an error; with a higher limit, it is read."""
+    """A file that grows too much is an error, unless the limit is higher."""
     monkeypatch.setattr(limits, "FREE_BYTES", FREE_BYTES)
     name, content, options = RATIO_CASES[case]
     path = write(tmp_path / name, content())
@@ -533,7 +528,7 @@ def limits_of(text_: str) -> Limits:
 
 
 def test_limits_of_a_recipe() -> None:
-    """All keys are read, with units where they are bytes; what is not given keeps its default."""
+    """All keys are read, bytes with units; the others keep their default."""
     assert limits_of(
         "{line_bytes: 1 MiB, cell_bytes: 2 KB, nesting_depth: 3, image_pixels: 4, "
         "decompression_ratio: 5, columns: 6, archive_files: 7}"
@@ -562,7 +557,7 @@ def test_limits_of_a_recipe() -> None:
     ],
 )
 def test_wrong_limits(given_: str, message: str) -> None:
-    """What is no limit is an error with its line."""
+    """A value that is no limit is an error with its line."""
     with pytest.raises(RecipeError) as error:
         limits_of(given_)
     assert message in str(error.value)
@@ -597,9 +592,7 @@ ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
 )
 def test_recipes_that_explode(text_: str) -> None:
-    """Aliases that multiply, values within themselves and depth are errors, in seconds and
-    megabytes.
-    """
+    """Multiplying aliases, values within themselves and depth are quick errors."""
     tracemalloc.start()
     start = time.process_time()
     try:
@@ -612,8 +605,10 @@ def test_recipes_that_explode(text_: str) -> None:
 
 
 def peak_bytes(folder: Path, *arguments: str) -> tuple[int, str, int]:
-    """Runs the command line and returns its exit status, what it printed, and the most memory that
-    its processes held together.
+    """Runs the command line and measures its memory.
+
+    Returns:
+      Its exit status, its output, and the most memory that its processes had together.
     """
     command = [sys.executable, "-m", "beam_pipelines", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -645,8 +640,9 @@ def bomb_of(path: Path, chunk: bytes, size: int) -> None:
     "kind", ["zeros.csv.gz", "rows.csv.gz", "line.csv", "line.jsonl", "line.svm"]
 )
 def test_bombs_are_stopped_while_they_are_read(tmp_path: Path, kind: str) -> None:
-    """10 MB that become 10 GB, and a line of 3 GB: an error in seconds, with less memory than the
-    command needs for a little more than itself.
+    """10 MB that become 10 GB, and a line of 3 GB, are quick errors.
+
+    They take little more memory than the command itself.
     """
     (tmp_path / "good.csv").write_text("a,b\n" + "1,2\n" * 1000)
     status, _, usual = peak_bytes(tmp_path, "convert", "good.csv", "--output", "out", "--quiet")

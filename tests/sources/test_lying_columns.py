@@ -1,5 +1,6 @@
-"""Parquet and Arrow files that say of their columns what does not hold: bytes that are no text,
-damaged pages, timestamps that Arrow wraps.
+"""Parquet and Arrow files whose columns are not as declared.
+
+They have bytes that are no text, damaged pages, and timestamps that Arrow wraps.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def write_file(path: Path, columns: dict[str, Any]) -> Path:
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("kind", MAKE_COLUMN)
 def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
-    """The row is named, with its bytes, and can be rejected; those beside it are read."""
+    """The row is named with its bytes, and can be rejected; others are read."""
     path = write_file(tmp_path / f"a{suffix}", {"a": MAKE_COLUMN[kind](BAD), "x": [1, 2, 3, 4]})
     name = "a.f" if kind == "struct" else "a"
     with pytest.raises(
@@ -68,7 +69,7 @@ def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
 
 
 def test_offsets_that_lead_nowhere(tmp_path: Path) -> None:
-    """A file whose texts lie outside of its bytes is damaged, before anybody looks there."""
+    """A file whose texts are outside of its buffers is found damaged."""
     data = write_file(tmp_path / "a.arrow", {"a": ["one", "two", "three"] * 50}).read_bytes()
     good = pa.array([0, 3, 6, 11], pa.int32()).buffers()[1].to_pybytes()
     assert good in data
@@ -84,7 +85,7 @@ def test_offsets_that_lead_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
-    """Where a file has checksums of its pages, they are held against them."""
+    """Checksums of pages, where a file has them, are verified."""
     path = tmp_path / "a.parquet"
     texts = [f"text{number}" for number in range(5)]
     table = pa.table({"a": texts})
@@ -108,8 +109,9 @@ def test_a_page_with_another_byte(tmp_path: Path, dictionary: bool) -> None:
 def test_timestamps_of_96_bits(
     tmp_path_factory: pytest.TempPathFactory, moments: list[datetime.datetime | None], group: int
 ) -> None:
-    """Every moment that Python has is read as it is, where Arrow wraps those before 1677 and after
-    2262.
+    """All moments of Python are read, also where Arrow wraps.
+
+    It wraps years before 1677 and after 2262.
     """
     path = tmp_path_factory.getbasetemp() / "96.parquet"
     lists = [[moment, moment] for moment in moments if moment] + [None] * moments.count(None)
@@ -128,9 +130,7 @@ def test_timestamps_of_96_bits(
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_nanoseconds_of_96_bits(tmp_path: Path, depth: int) -> None:
-    """A part of a microsecond is refused, however far the year; and is no matter where the column
-    is not read.
-    """
+    """A part of a microsecond is refused, in any year, if it is read."""
     path = tmp_path / "a.parquet"
     column = pa.array(
         [None, 1_577_840_523_456_789_000, -8_000_000_000_000_000_001], pa.timestamp("ns")

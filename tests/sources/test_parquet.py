@@ -41,7 +41,7 @@ def test_every_row_group_belongs_to_one_range(
 
 
 def test_types_become_column_types(tmp_path: Path) -> None:
-    """Every type that has a column type is converted to it, dictionaries and structs included."""
+    """Every type with a column type is converted, dictionaries and structs included."""
     moment = datetime.datetime(2013, 1, 31, 5, 15, tzinfo=datetime.timezone.utc)
     path = write_table(
         tmp_path / "a.parquet",
@@ -89,8 +89,9 @@ def test_types_become_column_types(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> None:
-    """A value without an exact equal is an error that names the row; rejecting leaves out that row
-    and no other.
+    """A value without an exact equal is an error that names the row.
+
+    Rejecting leaves out that row and no other.
     """
     path = write_table(tmp_path / "a.parquet", {"x": values}, row_group_size=2)
     plan = plan_of(path)
@@ -104,9 +105,7 @@ def test_a_bad_row_is_found(tmp_path: Path, values: pa.Array, message: str) -> N
 
 
 def test_declared_types_are_cast(tmp_path: Path) -> None:
-    """A declared type is a cast that has to be exact; one that does not exist is a problem of the
-    recipe.
-    """
+    """A declared type is an exact cast; an impossible one is a problem."""
     path = write_table(tmp_path / "a.parquet", {"a": [1, 300], "l": [[1], [2]]})
     assert read_rows(path, types={"a": "text"}, columns=("a",)) == [{"a": "1"}, {"a": "300"}]
     with pytest.raises(
@@ -121,8 +120,9 @@ def test_declared_types_are_cast(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [{"a": [1], "c": [2]}, {"a": ["x"], "b": [2]}])
 def test_files_of_one_source_must_agree(tmp_path: Path, other: dict) -> None:
-    """A file with other columns or types names both files; null and narrower columns are no
-    difference.
+    """A file with other columns or types names both files.
+
+    Null and narrower columns make no difference.
     """
     write_table(tmp_path / "1.parquet", {"a": [1], "b": [2]})
     write_table(tmp_path / "2.parquet", {"b": pa.array([2], pa.int8()), "a": pa.nulls(1)})
@@ -137,7 +137,7 @@ def test_files_of_one_source_must_agree(tmp_path: Path, other: dict) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    """Files that are damaged, without rows, or with types that no column has name themselves."""
+    """Damaged and empty files, and impossible types, name the file."""
     path = write(tmp_path / "a.parquet", b"PAR1 not really")
     with pytest.raises(DataError, match=r"a\.parquet: found damaged Parquet data"):
         plan_of(path)
@@ -165,8 +165,9 @@ class _Noting(io.FileIO):
 def test_a_large_row_group_is_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a row group of 24 MB that is said to be large little more than a MiB is read at once; the
-    rows are the same.
+    """Little more than a MiB of a large row group is read at once.
+
+    The group has 24 MB and counts as large here; the rows are the same.
     """
     path = tmp_path / "a.parquet"
     table = pa.table(

@@ -1,6 +1,4 @@
-"""Dictionaries of Parquet whose long values stand for many rows: refused before they are decoded,
-or decoded some rows at a time.
-"""
+"""Long values in Parquet dictionaries: refused, or decoded some rows at a time."""
 
 from __future__ import annotations
 
@@ -35,8 +33,9 @@ LONG = "x" * MIB
 def write(
     path: Path, rows: int, texts: list[str], indices: np.ndarray, stored: bool = False, **more: Any
 ) -> Path:
-    """Writes a table whose column ``text`` has few values; ``stored``: and says so in its
-    schema.
+    """Writes a table whose column ``text`` has few values.
+
+    With ``stored`` its schema says that it has a dictionary.
     """
     text = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(texts))
     table = pa.table(
@@ -57,8 +56,9 @@ def size_of(value: Any) -> int:
 
 
 def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
-    """Row by row, with nulls and slices, in lists, structs, maps and each other; and what is
-    decoded in parts is what is read whole.
+    """Sizes are right row by row, and parts decode as the whole does.
+
+    There are nulls and slices, in lists, structs, maps and each other.
     """
     columns = {
         "flat": ["x" * 10, None, "y"],
@@ -92,8 +92,9 @@ def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) -> None:
-    """A file of some kilobytes whose one long text stands for 200 GB: an error with file, row
-    group, column and the limit, in little memory.
+    """One long text that stands for 200 GB is an error in little memory.
+
+    It has file, row group, column and the limit.
     """
     path = write(tmp_path / "a.parquet", 200_000, [LONG], np.zeros(200_000), stored=stored)
     assert path.stat().st_size < 2 * MIB
@@ -123,7 +124,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) ->
 
 @pytest.mark.parametrize("name", ["text", "a.text"])
 def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> None:
-    """Each of them stays below what is free; all of them do not."""
+    """Each is below ``FREE_BYTES``; all together are not."""
     text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(60), pa.int32()), pa.array([LONG]))
     with pq.ParquetWriter(
         tmp_path / "a.parquet", pa.schema([(name, text.type)]), store_schema=False
@@ -141,9 +142,7 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
-    """Texts of a MiB behind many short ones come in chunks of the usual size, and are what they
-    are.
-    """
+    """Texts of a MiB after many short ones come in chunks of usual size."""
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)
@@ -159,7 +158,7 @@ def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: boo
 
 
 def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no value is long, nothing but one row is read with its dictionary."""
+    """Where no value is long, only one row is read with its dictionary."""
     path = write(tmp_path / "a.parquet", 300_000, ["short", "text"], np.arange(300_000) % 2)
     monkeypatch.setattr(format_module, "decode", pytest.fail)
     monkeypatch.setattr(format_module, "row_bytes", pytest.fail)
@@ -168,8 +167,9 @@ def test_common_tables_are_read_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_sample_of_a_range_that_grows_is_bounded_and_tells_the_same(tmp_path: Path) -> None:
-    """Of later chunks less is sampled, which counts for more: rows that become longer and longer
-    are estimated within a tenth.
+    """Later chunks are sampled less, with more weight.
+
+    Rows that become longer and longer are estimated within a tenth.
     """
     chunks = [
         Chunk(0, part, pa.record_batch({"t": ["x" * (200 + 10 * part)] * 20_000}), {})

@@ -24,8 +24,9 @@ PLAIN = "a,b\n" + "".join(f"{number},x{number}\n" for number in range(2000))
 
 @pytest.mark.parametrize("content", [QUOTED, PLAIN])
 def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -> None:
-    """In a pipeline, every range gives the chunks that it gives outside, with quotes over cuts or
-    without.
+    """In a pipeline, every range gives the same chunks as outside.
+
+    Cuts may be inside quotes.
     """
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=2000)
@@ -43,9 +44,7 @@ def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -
 
 
 def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
-    """A range in which no record begins gives an empty chunk, and checksums cover each byte
-    once.
-    """
+    """A range without records gives an empty chunk; checksums cover each byte once."""
     content = b'a,b\n1,"' + b"x" * 5000 + b'"\n2,y\n'
     path = write(tmp_path / "a.csv", content)
     plan = plan_of(path, range_bytes=1000)
@@ -66,7 +65,7 @@ def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:
 
 
 def test_a_cut_with_quotes_needs_its_scan(tmp_path: Path) -> None:
-    """A range of a cut file is never read on the guess that it begins outside quotes."""
+    """A range of a cut file is never assumed to begin outside quotes."""
     plan = plan_of(write(tmp_path / "a.csv", QUOTED), range_bytes=2000)
     with pytest.raises(RuntimeError, match="without the states of a scan"):
         list(read.read_range(plan, plan.ranges[1], {}, reject=False))
@@ -81,9 +80,7 @@ def test_long_ranges_are_cut_into_chunks(tmp_path: Path) -> None:
 
 
 def test_problems_with_paths(tmp_path: Path) -> None:
-    """Missing files, globs without a match, folders and files matched twice are problems of the
-    recipe.
-    """
+    """Missing, folder and repeated paths, and globs without matches, are problems."""
     write(tmp_path / "a.csv", "a\n1\n")
     where = ("sources", "s", "path")
     assert "no file matches" in problems_of(tmp_path / "b.csv")[where]
@@ -120,7 +117,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_ranges_are_numbered_over_files(tmp_path: Path) -> None:
-    """Ranges number on over files, cut and compressed ones alike, and rows come in their order."""
+    """Numbers go on over files, cut or compressed, and order their rows."""
     write(tmp_path / "a.csv", PLAIN)
     write(tmp_path / "b.csv", PLAIN)
     plan = plan_of(tmp_path / "*.csv", range_bytes=10_000)

@@ -1,6 +1,4 @@
-"""Raw records: payloads that are no tf.Examples, from lines and TFRecord files to shards, back, and
-into a trainer.
-"""
+"""Raw records, from lines and TFRecord files to shards and a trainer."""
 
 from __future__ import annotations
 
@@ -57,8 +55,9 @@ def payloads(folder: Path, split: str = "train", compression: str = "GZIP") -> l
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib", "none"])
 def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
-    """Payloads of a TFRecord file are written as they are, verified, loaded, and read again; the
-    manifest says what they are.
+    """Payloads are written, verified, loaded and read again unchanged.
+
+    The manifest says what they are.
     """
     with tf.io.TFRecordWriter(str(tmp_path / "in.tfrecord")) as file:
         for payload in PAYLOADS * 20:
@@ -83,8 +82,9 @@ def test_payloads_come_through(tmp_path: Path, compression: str) -> None:
 
 
 def test_one_column_of_many(tmp_path: Path) -> None:
-    """Other columns join, filter and split, and are not written; without a shuffle records keep
-    their order.
+    """Other columns join, filter and split, and are not written.
+
+    Without a shuffle records keep their order.
     """
     table = {
         "payload": [b"a", b"b", None, b"d"],
@@ -125,9 +125,7 @@ def test_one_column_of_many(tmp_path: Path) -> None:
     ],
 )
 def test_problems(tmp_path: Path, line: str, message: str) -> None:
-    """What cannot be a record, or would have to be written beside it, is a problem of the
-    recipe.
-    """
+    """A column that cannot be a record, or a second one, is a problem."""
     (tmp_path / "d.txt").write_text("a\n")
     parsed, _ = parse_recipe(
         f"name: d\nsources: {{d: {{path: d.txt, format: lines}}}}\n{line}\n",
@@ -143,7 +141,7 @@ def test_problems(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
-    """A raw shard with a changed byte, or with a record less, does not verify."""
+    """A raw shard with a changed byte, or a record less, does not verify."""
     (tmp_path / "d.txt").write_text("\n".join(map(str, range(100))))
     manifest = convert(
         tmp_path,
@@ -160,9 +158,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
 
 
 def test_inspect_and_load_arguments(tmp_path: Path) -> None:
-    """``inspect`` prints clipped payloads, ``verify`` says that it did not parse; asking for
-    features is an error.
-    """
+    """``inspect`` clips payloads, ``verify`` does not parse, features are an error."""
     pq.write_table(
         pa.table({"p": [b"\x89PNG" + bytes(996), b"short", b"t" * 100]}), tmp_path / "d.parquet"
     )
@@ -179,7 +175,10 @@ def test_inspect_and_load_arguments(tmp_path: Path) -> None:
 
 
 def test_example(tmp_path: Path) -> None:
-    """The example's recipe writes all lines but the empty ones, shuffled, and its plan says so."""
+    """The example's recipe writes all lines that are not empty, shuffled.
+
+    Its plan says so.
+    """
     recipe, _ = load_recipe(str(EXAMPLE))
     plan = make_plan(recipe)
     assert "raw records\n  the values of line" in plan.describe()
@@ -196,9 +195,7 @@ def test_example(tmp_path: Path) -> None:
     )
 )
 def test_split_lines(data: bytes) -> None:
-    """Lines end in a line feed, with or without one carriage return before it; they may be empty,
-    and the last one open.
-    """
+    """Lines end in LF or CR LF; they may be empty, and the last open."""
     wanted = data.split(b"\n")
     wanted = [line.removesuffix(b"\r") for line in wanted[:-1]] + [
         line for line in wanted[-1:] if line
@@ -212,9 +209,7 @@ def test_split_lines(data: bytes) -> None:
 
 @pytest.mark.parametrize("range_bytes", [1, 7, 50, 10_000])
 def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
-    """A file cut into ranges gives the lines of the whole, once each; compressed, too; empty and
-    odd lines stay as they are.
-    """
+    """A cut or compressed file gives each line once, empty and odd ones unchanged."""
     lines = [
         random.Random(number).choice(["", "NA", '"a,b', "x" * number, " naïve "])
         for number in range(60)
@@ -228,8 +223,9 @@ def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
 
 
 def test_bad_lines(tmp_path: Path) -> None:
-    """A line that is not UTF-8 is found by its number, and read as bytes where bytes are declared;
-    options that mean nothing are problems.
+    """A line that is not UTF-8 has its number, or is read as bytes.
+
+    Options without meaning are problems.
     """
     path = write(tmp_path / "d.log", b"a\n\xff\nb\n")
     with pytest.raises(
@@ -253,8 +249,9 @@ def test_bad_lines(tmp_path: Path) -> None:
 
 
 def test_bad_raw_records(tmp_path: Path) -> None:
-    """Text that is declared and is none is found by its record; damage is an error; a schema is a
-    problem.
+    """Declared text that is none has its record's number.
+
+    Damage is an error; a schema is a problem.
     """
     path = str(tmp_path / "d.tfrecord.zlib")
     with tf.io.TFRecordWriter(path, "ZLIB") as file:
@@ -275,7 +272,7 @@ def test_bad_raw_records(tmp_path: Path) -> None:
 
 
 def test_manifest_is_json(tmp_path: Path) -> None:
-    """A dataset of tf.Examples says so, and the recipe in the manifest has the new options."""
+    """A dataset of tf.Examples says so; the manifest has the new options."""
     (tmp_path / "d.csv").write_text("a\n1\n")
     convert(tmp_path, "name: d\nsources: {d: d.csv}\n")
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())

@@ -1,6 +1,4 @@
-"""The reader of pickles that runs nothing: what it reads, what it refuses, and that nothing runs
-meanwhile.
-"""
+"""The reader of pickles: plain data is read, code is refused and not run."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ PLAIN = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, st.integers(2, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
-    """Numbers, texts, bytes, lists, tuples and mappings of any depth are what Python's own pickle
-    makes of them.
-    """
+    """Plain data of any depth is read as Python's own pickle reads it."""
     data = pickle.dumps(value, protocol)
     assert loads(data) == pickle.loads(data) == value  # noqa: S301 (our own data)
 
@@ -47,9 +43,7 @@ def test_plain_data_comes_back(value: Any, protocol: int) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "i1", "<i2", ">i4", "<u8"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_come_back(protocol: int | str, dtype: str, order: str) -> None:
-    """Arrays of integers come back with type, shape and values; a second one of the same type
-    too.
-    """
+    """Arrays of integers come back, a second one of the same type too."""
     array = np.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype), order=order)
     value = {"a": array, "b": array[:1].copy(), "e": np.zeros((0, 3), dtype)}
     found = loads(pickled(value) if protocol == "python 2" else pickle.dumps(value, protocol))
@@ -83,7 +77,7 @@ class Exploit:
 
 
 def exploits(folder: Path) -> dict[str, bytes]:
-    """Pickles that make a file ``ran`` in a folder, or try to, if Python's pickle loads them."""
+    """Pickles that try to make a file ``ran`` in a folder."""
     touch = f"touch {folder}/ran"
     code = f"open({str(folder / 'ran')!r}, 'w')"
     array = pickle.dumps(np.arange(3, dtype=np.uint8), 2)
@@ -122,7 +116,7 @@ def exploits(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list(exploits(Path())))
 def test_code_is_refused_and_does_not_run(tmp_path: Path, name: str) -> None:
-    """Whatever is more than data is an error, and has had no effect."""
+    """A pickle of more than data is an error, and has no effect."""
     with pytest.raises(UnsafePickleError):
         loads(exploits(tmp_path)[name])
     assert list(tmp_path.iterdir()) == []
@@ -169,7 +163,7 @@ def big(claim: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", list(big(0)))
 def test_claims_of_memory_are_not_believed(name: str) -> None:
-    """Ten gigabytes that a small pickle claims are not made: it is refused."""
+    """A small pickle that claims ten gigabytes is refused."""
     data = big(10 * 10**9)[name]
     tracemalloc.start()
     try:
@@ -182,7 +176,7 @@ def test_claims_of_memory_are_not_believed(name: str) -> None:
 
 @pytest.mark.parametrize("opening", [b"]" * 100_000 + b"a" * 99_999, b")" + b"\x85" * 100_000])
 def test_depth_is_no_danger(opening: bytes) -> None:
-    """A hundred thousand lists or tuples in one another are refused, also as a key."""
+    """A hundred thousand nested lists or tuples are refused, also as a key."""
     with pytest.raises(TooDeepError, match="the limit 'nesting_depth'"):
         loads(b"\x80\x02" + opening + b".")
     with pytest.raises((UnsafePickleError, TooDeepError), match=r"unhashable|nesting_depth"):
@@ -210,7 +204,7 @@ def test_any_bytes_end_in_data_or_an_error(tail: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
-    """A real batch with a byte changed or its end cut off is read, or refused by our error."""
+    """A damaged batch is read, or refused by our error."""
     whole = pickled(
         {
             "data": np.arange(6, dtype=np.uint8).reshape(2, 3),
@@ -228,8 +222,9 @@ def test_damaged_batches_end_in_data_or_an_error(data: st.DataObject) -> None:
 
 
 def test_the_writer_writes_what_python_2_wrote() -> None:
-    """Python's own pickle reads the test's Python 2 pickles as it reads real ones, with
-    ``encoding='bytes'``.
+    """Python reads the test's Python 2 pickles as it reads real ones.
+
+    It needs ``encoding='bytes'``.
     """
     value = {"data": np.arange(6, dtype=np.uint8).reshape(2, 3), "labels": [1, 2]}
     found = pickle.load(io.BytesIO(pickled(value)), encoding="bytes")  # noqa: S301 (our own data)

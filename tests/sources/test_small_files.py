@@ -1,6 +1,4 @@
-"""Many small files are read together: the same rows, bad rows and errors as when each is read
-alone.
-"""
+"""Small files read together give the rows and errors of each alone."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def outcome(
     folder: pathlib.Path, separate: int, reject: bool, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    """Returns the rows and rejected rows of a source, or the error, and in how many ranges it is
-    read.
-    """
+    """Returns a source's rows and rejected rows, or error, and its ranges."""
     monkeypatch.setattr(plan, "SEPARATE_FILES", separate)
     try:
         planned = planner.plan_source(SOURCE, str(folder))
@@ -84,7 +80,7 @@ def test_together_is_as_one_by_one(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever line ends, marks, quotes, blank lines and bad rows there are in some of them."""
+    """Files may have any line ends, marks, quotes, blank lines and bad rows."""
     for old in tmp_path.glob("*.csv"):
         old.unlink()
     (tmp_path / "0.csv").write_text("n,t\n0,zero\n")
@@ -104,8 +100,9 @@ def test_together_is_as_one_by_one(
 def test_errors_name_the_file(
     bad: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One file among many with an open quote, UTF-16, no UTF-8 or another header: the error is the
-    one of this file.
+    """A bad file among many is the one that the error names.
+
+    It has an open quote, UTF-16, no UTF-8 or another header.
     """
     for number in range(6):
         (tmp_path / f"{number}.csv").write_text("n,t\n1,x\n")
@@ -116,7 +113,10 @@ def test_errors_name_the_file(
 
 
 def write_parts(folder: pathlib.Path, suffix: str) -> list[int]:
-    """Writes seven files of ten rows, of which -1 and -2 are bad, and returns all numbers."""
+    """Writes seven files of ten rows, and returns all numbers.
+
+    -1 and -2 are bad.
+    """
     numbers = list(range(70))
     numbers[33], numbers[61] = -1, -2
     folder.mkdir()
@@ -143,9 +143,7 @@ def write_parts(folder: pathlib.Path, suffix: str) -> list[int]:
     ],
 )
 def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None:
-    """Rows keep their order, and one that an expression rejects is found in its file; splits by
-    file stay apart.
-    """
+    """Rows keep their order, and bad ones their file; splits stay apart."""
     numbers = write_parts(tmp_path / "in", suffix)
     recipe = (
         f"name: a\nsources: {{a: \"in/*.{suffix}\"}}\nderive: {{r: CAST(CASE WHEN n < 0 THEN 'x' "
@@ -171,9 +169,7 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
 
 
 def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
-    """An append knows files that were read together by their content, when their dates have
-    changed.
-    """
+    """An append knows small files by their content, whatever their dates."""
     write_parts(tmp_path / "in", "csv")
     recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
     converted = parse_recipe(recipe, "r.yaml", str(tmp_path))[0]

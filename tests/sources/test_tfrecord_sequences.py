@@ -1,5 +1,6 @@
-"""TFRecord files of tf.SequenceExample, imported with a schema: every value, every kind of nothing,
-and what is wrong with records.
+"""TFRecord files of tf.SequenceExample with a schema.
+
+Every value, every kind of missing value, and bad records.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ FULL_ROW = {
 
 
 def test_feature_lists_become_columns(tmp_path: Path, schema: str) -> None:
-    """Context and feature lists are columns, exactly; missing, empty, and a step without a value
-    are null, [] and a null in the list.
+    """Context and feature lists are columns, exactly.
+
+    Missing is null, empty is [], and a step without a value is a null in the list.
     """
     empty = sequence({}, {"ids": [], "words": [None], "open": []})
     path = write_records(tmp_path / "a.tfrecord", FULL, empty, sequence({}, {}))
@@ -116,8 +118,9 @@ def test_feature_lists_become_columns(tmp_path: Path, schema: str) -> None:
 
 
 def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
-    """Steps of several values are lists of lists: of one shape in all rows, or values alone, or
-    tensors, as the recipe declares.
+    """Steps of several values are lists of lists.
+
+    They have one shape in all rows, or are values alone, or tensors, as the recipe declares.
     """
     other = sequence({}, {"boxes": [[3.0, 4.0]]})
     path = write_records(tmp_path / "a.tfrecord", FULL, other)
@@ -145,9 +148,7 @@ def test_steps_of_several_values(tmp_path: Path, schema: str) -> None:
 def test_a_bad_sequence_is_found(
     tmp_path: Path, schema: str, bad: bytes, column: str, reason: str
 ) -> None:
-    """A record that does not fit names itself and why; rejecting leaves out that one and no
-    other.
-    """
+    """A bad record is named with the reason; rejecting leaves out only it."""
     path = write_records(tmp_path / "a.tfrecord", *[FULL] * 3, bad, FULL)
     plan = plan_of(path, schema=schema)
     with pytest.raises(DataError, match=r"a\.tfrecord, record 3") as caught:
@@ -160,9 +161,7 @@ def test_a_bad_sequence_is_found(
 
 
 def test_a_schema_without_feature_lists(tmp_path: Path) -> None:
-    """A schema that would lose the feature lists of the records is refused, and so is one with a
-    name twice.
-    """
+    """A schema that loses feature lists, or repeats a name, is refused."""
     path = write_records(tmp_path / "a.tfrecord", FULL)
     flat = write(tmp_path / "flat.pbtxt", SCHEMA[: SCHEMA.index('feature { name: "##')])
     assert (
@@ -184,8 +183,9 @@ VALUES = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """A table with a scalar, a list and two lists that become feature lists, of each type, with
-    nulls, empty lists and zeros.
+    """A table with a scalar, a list and two feature lists, of each type.
+
+    It has nulls, empty lists and zeros.
     """
     rows = draw(st.integers(3, 12))
     columns = {}
@@ -218,8 +218,9 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
 @given(tables())
 @settings(max_examples=2, deadline=None)
 def test_round_trip(table: pa.Table) -> None:
-    """A dataset that is imported, by its own schema, and converted again has the same bytes, and
-    parses in TensorFlow to the table.
+    """An imported dataset, converted again, has the same bytes.
+
+    TensorFlow parses it to the table.
     """
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
@@ -248,8 +249,9 @@ def test_round_trip(table: pa.Table) -> None:
 
 
 def test_inspect_shows_integers_whole(tmp_path: Path) -> None:
-    """Integers beyond 32 bits are shown as they are, without a schema; and a step without a value
-    apart from a missing list.
+    """Integers beyond 32 bits are shown exactly, without a schema.
+
+    A step without a value looks different from a missing list.
     """
     path = write_records(
         tmp_path / "a.tfrecord",
@@ -262,8 +264,9 @@ def test_inspect_shows_integers_whole(tmp_path: Path) -> None:
 
 
 def test_a_dataset_of_raw_records(tmp_path: Path) -> None:
-    """The shards of a dataset of raw records are not taken for examples; files of two datasets need
-    a schema.
+    """Shards of raw records are not read as examples.
+
+    Files of two datasets need a schema.
     """
     write(tmp_path / "d.log", "a\nb\n")
     recipe = "name: d\nsources: {d: {path: d.log, format: lines}}\noutput: {record: line}\n"

@@ -82,8 +82,9 @@ def schema(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".tfrecord.zlib"])
 def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> None:
-    """Single values become scalars and others lists; bytes are text where the schema says so;
-    absent is null.
+    """Single values become scalars, others lists; absent is null.
+
+    Bytes are text where the schema says so.
     """
     content = record(FULL) + record(example(id=[7], unknown=[1]))
     compress = {".gz": gzip.compress, ".zlib": zlib.compress}.get(Path(suffix[1:]).suffix, bytes)
@@ -113,7 +114,7 @@ def test_features_become_columns(tmp_path: Path, schema: str, suffix: str) -> No
     ],
 )
 def test_a_bad_record_is_found(tmp_path: Path, schema: str, bad: bytes, column: str) -> None:
-    """An example that does not fit names its record; rejecting leaves out that one and no other."""
+    """A bad example names its record; rejecting leaves out only it."""
     path = write(tmp_path / "a.tfrecord", record(FULL) * 3 + record(bad) + record(FULL))
     plan = plan_of(path, schema=schema)
     with pytest.raises(DataError, match=r"a\.tfrecord, record 3"):
@@ -125,7 +126,7 @@ def test_a_bad_record_is_found(tmp_path: Path, schema: str, bad: bytes, column: 
 
 
 def test_damage_and_problems(tmp_path: Path, schema: str) -> None:
-    """A damaged file, no records, no schema and a wrong schema end in their errors."""
+    """A damaged file, no records, and a missing or wrong schema are errors."""
     path = write(tmp_path / "a.tfrecord", record(FULL)[:-2] + b"xx")
     with pytest.raises(DataError, match=r"a\.tfrecord"):
         read_rows(path, schema=schema)
