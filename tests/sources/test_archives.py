@@ -99,7 +99,7 @@ TAR_TYPES = {
 @pytest.mark.parametrize("target", ["/etc/passwd", "../secret.bin", "data_batch_1.bin"])
 @pytest.mark.parametrize("kind", TAR_TYPES)
 def test_links_and_devices_in_tar(tmp_path: Path, kind: str, target: str) -> None:
-    """Each is refused with its name, whether it would be a batch or not."""
+    """Each is refused with its name, be it a batch or not."""
     (tmp_path / "secret.bin").write_bytes(RECORD)
     for name in ("data_batch_2.bin", "readme.html"):
         link = tarfile.TarInfo(name)
@@ -151,7 +151,7 @@ def test_archive_files(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_list_that_lies_about_its_length(tmp_path: Path) -> None:
-    """The list of a zip archive is bounded in bytes, whatever its end claims."""
+    """The list of a zip archive is bounded in bytes."""
     path = archive_of(tmp_path / "a.zip", *(f"{number:0200}.bin" for number in range(1000)))
     data = bytearray(path.read_bytes())
     data[-12:-8] = struct.pack("<HH", 2, 2)

@@ -70,7 +70,10 @@ def quoted(cell: bytes) -> bytes:
 
 
 def is_bad(cell: bytes, type_: pa.DataType) -> bool:
-    """Asks pyarrow.csv about one cell, next to another so that no line is empty."""
+    """Asks pyarrow.csv about one cell, next to another.
+
+    The other cell keeps lines from being empty.
+    """
     try:
         table = pa_csv.read_csv(
             io.BytesIO(quoted(cell) + b",1\n"),
@@ -136,7 +139,7 @@ def parser_of(types: list[pa.DataType]) -> CsvParser:
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_rows_are_rejected_as_if_each_were_parsed_alone(data: st.DataObject) -> None:
-    """The same rows are rejected, in order, with the first bad column and its value.
+    """Bad rows are rejected in order, with first bad column and value.
 
     The others are read.
     """

@@ -142,7 +142,7 @@ def test_cifar100_has_two_classes(tmp_path: Path, is_binary: bool) -> None:
 
 
 def test_a_batch_of_the_real_size(tmp_path: Path) -> None:
-    """A batch of 10,000 pictures is read whole, as pickle and in two ranges.
+    """A batch of 10,000 pictures is read, as pickle and in ranges.
 
     It has 30,730,000 bytes in the binary version.
     """

@@ -59,7 +59,7 @@ def test_values_come_back_exactly(tmp_path: Path) -> None:
 
 
 def test_a_column_of_nulls_is_text_and_named(tmp_path: Path) -> None:
-    """A column with only nulls in the sample becomes text; the plan says so."""
+    """A column of nulls in the sample becomes text, and is named."""
     plan = plan_of(write(tmp_path / "a.csv", "x,y\n1,\n2,NA\n"))
     assert plan.null_columns == ("y",)
     assert plan.schema.field("y").type == pa.string()
@@ -252,7 +252,7 @@ def test_a_bad_file_is_found(tmp_path: Path, content: bytes, message: str) -> No
 
 
 def test_an_open_quote_in_a_cut_file_names_its_line(tmp_path: Path) -> None:
-    """A quote that is never closed is found in every range, and never rejected."""
+    """An open quote is found in every range, and never rejected."""
     path = write(tmp_path / "a.csv", "a,b\n" + '1,"x\ny"\n' * 500 + '1,"open\n' + "1,2\n" * 500)
     plan = plan_of(path, range_bytes=1000)
     with pytest.raises(DataError, match=r"line 1002: found a quote that is never closed"):
@@ -284,7 +284,7 @@ def test_types_are_inferred_over_files(tmp_path: Path) -> None:
 
 
 def test_infer_full_looks_at_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A late float is an error after a sample, and found with ``infer: full``.
+    """A late float is an error, unless ``infer: full`` finds it.
 
     The error has the line that declares it.
     """
@@ -327,7 +327,10 @@ def test_wrong_options_are_problems(tmp_path: Path, options: dict, key: str, mes
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """A column without a name, such as pandas' index, has to be left out."""
+    """A column without a name has to be left out.
+
+    pandas writes its index as one.
+    """
     path = write(tmp_path / "a.csv", ",b\n0,2\n")
     assert "column 1 has no name" in problems_of(path)["sources", "s", "columns"]
     assert read_rows(path, columns=("b",)) == [{"b": 2}]

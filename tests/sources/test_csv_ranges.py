@@ -138,7 +138,7 @@ def csv_quote(cell: str) -> str:
 def test_ranges_of_any_text_give_the_cells_of_pythons_csv_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int], names: tuple[str, ...]
 ) -> None:
-    """Ranges of any text give the rows of Python's csv module, or an error."""
+    """Ranges of any text read as Python's csv module does, or fail."""
     if not text:
         return
     delimiter = "," if len(names) == 2 else ";"

@@ -197,7 +197,10 @@ def test_csv_numbers_do_not_become_infinite(
     ("value", "declared"), [("1e300", "float32"), ("[0.5, 1e39]", "list<float32>")]
 )
 def test_json_numbers_do_not_become_infinite(tmp_path: Path, value: str, declared: str) -> None:
-    """A finite number beyond the declared type is a bad row, also in lists."""
+    """A finite number beyond the declared type is a bad row.
+
+    That holds in lists, too.
+    """
     path = write(tmp_path / "d.jsonl", f'{{"x": null}}\n{{"x": {value}}}\n')
     with pytest.raises(
         DataError, match=r"line 2, column 'x': found .*beyond the range of its type"

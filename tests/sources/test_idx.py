@@ -63,7 +63,7 @@ def test_mnist(tmp_path: Path, compressed: bool) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_type_and_rank(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Arrays of any type and rank come back as numbers and as raw bytes.
+    """Arrays of any type and rank come back, as numbers or bytes.
 
     Ranges are of any size, and files plain or compressed.
     """

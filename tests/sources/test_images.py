@@ -444,7 +444,7 @@ def test_a_dataset_of_class_folders(tmp_path):
 
 
 def test_resized_images_have_one_shape(tmp_path):
-    """They make a batch; and a new split by files keeps each file whole."""
+    """They make a batch; a split by files keeps each file whole."""
     write_digits(tmp_path / "photos", 90, FORMATS)
     for name, pixels in photographs().items():
         (tmp_path / "photos" / "one" / f"{name}.jpg").write_bytes(encode(pixels, "jpeg"))

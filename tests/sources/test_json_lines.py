@@ -206,7 +206,7 @@ def test_compressed_with_mark_and_blank_lines(tmp_path: Path) -> None:
 
 
 def test_declared_types_are_checked(tmp_path: Path) -> None:
-    """A type that does not fit, or of an unknown field, is a problem."""
+    """A type that does not fit, or an unknown field, is a problem."""
     path = write(tmp_path / "a.jsonl", lines({"a": [1], "b": {"c": 2}}))
     assert "cannot become" in problems_of(path, types={"a": "date"})["sources", "s", "types"]
     assert "no column 'b'" in problems_of(path, types={"b": "text"})["sources", "s", "types"]

@@ -166,7 +166,10 @@ def test_parser_does_what_a_plain_one_does(
     base: int,
     size: int | None,
 ) -> None:
-    """Values and rejected lines are the plain parser's, for all line ends and ranges."""
+    """Values and rejected lines are those of the plain parser.
+
+    Line ends and ranges are of all kinds.
+    """
     found = data.draw(st.lists(lines(has_fields), min_size=1, max_size=12))
     found.append("1")  # so that there is a row
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -372,7 +375,10 @@ def test_dataset_loads_as_sparse_tensors(tmp_path: Path, size: int | None, expec
 
 
 def test_fields_are_a_dimension(tmp_path: Path) -> None:
-    """Features of libffm are [row, field, index]; each size may be declared or fitted."""
+    """Features of libffm are [row, field, index].
+
+    Each of the two sizes may be declared or fitted.
+    """
     write(tmp_path / "rows.libffm", "1 0:3:1 2:1:0.5\n0 1:9:2\n")
     recipe = RECIPE.format(format="libffm", options=", libsvm: {fields: 5}", more="").replace(
         "split:", "# split:"

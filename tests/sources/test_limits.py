@@ -215,7 +215,7 @@ def test_cell_bytes(tmp_path: Path, case: str) -> None:
 
 
 def test_an_image_file_is_a_cell(tmp_path: Path) -> None:
-    """A file larger than a value may be is refused before it is read."""
+    """A file beyond ``cell_bytes`` is refused before it is read."""
     path = write(tmp_path / "a.png", b"\x89PNG" + bytes(5000))
     with pytest.raises(
         DataError, match=r"a\.png: found an image file of 5,004 bytes.*'cell_bytes'"
@@ -269,7 +269,7 @@ def nested_json(depth: int) -> bytes:
 
 
 def test_nesting_depth_of_json(tmp_path: Path) -> None:
-    """One level too many is an error with its line; texts do not count."""
+    """One level too many is an error; brackets in texts do not count."""
     inner = write(tmp_path / "a.jsonl", b'{"a":"' + b"[{" * 50 + b'\\"[[["}\n{"a":"]]"}\n')
     assert read_all(inner, bounds=Limits(nesting_depth=2)) == 2
     deep = write(tmp_path / "b.jsonl", nested_json(6))
@@ -473,7 +473,7 @@ RATIO_CASES: dict[str, tuple[str, Callable[[], bytes], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", RATIO_CASES)
 def test_decompression_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """A file that grows too much is an error, unless the limit is higher."""
+    """A file that grows too much is an error; a limit can be raised."""
     monkeypatch.setattr(limits, "FREE_BYTES", FREE_BYTES)
     name, content, options = RATIO_CASES[case]
     path = write(tmp_path / name, content())
@@ -640,9 +640,10 @@ def bomb_of(path: Path, chunk: bytes, size: int) -> None:
     "kind", ["zeros.csv.gz", "rows.csv.gz", "line.csv", "line.jsonl", "line.svm"]
 )
 def test_bombs_are_stopped_while_they_are_read(tmp_path: Path, kind: str) -> None:
-    """10 MB that become 10 GB, and a line of 3 GB, are quick errors.
+    """Small files that become many gigabytes are quick errors.
 
-    They take little more memory than the command itself.
+    They are 10 MB that become 10 GB, and a line of 3 GB. They take little more memory than the
+    command itself.
     """
     (tmp_path / "good.csv").write_text("a,b\n" + "1,2\n" * 1000)
     status, _, usual = peak_bytes(tmp_path, "convert", "good.csv", "--output", "out", "--quiet")

@@ -45,7 +45,7 @@ def write_file(path: Path, columns: dict[str, Any]) -> Path:
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
 @pytest.mark.parametrize("kind", MAKE_COLUMN)
 def test_texts_that_are_no_utf8(tmp_path: Path, kind: str, suffix: str) -> None:
-    """The row is named with its bytes, and can be rejected; others are read."""
+    """The row is named with its bytes, and can be rejected."""
     path = write_file(tmp_path / f"a{suffix}", {"a": MAKE_COLUMN[kind](BAD), "x": [1, 2, 3, 4]})
     name = "a.f" if kind == "struct" else "a"
     with pytest.raises(
@@ -130,7 +130,7 @@ def test_timestamps_of_96_bits(
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_nanoseconds_of_96_bits(tmp_path: Path, depth: int) -> None:
-    """A part of a microsecond is refused, in any year, if it is read."""
+    """A part of a microsecond is refused in any column that is read."""
     path = tmp_path / "a.parquet"
     column = pa.array(
         [None, 1_577_840_523_456_789_000, -8_000_000_000_000_000_001], pa.timestamp("ns")

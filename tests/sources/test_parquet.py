@@ -165,7 +165,7 @@ class _Noting(io.FileIO):
 def test_a_large_row_group_is_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Little more than a MiB of a large row group is read at once.
+    """Little more than a MiB of a row group is read at once.
 
     The group has 24 MB and counts as large here; the rows are the same.
     """

@@ -92,7 +92,7 @@ def test_sizes_are_those_of_the_decoded_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path, stored: bool) -> None:
-    """One long text that stands for 200 GB is an error in little memory.
+    """A text that stands for 200 GB is an error in little memory.
 
     It has file, row group, column and the limit.
     """
@@ -142,7 +142,7 @@ def test_small_row_groups_are_counted_together(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as text", "as a dictionary"])
 def test_long_values_are_decoded_some_rows_at_a_time(tmp_path: Path, stored: bool) -> None:
-    """Texts of a MiB after many short ones come in chunks of usual size."""
+    """Texts of a MiB, after short ones, come in chunks of usual size."""
     indices = np.zeros(50_000)
     indices[30_000:30_100] = 1
     path = write(tmp_path / "a.parquet", 50_000, ["short", LONG], indices, stored=stored)

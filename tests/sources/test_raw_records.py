@@ -125,7 +125,7 @@ def test_one_column_of_many(tmp_path: Path) -> None:
     ],
 )
 def test_problems(tmp_path: Path, line: str, message: str) -> None:
-    """A column that cannot be a record, or a second one, is a problem."""
+    """A column that cannot be the record is a problem."""
     (tmp_path / "d.txt").write_text("a\n")
     parsed, _ = parse_recipe(
         f"name: d\nsources: {{d: {{path: d.txt, format: lines}}}}\n{line}\n",
@@ -141,7 +141,7 @@ def test_problems(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
-    """A raw shard with a changed byte, or a record less, does not verify."""
+    """A raw shard with changed or missing bytes does not verify."""
     (tmp_path / "d.txt").write_text("\n".join(map(str, range(100))))
     manifest = convert(
         tmp_path,
@@ -195,7 +195,7 @@ def test_example(tmp_path: Path) -> None:
     )
 )
 def test_split_lines(data: bytes) -> None:
-    """Lines end in LF or CR LF; they may be empty, and the last open."""
+    """Lines end in LF or CR LF, and may be empty or open."""
     wanted = data.split(b"\n")
     wanted = [line.removesuffix(b"\r") for line in wanted[:-1]] + [
         line for line in wanted[-1:] if line
@@ -209,7 +209,7 @@ def test_split_lines(data: bytes) -> None:
 
 @pytest.mark.parametrize("range_bytes", [1, 7, 50, 10_000])
 def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
-    """A cut or compressed file gives each line once, empty and odd ones unchanged."""
+    """A cut or compressed file gives each line once, unchanged."""
     lines = [
         random.Random(number).choice(["", "NA", '"a,b', "x" * number, " naïve "])
         for number in range(60)
@@ -223,7 +223,7 @@ def test_lines_in_ranges(tmp_path: Path, range_bytes: int) -> None:
 
 
 def test_bad_lines(tmp_path: Path) -> None:
-    """A line that is not UTF-8 has its number, or is read as bytes.
+    """A line that is not UTF-8 is rejected, or read as bytes.
 
     Options without meaning are problems.
     """

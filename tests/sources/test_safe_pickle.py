@@ -1,4 +1,4 @@
-"""The reader of pickles: plain data is read, code is refused and not run."""
+"""The reader of pickles: it reads plain data, and runs no code."""
 
 from __future__ import annotations
 

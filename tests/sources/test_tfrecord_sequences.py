@@ -183,7 +183,7 @@ VALUES = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """A table with a scalar, a list and two feature lists, of each type.
+    """A table with scalars, lists and two feature lists, of each type.
 
     It has nulls, empty lists and zeros.
     """
