@@ -8,6 +8,7 @@ import pyarrow as pa
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import parse_type
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, payloads
 from beam_pipelines.sources.bad_rows import BadRow
@@ -53,7 +54,7 @@ class PlainLines(TextFormat):
         ):
             if isinstance(found, BadRow):
                 where = f"line {numbers.line(int(starts[found.number]))}"
-                shown = bad_rows.clip(lines[found.number].as_py().decode(errors="backslashreplace"))
+                shown = shorten(lines[found.number].as_py().decode(errors="backslashreplace"))
                 reason = (
                     "found bytes that are not UTF-8, expected text. Mend the line, or declare "
                     f"'types: {{{COLUMN}: bytes}}'."

@@ -139,7 +139,7 @@ def decode_sequences(
         batch = _native.parse_examples(array, layout.context, framed, layout.lists)
         if batch is not None:
             number = len(layout.context)
-            return batch.columns[:number], batch.columns[number:]
+            return list(batch.columns[:number]), list(batch.columns[number:])
     return parse_sequences(records, layout)
 
 

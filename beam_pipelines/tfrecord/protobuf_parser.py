@@ -77,7 +77,7 @@ def find_layout(records: Iterable[bytes]) -> Layout:
     Raises:
       WireError: a record is damaged.
     """
-    kinds: tuple[dict[str, str], dict[str, str]] = {}, {}
+    kinds: tuple[dict[str, str | None], dict[str, str | None]] = {}, {}
     for message in _parsed(records):
         for name, feature in message.context.entries.items():
             kinds[0][name] = kinds[0].get(name) or feature.WhichOneof("kind")

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns, files
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import bad_rows, inference
+from beam_pipelines.sources import inference
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, combine, problem
@@ -226,7 +227,7 @@ def _read_body(
             good.append(found)
             continue
         start, end, column, reason = found
-        record = bad_rows.clip(
+        record = shorten(
             body.data[start:end].decode("utf-8", errors="backslashreplace").rstrip("\r\n")
         )
         bad = Rejected(
@@ -303,7 +304,7 @@ def cut_header(
     for number, name in enumerate(names, start=1):
         if known.setdefault(name, number) != number:
             raise DataError(
-                f"{path}, line 1: found the column name '{bad_rows.clip(name)}' twice, as columns "
+                f"{path}, line 1: found the column name '{shorten(name)}' twice, as columns "
                 f"{known[name]} and {number}; "
                 "expected every name once. Rename one of them in the file."
             )
@@ -384,7 +385,7 @@ def _checked_number(
             )
             raise DataError(
                 f"{file.path}, column '{name}': found the integer "
-                f"{bad_rows.clip(long.strip(), 100)}, expected {expected}. "
+                f"{shorten(long.strip(), 100)}, expected {expected}. "
                 f"Declare 'types: {{{name}: text}}' to keep it, or 'types: {{{name}: float64}}' to "
                 "round it."
             )

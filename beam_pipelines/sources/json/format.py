@@ -16,6 +16,7 @@ import pyarrow.json as pa_json
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.columns import TENSOR, Shape, only_chunk
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, nested, shapes, tables
 from beam_pipelines.sources.bad_rows import BadRow
@@ -118,7 +119,7 @@ class JsonLines(TextFormat):
                 good.append(found)
                 continue
             start, line, (column, reason) = found
-            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace"))
+            shown = shorten(line.decode("utf-8", errors="backslashreplace"))
             bad = Rejected(
                 plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
             )
@@ -218,7 +219,7 @@ def _contradiction(source: Source, file: FileInfo, body: blocks.Body) -> DataErr
     line = blocks.LineNumbers(source, file, body).line(int(starts[low]))
     found = body.data[starts[low] : ends[low]].decode("utf-8", errors="backslashreplace")
     return DataError(
-        f"{file.path}, line {line}: found {bad_rows.clip(found.strip(), 200)}, expected a JSON "
+        f"{file.path}, line {line}: found {shorten(found.strip(), 200)}, expected a JSON "
         "object like those before: "
         f"{plain(error)}. Mend the line."
     )
@@ -235,7 +236,7 @@ def _check_integers(file: FileInfo, body: blocks.Body, name: str) -> None:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise DataError(
                     f"{file.path}, column '{name}': found the integer "
-                    f"{bad_rows.clip(str(value), 100)}, expected none beyond int64. "
+                    f"{shorten(str(value), 100)}, expected none beyond int64. "
                     f"Declare 'types: {{{name}: float64}}' to round it, or write it as a string."
                 )
 

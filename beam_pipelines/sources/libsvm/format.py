@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core import columns
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import DataError, Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import bad_rows, inference, tables
@@ -128,7 +129,7 @@ class SparseLines(TextFormat):
         rejected: list[Rejected] = []
         for start, end in zip(starts[bad].tolist(), ends[bad].tolist(), strict=True):
             line = body.data[start:end]
-            shown = bad_rows.clip(line.decode("utf-8", errors="backslashreplace").strip())
+            shown = shorten(line.decode("utf-8", errors="backslashreplace").strip())
             row = Rejected(
                 plan.source.name,
                 file.path,

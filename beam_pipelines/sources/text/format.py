@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from beam_pipelines.core.chunks import Rejected
 from beam_pipelines.core.errors import Problem
+from beam_pipelines.core.formatting import shorten
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources.bad_rows import clip
 from beam_pipelines.sources.compression import compression_of, no_zlib
 from beam_pipelines.sources.format import (
     Format,
@@ -104,6 +104,6 @@ class TextFormat(Format):
             for start, end in spans[here - before].tolist():
                 record = body.data[start:end].decode("utf-8", errors="backslashreplace")
                 place = f"line {lines.line(start)}"
-                found.append(Position(file.path, place, clip(record.rstrip("\r\n"))))
+                found.append(Position(file.path, place, shorten(record.rstrip("\r\n"))))
             before += len(spans)
         return found
