@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import criteo_like
-from beam_pipelines.dataset import info as info_module
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.dataset import loader
 from measuring import Timed, Work, measure, print_line
 
@@ -138,7 +138,7 @@ def prepare(folder: pathlib.Path, rows: int, nulls: bool) -> str:
     """Makes table and dataset, unless they are there, and returns the dataset's folder."""
     name = f"load-{rows}" + ("" if nulls else "-dense")
     target = folder / name
-    if not (target / info_module.FILE_NAME).exists():
+    if not (target / MANIFEST).exists():
         data = folder / f"{name}.csv"
         criteo_like.MISSING_INTEGERS, criteo_like.MISSING_CATEGORICALS = (
             (0.10, 0.05) if nulls else (0.0, 0.0)

@@ -37,7 +37,8 @@ from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
 from beam_pipelines.core import signals
-from beam_pipelines.core.errors import mask
+from beam_pipelines.core.dataset_layout import MANIFEST
+from beam_pipelines.core.errors import RecipeProblems, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.runners.beam_patches import import_without_garbage
 from beam_pipelines.runners.fork_server import claim_process, was_interrupted
@@ -177,7 +178,7 @@ def convert(
     if not waits(pipeline_options(options, plan.size_bytes)):
         where = convert_module.submit(plan, output, overwrite, options, resume)
         click.echo(
-            f"submitted: {where}. The dataset is complete when there is a {output}/dataset.json."
+            f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
         )
         return
     dataset = api.convert(

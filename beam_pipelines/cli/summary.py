@@ -15,6 +15,7 @@ from rich.text import Text
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from beam_pipelines.core import _native, files
+from beam_pipelines.core.dataset_layout import REPORT, anomalies_path, statistics_path
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import shorten, show_bytes
 
@@ -52,7 +53,7 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     if not _native.KERNELS_AVAILABLE:
         print(_NO_KERNELS, file=stream)
     print(f"dataset  {mask(folder)}", file=stream)
-    print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
+    print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
 
 
 def print_description(
@@ -76,7 +77,7 @@ def print_description(
             print(line, file=stream)
     if is_kept:
         print(f"written  {mask(folder)}", file=stream)
-        print(f"report   {mask(files.join(folder, 'report.html'))}", file=stream)
+        print(f"report   {mask(files.join(folder, REPORT))}", file=stream)
 
 
 def _print_tables(tables: Iterable[Table], stream: IO[str]) -> None:
@@ -181,7 +182,7 @@ def _inputs(manifest: Mapping[str, Any]) -> Iterator[Table]:
 
 def _features(folder: str, split: str) -> Table:
     """Returns a table of a split's features, read from its statistics."""
-    path = files.join(folder, "statistics", f"Split-{split}", "FeatureStats.pb")
+    path = files.join(folder, statistics_path(split))
     statistics = statistics_pb2.DatasetFeatureStatisticsList.FromString(
         files.read_bytes(path)
     ).datasets[0]
@@ -228,7 +229,7 @@ def _feature_values(feature: Any) -> list[str]:
 
 
 def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
-    path = files.join(folder, "anomalies", f"Split-{split}", "SchemaDiff.pb")
+    path = files.join(folder, anomalies_path(split))
     anomalies = anomalies_pb2.Anomalies.FromString(files.read_bytes(path))
     if anomalies.HasField("dataset_anomaly_info"):
         info = anomalies.dataset_anomaly_info

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from beam_pipelines.analysis.statistics.datasets import ACCUMULATORS
 from beam_pipelines.core import file_changes, files
-from beam_pipelines.dataset.manifest import INPUTS, Manifest, read_manifest
+from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INPUTS, REJECTED
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
 
-REJECTED = "rejected"
 # What a generation adds in files of its own, beside its shards, in folders that are called g2, g3,
 # and so on.
 _FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)
@@ -76,7 +75,7 @@ def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
     """
     known = {shard["path"] for split in manifest["splits"].values() for shard in split["shards"]}
     generations = count_generations(manifest)
-    for listed in files.list_files(files.join(folder, "examples", "*", "*")):
+    for listed in files.list_files(files.join(folder, EXAMPLES, "*", "*")):
         path = files.relative(listed.path, folder)
         found = _SHARD.search(path)
         if path not in known and found and int(found[1]) > generations:

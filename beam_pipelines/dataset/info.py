@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
 from beam_pipelines.dataset.manifest_schema import FormError, check_form
@@ -26,7 +27,6 @@ Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 # Numbers of generations; ``None``: all.
 Generations: TypeAlias = "int | Iterable[int] | None"
 
-FILE_NAME = "dataset.json"
 FORMAT_VERSION = 1
 
 
@@ -255,7 +255,7 @@ def _together(first: Info, others: Sequence[Info]) -> Info:
 def _info(folder: str, wanted: Generations) -> Info:
     import tensorflow as tf
 
-    path = os.path.join(folder, FILE_NAME)
+    path = os.path.join(folder, MANIFEST)
     if "://" in folder and folder.partition("://")[0] not in tf.io.gfile.get_registered_schemes():
         raise DataError(
             f"{folder}: TensorFlow cannot read there. Copy the dataset to this machine or to "
@@ -263,7 +263,7 @@ def _info(folder: str, wanted: Generations) -> Info:
         )
     if not tf.io.gfile.exists(path):
         raise DataError(
-            f"{folder}: found no {FILE_NAME}, so there is no dataset, or none that was finished."
+            f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
         )
     try:
         manifest = json.loads(_read(path))

@@ -18,11 +18,12 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.dataset.contact_sheet import Picture, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
-from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
 from beam_pipelines.tfrecord.framing import read_record_blocks
 
@@ -82,7 +83,7 @@ def inspect_examples(
 
 
 def _find(path: str, split: str | None, generation: int | None = None) -> Found:
-    if files.exists(files.join(path, FILE_NAME)):
+    if files.exists(files.join(path, MANIFEST)):
         manifest = read_manifest(path)
         split = next(iter(manifest["splits"])) if split is None else split
         if split not in manifest["splits"]:
@@ -104,12 +105,12 @@ def _find(path: str, split: str | None, generation: int | None = None) -> Found:
     for option, value in (("split", split), ("generation", generation)):
         if value is not None:
             raise RecipeError(
-                f"{path}: found --{option} '{value}', but no dataset (no {FILE_NAME}). Leave out "
+                f"{path}: found --{option} '{value}', but no dataset (no {MANIFEST}). Leave out "
                 f"--{option} for a single file."
             )
     if not files.is_file(path) and files.is_local(path):
         raise RecipeError(
-            f"{path}: found neither a dataset (no {FILE_NAME} in it) nor a file, expected one of "
+            f"{path}: found neither a dataset (no {MANIFEST} in it) nor a file, expected one of "
             "them."
         )
     return Found([path], None, {})

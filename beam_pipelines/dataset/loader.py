@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.dataset import decode, sequences
 from beam_pipelines.dataset.info import (
-    FILE_NAME,
     Folders,
     Generations,
     Info,
@@ -266,7 +266,7 @@ def _wanted(
     label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
     if label is True and dataset.label is not None and dataset.label not in spec:
         raise DataError(
-            f"{dataset.folder}: {FILE_NAME} names the label '{dataset.label}', which is no feature "
+            f"{dataset.folder}: {MANIFEST} names the label '{dataset.label}', which is no feature "
             "of the schema. Convert again with --overwrite."
         )
     names = list(spec) if features is None else list(features)
@@ -326,7 +326,7 @@ def _check_files(shards: Sequence[Shard]) -> None:
         if found != shard.bytes:
             what = "nothing" if found is None else f"{found:,} bytes"
             raise DataError(
-                f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {FILE_NAME} says. "
+                f"{shard.path}: found {what}, expected {shard.bytes:,} bytes as {MANIFEST} says. "
                 "Copy the dataset again, or "
                 "convert again with --overwrite."
             )

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import column_type, parse_type, type_name
+from beam_pipelines.core.dataset_layout import MANIFEST, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.dataset.manifest_schema import FormError, check_form
@@ -25,8 +26,6 @@ from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
 FORMAT_VERSION = 1
-FILE_NAME = "dataset.json"
-INPUTS = "inputs"
 _LIBRARIES = (
     "apache-beam",
     "pyarrow",
@@ -128,7 +127,7 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
         for name, source in manifest["sources"].items()
     }
     if is_gathered(base):
-        sources[base.source.name]["list"] = list_path(base.source.name, number)
+        sources[base.source.name]["list"] = inputs_path(base.source.name, number)
     copied = ("recipe_hash", "directory", "joins", "counts", "versions", "timings")
     return {"number": number, "splits": splits, "sources": sources} | {
         key: manifest[key] for key in copied
@@ -140,13 +139,6 @@ def is_gathered(plan: SourcePlan) -> bool:
     each.
     """
     return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
-
-
-def list_path(source: str, generation: int) -> str:
-    """Returns where in a dataset the files of a source are listed, as ``sources.file_list`` does,
-    that its manifest has no entries for.
-    """
-    return f"{INPUTS}/g{generation}/{source}.arrow"
 
 
 def _record_kind(recipe: Recipe) -> str:
@@ -222,7 +214,7 @@ def manifest_to_text(manifest: Manifest) -> str:
     return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
 
 
-def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
+def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
     """Reads the manifest of a dataset, or under another name that of sources that were described
     only.
 
@@ -247,7 +239,7 @@ def read_manifest(folder: str, name: str = FILE_NAME) -> Manifest:
             "version that wrote it."
         )
     try:
-        check_form(manifest, "dataset" if name == FILE_NAME else "description")
+        check_form(manifest, "dataset" if name == MANIFEST else "description")
     except FormError as error:
         raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
     return manifest

@@ -15,10 +15,10 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core import file_checksums, files
+from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, RAW_SCHEMA
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import feature_lists_of, features_of, has_one_value_a_step
 from beam_pipelines.dataset.generations import count_generations, left_behind, shards_of
-from beam_pipelines.dataset.layout import RAW_SCHEMA
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.tfrecord.decoder import RecordDecoder
 from beam_pipelines.tfrecord.framing import read_record_blocks
@@ -89,7 +89,7 @@ def _unexpected_files(
 ) -> Iterator[str]:
     shards = [shard["path"] for split in manifest["splits"].values() for shard in split["shards"]]
     expected = {files.join(folder, *shard.split("/")) for shard in shards}
-    for path, _, _ in files.list_files(files.join(folder, "examples", "**")):
+    for path, _, _ in files.list_files(files.join(folder, EXAMPLES, "**")):
         if path not in expected and path not in behind:
             yield (
                 f"{path}: is not in the manifest, but readers of the examples will read it. "
@@ -106,23 +106,23 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
             total = sum(shard[key] for shard in split["shards"])
             if split[key] != total:
                 yield (
-                    f"dataset.json, split '{name}': found {split[key]:,} {key}, expected "
+                    f"{MANIFEST}, split '{name}': found {split[key]:,} {key}, expected "
                     f"{total:,}, the sum of its shards."
                 )
-    yield from _wrong_counts("dataset.json", manifest, manifest["splits"])
+    yield from _wrong_counts(MANIFEST, manifest, manifest["splits"])
     for generation in manifest.get("generations", ()):
         number = generation["number"]
         own = {
             name: {"rows": sum(shard["rows"] for shard in shards_of(split["shards"], number))}
             for name, split in manifest["splits"].items()
         }
-        yield from _wrong_counts(f"dataset.json, generation {number}", generation, own)
+        yield from _wrong_counts(f"{MANIFEST}, generation {number}", generation, own)
     counts = [generation["counts"] for generation in manifest.get("generations", ())]
     for key in _COUNTS if counts else ():
         total, parts = manifest["counts"][key], sum(count[key] for count in counts)
         if total != parts:
             yield (
-                f"dataset.json, counts: found {total:,} '{key}', expected {parts:,}, the sum of "
+                f"{MANIFEST}, counts: found {total:,} '{key}', expected {parts:,}, the sum of "
                 "the generations."
             )
 

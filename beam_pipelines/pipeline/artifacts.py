@@ -20,25 +20,28 @@ from beam_pipelines.analysis.schema import schema_to_text
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.analysis.statistics.datasets import (
     StoredStatistics,
-    generation_folder,
     has_accumulators,
     merged_statistics,
     read_accumulators,
     statistics_to_files,
 )
 from beam_pipelines.core import file_checksums, files
-from beam_pipelines.dataset.generations import REJECTED, with_generation
-from beam_pipelines.dataset.layout import (
+from beam_pipelines.core.dataset_layout import (
     ENCODED_SCHEMA,
     ENCODINGS,
     RAW_SCHEMA,
+    REJECTED,
+    REPORT,
     SEQUENCE_SCHEMA,
     TRANSFORM_GRAPH,
+    anomalies_path,
+    generation_folder,
+    inputs_path,
 )
+from beam_pipelines.dataset.generations import with_generation
 from beam_pipelines.dataset.manifest import (
     Manifest,
     is_gathered,
-    list_path,
     make_manifest,
     manifest_to_text,
 )
@@ -90,7 +93,7 @@ def write_files(
         write_rejected(place(path), stored, places)
         written.append(path)
     if is_gathered(plan.base):
-        write(list_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
+        write(inputs_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
     statistics = (
         learned.statistics if earlier is None else _merged(earlier.statistics, plan, learned)
     )
@@ -103,9 +106,7 @@ def write_files(
         learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     )
     for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
-        write(
-            f"anomalies/Split-{name}/SchemaDiff.pb", anomalies.SerializeToString(deterministic=True)
-        )
+        write(anomalies_path(name), anomalies.SerializeToString(deterministic=True))
     manifest = _manifest(plan, learned, shards, place, started, earlier)
     if earlier is None:
         if manifest["schema"] == SEQUENCE_SCHEMA and learned.encoded is not None:
@@ -113,7 +114,7 @@ def write_files(
         labels = {name: tuple(names) for name, names in manifest["labels"].items()}
         for path, text in label_files(labels, plan.recipe.label).items():
             write(path, text)
-    write("report.html", render_report(_report(plan, learned, manifest, statistics)))
+    write(REPORT, render_report(_report(plan, learned, manifest, statistics)))
     write(manifest_name, manifest_to_text(manifest))
     return written
 
@@ -122,7 +123,7 @@ def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, M
     """Yields for each source with rejected rows the path of their file, where they are stored, and
     the places of its files.
     """
-    folder = "/".join((REJECTED, *generation_folder(plan.generation)))
+    folder = generation_folder(REJECTED, plan.generation)
     for name, source in learned.row_counts.sources.items():
         if source.stored:
             yield f"{folder}/{name}.jsonl", source.stored, plan.sources[name].places

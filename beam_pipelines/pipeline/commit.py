@@ -9,13 +9,27 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from beam_pipelines.analysis.statistics.datasets import ACCUMULATORS, read_accumulators
+from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.core import file_changes, file_checksums, files
+from beam_pipelines.core.dataset_layout import (
+    ACCUMULATORS,
+    ANOMALIES,
+    DESCRIPTION,
+    EXAMPLES,
+    INPUTS,
+    LABELS,
+    LABELS_FOLDER,
+    MANIFEST,
+    RAW_SCHEMA_FOLDER,
+    REJECTED,
+    REPORT,
+    STATISTICS,
+    TEMPORARY,
+    TRANSFORM_GRAPH,
+)
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset.generations import REJECTED, count_generations
-from beam_pipelines.dataset.layout import TRANSFORM_GRAPH
-from beam_pipelines.dataset.manifest import FILE_NAME, INPUTS, read_manifest
-from beam_pipelines.encodings.labels import LABELS, LABELS_FOLDER
+from beam_pipelines.dataset.generations import count_generations
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files
 from beam_pipelines.pipeline.first_pass_result import Learned
 from beam_pipelines.pipeline.plan import Plan
@@ -29,28 +43,26 @@ from beam_pipelines.pipeline.validate import (
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
-TEMPORARY = "_temporary"
-DESCRIPTION = "description.json"
 PARTS = (
-    "examples",
-    "schema",
-    "statistics",
+    EXAMPLES,
+    RAW_SCHEMA_FOLDER,
+    STATISTICS,
     ACCUMULATORS,
-    "anomalies",
+    ANOMALIES,
     TRANSFORM_GRAPH,
     REJECTED,
     INPUTS,
-    "report.html",
+    REPORT,
     LABELS,
     LABELS_FOLDER,
 )
-PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in ("examples", TRANSFORM_GRAPH))
+PARTS_OF_DESCRIPTION = tuple(part for part in PARTS if part not in (EXAMPLES, TRANSFORM_GRAPH))
 # In the temporary folder: what is to be moved, but for what stages have written; the list of all of
 # it; and what it takes the place of.
 STAGED = "staged"
 _PATHS = "paths.json"
 _REPLACED = "replaced"
-_STAGES_WRITE = ("examples", TRANSFORM_GRAPH)
+_STAGES_WRITE = (EXAMPLES, TRANSFORM_GRAPH)
 
 
 def commit(
@@ -104,7 +116,7 @@ def _write_staged(
     temporary = files.join(folder, TEMPORARY)
     earlier = None if plan.append is None else _earlier(plan, folder)
     written = write_files(
-        plan, learned, shards, partial(_stage, temporary), FILE_NAME, started, earlier
+        plan, learned, shards, partial(_stage, temporary), MANIFEST, started, earlier
     )
     graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
     moved = [
@@ -115,7 +127,7 @@ def _write_staged(
     paths = list(dict.fromkeys(moved))
     # What a worker that was killed has left must not be moved with a folder.
     own = {shard.path for shard in shards}
-    for listed in files.list_files(files.join(temporary, "examples", "**")):
+    for listed in files.list_files(files.join(temporary, EXAMPLES, "**")):
         if files.relative(listed.path, temporary) not in own:
             file_changes.delete(listed.path)
     with files.replace(files.join(temporary, STAGED, _PATHS)) as file:
@@ -135,7 +147,7 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
-    file_changes.delete(files.join(folder, FILE_NAME))
+    file_changes.delete(files.join(folder, MANIFEST))
     file_changes.delete(files.join(folder, DESCRIPTION))
     parts = dict.fromkeys(path.split("/")[0] for path in paths[:-1])
     if files.is_local(folder):
@@ -169,7 +181,7 @@ def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
     """Moves a generation into the dataset: its shards, what else is new, what takes the place of
     something, and the manifest.
     """
-    file_changes.delete(files.join(folder, "rejected", OFFENDERS_OF_STOPPED_RUN))
+    file_changes.delete(files.join(folder, REJECTED, OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):
         file_changes.rename([(_stage(temporary, path), _under(folder, path)) for path in some])
 
@@ -221,7 +233,7 @@ def write_description(
 
 def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
     """Whether these shards are a part of the dataset that is there."""
-    if not files.exists(files.join(folder, FILE_NAME)):
+    if not files.exists(files.join(folder, MANIFEST)):
         return False
     splits = read_manifest(folder)["splits"].values()
     found = {(shard["path"], shard["crc32c"]) for split in splits for shard in split["shards"]}

@@ -20,16 +20,14 @@ from typing import Literal
 import apache_beam as beam
 
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import DESCRIPTION, TEMPORARY, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.generations import remove_left_behind
-from beam_pipelines.dataset.layout import TRANSFORM_GRAPH
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.encodings.preprocessing_fn import check_storage
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import (
-    DESCRIPTION,
-    TEMPORARY,
     check_unchanged,
     commit,
     is_committed,

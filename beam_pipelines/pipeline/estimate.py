@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline import costs
@@ -307,7 +308,7 @@ def limits(scale: Scale) -> list[Limit]:
             8 * GIB,
             memory,
         ),
-        Limit("dataset.json passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
+        Limit(f"{MANIFEST} passes 256 MiB", scale.manifest_bytes, 256 * MIB, larger),
         Limit("one worker renames a million shards at the commit", scale.shards, 1e6, larger),
     ]
     if scale.join_partition_bytes:

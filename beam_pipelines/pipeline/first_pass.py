@@ -13,8 +13,7 @@ import apache_beam as beam
 from beam_pipelines.analysis.report import has_images
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.dataset.layout import ENCODINGS
-from beam_pipelines.pipeline.commit import TEMPORARY
+from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
 from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, learn
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog

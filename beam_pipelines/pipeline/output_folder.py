@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from beam_pipelines.core import file_changes, files, signals
+from beam_pipelines.core.dataset_layout import DESCRIPTION, MANIFEST, REJECTED, TEMPORARY
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.dataset.generations import REJECTED, count_generations
-from beam_pipelines.dataset.manifest import FILE_NAME, read_manifest
+from beam_pipelines.dataset.generations import count_generations
+from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
-from beam_pipelines.pipeline.commit import DESCRIPTION, PARTS, PARTS_OF_DESCRIPTION, TEMPORARY
+from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 
@@ -47,7 +48,7 @@ def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
     for name in files.names_in(temporary):
         if not _TEMPORARY_NAMES.fullmatch(name):
             raise _strange(output, files.join(temporary, name))
-    is_dataset = files.exists(files.join(output, FILE_NAME))
+    is_dataset = files.exists(files.join(output, MANIFEST))
     if generation > 1:
         there = count_generations(read_manifest(output)) if is_dataset else 0
         if there != generation - 1:
@@ -119,7 +120,7 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
       RecipeError: it does.
     """
     folder = _real(files.absolute(output))
-    there = {*PARTS, TEMPORARY, DESCRIPTION, FILE_NAME}.intersection(files.names_in(output))
+    there = {*PARTS, TEMPORARY, DESCRIPTION, MANIFEST}.intersection(files.names_in(output))
     shards: set[str] | None = None
     for path in paths if there else ():
         found = files.join(_real(os.path.dirname(files.absolute(path))), files.name_of(path))
@@ -145,7 +146,7 @@ def _shards(output: str) -> set[str]:
     """Returns the paths of the shards of the dataset that is there, seen from it; none if there is
     none.
     """
-    if not files.exists(files.join(output, FILE_NAME)):
+    if not files.exists(files.join(output, MANIFEST)):
         return set()
     return {
         shard["path"]
@@ -161,7 +162,7 @@ def remove_orphans(output: str) -> None:
     names = set(_filled(output))
     # On a storage without locks they may be those of another run, which is about to write the
     # manifest.
-    if not files.is_local(output) or {FILE_NAME, DESCRIPTION} & names:
+    if not files.is_local(output) or {MANIFEST, DESCRIPTION} & names:
         return
     for part in names.intersection(PARTS) - {REJECTED}:
         file_changes.delete(files.join(output, part))
@@ -193,7 +194,7 @@ def _is_another(temporary: str, run: str) -> bool:
 
 def _manifest(output: str) -> bytes:
     """Returns the bytes of a dataset's manifest; none if there is no dataset."""
-    path = files.join(output, FILE_NAME)
+    path = files.join(output, MANIFEST)
     return files.read_bytes(path) if files.exists(path) else b""
 
 

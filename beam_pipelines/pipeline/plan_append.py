@@ -16,11 +16,11 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.datasets import read_accumulators
 from beam_pipelines.analysis.statistics.view import proto_of
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems
 from beam_pipelines.core.input_roots import only_below
 from beam_pipelines.dataset.generations import count_generations
-from beam_pipelines.dataset.layout import RAW_SCHEMA, TRANSFORM_GRAPH
-from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.new_files import new_files
 from beam_pipelines.pipeline.plan import Append, Plan, make_plan, read_contract
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
@@ -48,7 +48,7 @@ def appends(recipe: Recipe, output: str) -> bool:
     """Whether a run into a folder that does not overwrite adds to a dataset: the recipe says so,
     and there is one.
     """
-    return recipe.append and files.exists(files.join(output, FILE_NAME))
+    return recipe.append and files.exists(files.join(output, MANIFEST))
 
 
 def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -> Plan:
@@ -73,7 +73,7 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
     manifest = read_manifest(dataset)
     if not count_generations(manifest):
         raise DataError(
-            f"{files.join(dataset, FILE_NAME)}: found no generations, expected a dataset of a "
+            f"{files.join(dataset, MANIFEST)}: found no generations, expected a dataset of a "
             "version that can be appended to. Convert "
             "again with --overwrite."
         )

@@ -13,10 +13,10 @@ import pyarrow as pa
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.dataset_layout import MANIFEST, RAW_SCHEMA, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
-from beam_pipelines.dataset.layout import RAW_SCHEMA
-from beam_pipelines.dataset.manifest import FILE_NAME, Manifest, read_manifest
+from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import dates
 from beam_pipelines.recipe.model import Recipe, Source, Split, from_normalised
@@ -50,7 +50,7 @@ def plan_transform(
     """
     manifest = read_manifest(dataset)
     recipe = _recipe(dataset, manifest)
-    graph = files.join(dataset, "transform_graph")
+    graph = files.join(dataset, TRANSFORM_GRAPH)
     if not files.list_files(files.join(graph, "**")):
         raise DataError(
             f"{dataset}: found a dataset without encodings, which there is nothing to apply of. "
@@ -95,7 +95,7 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
         return dataclasses.replace(recipe, date=None if date is None else dates.parse_date(date))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{files.join(dataset, FILE_NAME)}: found no recipe that this version reads "
+            f"{files.join(dataset, MANIFEST)}: found no recipe that this version reads "
             f"({error!r}). Convert again with --overwrite."
         ) from error
 

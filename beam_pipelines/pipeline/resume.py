@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from beam_pipelines.core import file_changes, file_checksums, files
+from beam_pipelines.core.dataset_layout import EXAMPLES
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import Learned
@@ -23,7 +24,7 @@ from beam_pipelines.transforms.write import ShardInfo
 
 # In the temporary folder: the notes, and what they are about.
 FINISHED = "finished"
-KEPT = (FINISHED, "examples")
+KEPT = (FINISHED, EXAMPLES)
 
 
 def key_of(plan: Plan, learned: Learned) -> str:

@@ -19,11 +19,11 @@ from beam_pipelines.analysis.anomalies.table import (
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core import file_changes, files
+from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.offending_rows import ROWS_PER_ANOMALY, Key, Offenders, find_offenders
 from beam_pipelines.pipeline.plan import Plan
 
-RAW_SCHEMA = "schema/schema.pbtxt"
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
 OFFENDERS_OF_STOPPED_RUN = "_stopped_run.jsonl"
 OFFENDERS = "_anomalies.jsonl"
@@ -115,7 +115,7 @@ def write_offenders(
     Returns:
       The rows, and the path of the file.
     """
-    path = files.join(folder, "rejected", name)
+    path = files.join(folder, REJECTED, name)
     file_changes.delete(path)
     # Not the schema that was widened by what was accepted: features may share a domain.
     expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)

@@ -14,7 +14,7 @@ from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
-from beam_pipelines.core.ipc import bytes_to_batches
+from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 
@@ -216,7 +216,7 @@ def shard_path(name: str, split: str, number: int, count: int, compression: str)
     ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``.
     """
     suffix = SUFFIX_FOR_COMPRESSION[compression]
-    return f"examples/Split-{split}/{name}-{number:05d}-of-{count:05d}{suffix}"
+    return f"{split_folder(EXAMPLES, split)}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:

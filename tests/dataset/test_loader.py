@@ -19,7 +19,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import schema_utils
 
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.dataset import info, loader, manifest
+from beam_pipelines.dataset import info, loader
 
 SCHEMA = """
 feature { name: "id" type: INT presence { min_fraction: 1 min_count: 1 } shape { dim { size: 1 } } }
@@ -417,11 +417,6 @@ def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
         json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
     )
     assert loader.info(folder).class_names() == ("dog", "cat")
-
-
-def test_the_manifest_is_the_one_that_conversions_write():
-    """File name and version, which ``dataset`` cannot import without Beam, are the writer's."""
-    assert (info.FILE_NAME, info.FORMAT_VERSION) == (manifest.FILE_NAME, manifest.FORMAT_VERSION)
 
 
 UNDER_MIRRORED_STRATEGY = """

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.dataset import manifest
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.recipe.model import Source
@@ -143,7 +144,7 @@ def cases() -> Iterator[tuple[str, Case]]:
 
 def reader_of(case: Case, path: str) -> Callable[[], Any]:
     """Returns what reads a case."""
-    if case.name == manifest.FILE_NAME:
+    if case.name == MANIFEST:
         return lambda: manifest.read_manifest(os.path.dirname(path))
     if case.options is None:
         return lambda: recipes.load_recipe(path)

@@ -12,12 +12,17 @@ from beam_pipelines.analysis.statistics.storage import from_bytes, to_bytes
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
+from beam_pipelines.core.dataset_layout import (
+    ACCUMULATORS,
+    ACCUMULATORS_SUFFIX,
+    MANIFEST,
+    SPLIT_PREFIX,
+    STATISTICS,
+    accumulators_path,
+    generation_folder,
+    statistics_path,
+)
 from beam_pipelines.core.errors import DataError, RecipeError
-
-# Not in the folder of the proto, where TFX expects only that file.
-ACCUMULATORS = "accumulators"
-_SUFFIX = ".arrow"
-_MANIFEST = "dataset.json"
 
 
 class StoredStatistics(NamedTuple):
@@ -43,23 +48,14 @@ def statistics_to_files(
       own: statistics of the generation's rows, if other generations have rows.
     """
     for split, proto in to_proto(statistics).items():
-        yield (
-            f"statistics/Split-{split}/FeatureStats.pb",
-            proto.SerializeToString(deterministic=True),
-        )
-    folder = "/".join((ACCUMULATORS, *generation_folder(generation)))
+        yield statistics_path(split), proto.SerializeToString(deterministic=True)
     for split, table in (statistics if own is None else own).items():
-        yield f"{folder}/Split-{split}{_SUFFIX}", to_bytes(table, plan)
-
-
-def generation_folder(generation: int) -> tuple[str, ...]:
-    """Returns the subfolder of a generation's files; the first generation has none."""
-    return () if generation == 1 else (f"g{generation}",)
+        yield accumulators_path(split, generation), to_bytes(table, plan)
 
 
 def has_accumulators(folder: str) -> bool:
-    """Whether a folder has accumulators for ``read_accumulators``."""
-    return bool(files.list_files(files.join(folder, ACCUMULATORS, f"Split-*{_SUFFIX}")))
+    """Whether there are accumulators in a folder, for ``read_accumulators``."""
+    return bool(files.list_files(files.join(folder, accumulators_path("*", 1))))
 
 
 def read_accumulators(folder: str) -> StoredStatistics:
@@ -78,7 +74,7 @@ def read_accumulators(folder: str) -> StoredStatistics:
 
 
 def _count_generations(folder: str) -> int:
-    path = files.join(folder, _MANIFEST)
+    path = files.join(folder, MANIFEST)
     if not files.exists(path):
         return 1
     try:
@@ -90,18 +86,19 @@ def _count_generations(folder: str) -> int:
 
 
 def _read_generation(dataset: str, generation: int) -> StoredStatistics:
-    folder = files.join(dataset, ACCUMULATORS, *generation_folder(generation))
-    listed = files.list_files(files.join(folder, f"Split-*{_SUFFIX}"))
+    pattern = accumulators_path("*", generation)
+    listed = files.list_files(files.join(dataset, pattern))
     if not listed:
         raise DataError(
-            f"{dataset}: found no {files.relative(folder, dataset)}/Split-*{_SUFFIX}, expected a "
-            "dataset with the accumulators of its statistics. "
+            f"{dataset}: found no {pattern}, expected a dataset with the accumulators of its "
+            "statistics. "
             "Compute them with 'describe' or 'convert'."
         )
     splits, plans = {}, {}
     for file in listed:
-        split = files.name_of(file.path)[len("Split-") : -len(_SUFFIX)]
+        split = files.name_of(file.path)[len(SPLIT_PREFIX) : -len(ACCUMULATORS_SUFFIX)]
         splits[split], plans[split] = from_bytes(files.read_bytes(file.path), file.path)
+    folder = files.join(dataset, generation_folder(ACCUMULATORS, generation))
     return StoredStatistics(folder, splits, next(iter(plans.values())))
 
 
@@ -114,7 +111,7 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
       RecipeError: the output already has statistics.
       DataError: a dataset has no accumulators, or they differ in columns or plan.
     """
-    for part in ("statistics", ACCUMULATORS):
+    for part in (STATISTICS, ACCUMULATORS):
         if files.list_files(files.join(output, part, "*")) or files.list_files(
             files.join(output, part, "*", "*")
         ):

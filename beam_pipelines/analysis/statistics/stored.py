@@ -10,11 +10,15 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from beam_pipelines.analysis.statistics.datasets import has_accumulators, read_accumulators
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import (
+    DESCRIPTION,
+    FEATURE_STATS,
+    MANIFEST,
+    SPLIT_PREFIX,
+    STATISTICS,
+)
 from beam_pipelines.core.errors import DataError, RecipeError
 
-_MANIFESTS = ("dataset.json", "description.json")
-_FILE = "FeatureStats.pb"
-_PREFIX = "Split-"
 # TFDV's name for the rows that are not a slice.
 _ALL_EXAMPLES = "All Examples"
 
@@ -37,16 +41,19 @@ def read_statistics(path: str) -> dict[str, Statistics]:
     """
     if path.endswith(".pb"):
         name = files.name_of(path[: -len(files.name_of(path))]) if "/" in path else ""
-        return {name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else "all": _read(path)}
+        return {
+            name.removeprefix(SPLIT_PREFIX) if name.startswith(SPLIT_PREFIX) else "all": _read(path)
+        }
     folder = _folder(path)
     if not folder:
         raise RecipeError(
             f"{path}: found no statistics, expected a dataset, a description, a folder with "
-            f"Split-*/{_FILE}, or a file of statistics (.pb)."
+            f"{SPLIT_PREFIX}*/{FEATURE_STATS}, or a file of "
+            "statistics (.pb)."
         )
     found = {
         _split_of(listed.path): listed.path
-        for listed in files.list_files(files.join(folder, "*", _FILE))
+        for listed in files.list_files(files.join(folder, "*", FEATURE_STATS))
     }
     names = [name for name in _manifest_order(path) if name in found]
     rest = sorted(set(found) - set(names), key=lambda name: (name != "train", name))
@@ -55,20 +62,25 @@ def read_statistics(path: str) -> dict[str, Statistics]:
 
 
 def _folder(path: str) -> str:
-    """Returns the folder of the splits' folders, or ``""``."""
-    candidates = (files.join(path, "statistics"), path)
+    """Returns the folder that the splits' folders lie in, or nothing."""
+    candidates = (files.join(path, STATISTICS), path)
     return next(
-        (one for one in candidates if files.list_files(files.join(one, f"{_PREFIX}*", _FILE))), ""
+        (
+            one
+            for one in candidates
+            if files.list_files(files.join(one, f"{SPLIT_PREFIX}*", FEATURE_STATS))
+        ),
+        "",
     )
 
 
 def _split_of(path: str) -> str:
     folder = path[: -len(files.name_of(path))]
-    return files.name_of(folder).removeprefix(_PREFIX)
+    return files.name_of(folder).removeprefix(SPLIT_PREFIX)
 
 
 def _manifest_order(path: str) -> list[str]:
-    for name in _MANIFESTS:
+    for name in (MANIFEST, DESCRIPTION):
         manifest = files.join(path, name)
         if files.exists(manifest):
             return list(json.loads(files.read_bytes(manifest)).get("splits", {}))

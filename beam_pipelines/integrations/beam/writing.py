@@ -15,6 +15,7 @@ import pyarrow as pa
 from beam_pipelines.analysis import schema, statistics
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk, ChunkCounts, add_counts
+from beam_pipelines.core.dataset_layout import TEMPORARY
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.encodings.plan import plan_encode
@@ -26,7 +27,7 @@ from beam_pipelines.integrations.beam.batches import (
     read_sections,
     schema_of_splits,
 )
-from beam_pipelines.pipeline.commit import TEMPORARY, commit
+from beam_pipelines.pipeline.commit import commit
 from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, check_anomalies, learn
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.plan import Plan

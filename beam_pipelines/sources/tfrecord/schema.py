@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import Shape
+from beam_pipelines.core.dataset_layout import EXAMPLES, MANIFEST, split_folder
 from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.core.schema_features import feature_lists_of, features_of
 from beam_pipelines.recipe.model import Source
@@ -18,8 +19,6 @@ from beam_pipelines.sources.format import problem
 from beam_pipelines.sources.plan import FileInfo
 
 _TEXT_DOMAINS = ("string_domain", "domain", "natural_language_domain", "url_domain")
-# Path of a shard in a dataset of ours, whose schema parses it.
-_EXAMPLES, _MANIFEST = "/examples/Split-", "dataset.json"
 
 
 def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
@@ -32,14 +31,14 @@ def schema_path(source: Source, found: Sequence[FileInfo]) -> str:
     """
     if source.schema is not None:
         return source.schema
-    folders = {file.path.rpartition(_EXAMPLES)[0] for file in found}
+    folders = {file.path.rpartition("/" + split_folder(EXAMPLES, ""))[0] for file in found}
     folder = folders.pop()
-    manifest_path = files.join(folder, _MANIFEST)
+    manifest_path = files.join(folder, MANIFEST)
     if folders or not folder or not files.exists(manifest_path):
         message = (
             "a TFRecord source needs the TFMD schema (schema.pbtxt) of its examples: name it with "
             "'schema'. The shards of one "
-            f"dataset (with its {_MANIFEST}) do without."
+            f"dataset (with its {MANIFEST}) do without."
         )
         raise RecipeProblems([problem(source, "schema", message)])
     manifest = json.loads(files.read_bytes(manifest_path))

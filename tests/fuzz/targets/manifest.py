@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_pipelines.cli import main as main_module
+from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.dataset import info as info_module
 from beam_pipelines.dataset import inspect, loader, manifest, verify
 from tests.fuzz import mutations, scratch
@@ -74,7 +75,7 @@ def run(data: bytes) -> None:
         if data.startswith(b"{")
         else json.dumps(edited(tree, data)).encode("utf-8", "surrogatepass")
     )
-    with open(os.path.join(folder, manifest.FILE_NAME), "wb") as file:
+    with open(os.path.join(folder, MANIFEST), "wb") as file:
         file.write(content)
     verified, _ = explained(lambda: verify.verify_dataset(folder))
     explained(lambda: list(inspect.inspect_examples(folder, 3)))
