@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
-from beam_pipelines.dataset.manifest_schema import FormError, check_form
+from beam_pipelines.dataset.manifest_reader import LoadedDataset, parse_manifest
 from beam_pipelines.dataset.sequences import feature_lists
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ Folders: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 # Numbers of generations; ``None``: all.
 Generations: TypeAlias = "int | Iterable[int] | None"
-
-FORMAT_VERSION = 1
-
-
-class NoGenerationError(ValueError):
-    """A dataset has no such generation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +111,7 @@ class Info:
         from tensorflow_metadata.proto.v0 import schema_pb2
 
         try:
-            return text_format.Parse(_read(self.schema_path), schema_pb2.Schema())
+            return text_format.Parse(_read(self.schema_path).decode(), schema_pb2.Schema())
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{self.schema_path}: found no schema in it ({error}). Copy the dataset again, or "
@@ -180,6 +174,7 @@ class Info:
             return ()
         return tuple(
             _read(os.path.join(folder, "..", "transform_fn", "assets", names[feature]))
+            .decode()
             .removesuffix("\n")
             .split("\n")
         )
@@ -265,77 +260,60 @@ def _info(folder: str, wanted: Generations) -> Info:
         raise DataError(
             f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
         )
+    manifest, _ = parse_manifest(_read(path), path, LoadedDataset)
+    numbers = [generation.number for generation in manifest.generations] or [1]
+    chosen = _choose(folder, numbers, wanted)
     try:
-        manifest = json.loads(_read(path))
-        version = manifest["format_version"]
-        if version != FORMAT_VERSION:
-            raise DataError(
-                f"{path}: format version {version}, expected {FORMAT_VERSION}. Load it with the "
-                "version that wrote it."
-            )
-        check_form(manifest, "records")
-        chosen = _choose(
-            folder,
-            [entry["number"] for entry in manifest.get("generations", [{"number": 1}])],
-            wanted,
-        )
-        splits = {name: _split(folder, name, manifest, chosen) for name in manifest["splits"]}
-        schema_path = os.path.join(folder, manifest["schema"])
-        labels = {name: tuple(names) for name, names in manifest["labels"].items()}
-        record, encodings = manifest.get("record", "example"), manifest.get("encodings")
-        known = (manifest["label"], manifest["compression"], schema_path, labels, record, encodings)
-        return Info(folder, splits, *known, generations=chosen)
-    except NoGenerationError:
-        raise
-    except FormError as error:
-        raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        splits = {name: _split(folder, name, manifest, chosen) for name in manifest.splits}
+    except KeyError as error:
         raise DataError(
-            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
+            f"{path}: found a generation without the split {error}, expected every split in each. "
+            "Convert again with --overwrite."
         ) from error
+    return Info(
+        folder,
+        splits,
+        manifest.label,
+        manifest.compression,
+        os.path.join(folder, manifest.schema),
+        manifest.labels,
+        manifest.record,
+        manifest.encodings,
+        generations=chosen,
+    )
 
 
 def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
     """Returns the numbers of the generations that are asked for, each once, in their order.
 
     Raises:
-      NoGenerationError: none is asked for, or one that there is not.
+      ValueError: none is asked for, or one that there is not.
     """
     if wanted is None:
         return tuple(there)
     numbers = {wanted} if isinstance(wanted, int) else set(wanted)
     if not numbers or not numbers <= set(there):
         shown = ", ".join(str(number) for number in sorted(numbers)) or "none"
-        raise NoGenerationError(
+        raise ValueError(
             f"generations: found {shown}, expected some of the {len(there)} of {folder}, which are "
             "numbered from 1."
         )
     return tuple(sorted(numbers))
 
 
-def _split(
-    folder: str, name: str, manifest: Mapping[str, Any], generations: Sequence[int]
-) -> Split:
+def _split(folder: str, name: str, manifest: LoadedDataset, generations: Sequence[int]) -> Split:
     """Returns what a split has of some generations."""
-    split = manifest["splits"][name]
+    split = manifest.splits[name]
     shards = tuple(
-        Shard(
-            os.path.join(folder, shard["path"]),
-            shard["rows"],
-            shard["bytes"],
-            shard.get("generation", 1),
-        )
-        for shard in split["shards"]
+        Shard(os.path.join(folder, shard.path), shard.rows, shard.bytes, shard.generation)
+        for shard in split.shards
     )
-    if len(generations) == len(manifest.get("generations", generations)):
-        return Split(split["rows"], split["framed_bytes"], shards)
+    added = [one for one in manifest.generations if one.number in generations]
+    if len(added) == len(manifest.generations):
+        return Split(split.rows, split.framed_bytes, shards)
     own = tuple(shard for shard in shards if shard.generation in generations)
-    framed = [
-        entry["splits"][name]["framed_bytes"]
-        for entry in manifest["generations"]
-        if entry["number"] in generations
-    ]
-    return Split(sum(shard.rows for shard in own), sum(framed), own)
+    framed_bytes = sum(one.splits[name].framed_bytes for one in added)
+    return Split(sum(shard.rows for shard in own), framed_bytes, own)
 
 
 def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
@@ -368,12 +346,12 @@ def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
     return spec
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> bytes:
     import tensorflow as tf
 
     try:
-        with tf.io.gfile.GFile(path) as file:
-            return str(file.read())
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return bytes(file.read())
     except tf.errors.OpError as error:
         raise DataError(
             f"{path}: cannot be read: {error.message}. Copy the dataset again, or convert again "

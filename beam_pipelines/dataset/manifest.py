@@ -18,14 +18,18 @@ from beam_pipelines.core.columns import column_type, parse_type, type_name
 from beam_pipelines.core.dataset_layout import MANIFEST, inputs_path
 from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.version import __version__
-from beam_pipelines.dataset.manifest_schema import FormError, check_form
+from beam_pipelines.dataset.manifest_reader import (
+    FORMAT_VERSION,
+    Dataset,
+    Description,
+    parse_manifest,
+)
 from beam_pipelines.recipe.dates import span_of
 from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo
 
-FORMAT_VERSION = 1
 _LIBRARIES = (
     "apache-beam",
     "pyarrow",
@@ -226,20 +230,5 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
         raise DataError(
             f"{folder}: found no {name}, so there is no dataset, or none that was finished."
         )
-    try:
-        manifest: Manifest = json.loads(files.read_bytes(path))
-        version = manifest["format_version"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(
-            f"{path}: is not a manifest ({error!r}). Convert again with --overwrite."
-        ) from error
-    if version != FORMAT_VERSION:
-        raise DataError(
-            f"{path}: format version {version}, expected {FORMAT_VERSION}. Read it with the "
-            "version that wrote it."
-        )
-    try:
-        check_form(manifest, "dataset" if name == MANIFEST else "description")
-    except FormError as error:
-        raise DataError(f"{path}: {error}. Convert again with --overwrite.") from error
-    return manifest
+    kind = Dataset if name == MANIFEST else Description
+    return parse_manifest(files.read_bytes(path), path, kind)[1]

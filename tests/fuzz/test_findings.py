@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, RecipeProblems
-from beam_pipelines.dataset import manifest, manifest_schema
+from beam_pipelines.dataset import manifest, manifest_reader
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.recipe.model import IdxOptions
@@ -343,21 +343,21 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     described = small_manifest()
     described["splits"]["train"]["shards"] = []
     for form, good in (
-        ("dataset", small_manifest()),
-        ("records", small_manifest()),
-        ("description", described),
+        (manifest_reader.Dataset, small_manifest()),
+        (manifest_reader.LoadedDataset, small_manifest()),
+        (manifest_reader.Description, described),
     ):
-        manifest_schema.check_form(good, form)
+        manifest_reader.read_form(form, good)
         for key in ("schema", "splits", "compression"):
             tree = copy.deepcopy(good)
             del tree[key]
-            with pytest.raises(manifest_schema.FormError, match=f"lacks '{key}'"):
-                manifest_schema.check_form(tree, form)
-    for form in ("dataset", "records"):
-        with pytest.raises(manifest_schema.FormError, match="expected a list with something in it"):
-            manifest_schema.check_form(described, form)
-    with pytest.raises(manifest_schema.FormError, match="expected an empty list"):
-        manifest_schema.check_form(small_manifest(), "description")
+            with pytest.raises(manifest_reader.FormError, match=f"lacks '{key}'"):
+                manifest_reader.read_form(form, tree)
+    for form in (manifest_reader.Dataset, manifest_reader.LoadedDataset):
+        with pytest.raises(manifest_reader.FormError, match="expected a list with something in it"):
+            manifest_reader.read_form(form, described)
+    with pytest.raises(manifest_reader.FormError, match="expected an empty list"):
+        manifest_reader.read_form(manifest_reader.Description, small_manifest())
     support.write(tmp_path / "dataset.json", b"[" * 100_000)
     with pytest.raises(DataError, match="is not a manifest"):
         manifest.read_manifest(str(tmp_path))
