@@ -54,7 +54,7 @@ def main() -> None:
     learned, *others = info.splits
     batches = load(info, learned, arguments, shuffle=True)
     held_back = load(info, arguments.held_back or others[0], arguments, shuffle=False)
-    classes = class_names(info)
+    classes = labels_of(info)
     shape = batches.element_spec[0].shape[1:]
     with strategy.scope():
         model = make_model(shape, len(classes))
@@ -95,14 +95,14 @@ def load(
     return batches.map(pair, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
-def class_names(info: bp.Info) -> Sequence[str]:
-    """Returns the names of the classes, or their numbers if they have no names."""
+def labels_of(info: bp.Info) -> Sequence[str]:
+    """Returns the labels of the classes, or their numbers if they have no labels."""
     label = next(
         feature for feature in info.schema().feature if feature.name == (info.label or LABEL)
     )
     sizes = [dim.size for dim in label.shape.dim]
     count = sizes[0] if sizes and sizes[0] > 1 else label.int_domain.max + 1
-    names = info.class_names() or [str(number) for number in range(count)]
+    names = info.labels() or [str(number) for number in range(count)]
     if len(names) < 2:
         raise SystemExit(
             f"{label.name}: its classes have no names, so the schema has to say how many there are "

@@ -57,7 +57,7 @@ class Info:
       label: name of the label's feature, or ``None``.
       compression: ``gzip``, ``zlib`` or ``none``.
       schema_path: of the schema that parses the records.
-      labels: feature -> class names, by id, as the sources know them.
+      labels_by_feature: feature -> texts by id, as the sources have them.
       record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no
         examples.
       encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same
@@ -73,7 +73,7 @@ class Info:
     label: str | None
     compression: str
     schema_path: str
-    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    labels_by_feature: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     record: str = "example"
     encodings: str | None = None
     others: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class Info:
         """
         return dict(feature_lists(self.schema()).spec)
 
-    def class_names(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:
         """Returns the label's classes; none if they have no names.
 
         They are what the source calls its ids, such as the names of folders; or the tokens of the
@@ -145,8 +145,8 @@ class Info:
         that the schema gives a text label, in its order, or of a truth value the texts of false and
         true.
         """
-        if self.label is not None and self.label in self.labels:
-            return self.labels[self.label]
+        if self.label is not None and self.label in self.labels_by_feature:
+            return self.labels_by_feature[self.label]
         schema = self.schema()
         domains = {domain.name: tuple(domain.value) for domain in schema.string_domain}
         for feature in schema.feature:
@@ -218,11 +218,11 @@ def _together(first: Info, others: Sequence[Info]) -> Info:
                 "scales mean something else. Make it by "
                 f"'beam-pipelines transform {first.folder} …', which fits nothing again."
             )
-        for what in ("label", "labels", "compression", "record"):
+        for what in ("label", "labels_by_feature", "compression", "record"):
             found, wanted = getattr(other, what), getattr(first, what)
             if found != wanted:
                 raise ValueError(
-                    f"{other.folder}: found {what} {found}, expected {wanted} as in {first.folder}."
+                    f"{other.folder}: found {what.removesuffix('_by_feature')} {found}, expected {wanted} as in {first.folder}."
                 )
         if other.record == "example" and other.feature_spec() != first.feature_spec():
             raise ValueError(

@@ -382,24 +382,24 @@ def test_the_feature_spec_is_tensorflow_transforms(schema):
         ("type: INT", ()),
     ],
 )
-def test_class_names_are_those_of_the_labels_domain(tmp_path, feature, names):
+def test_labels_are_those_of_the_labels_domain(tmp_path, feature, names):
     """In the order of the schema; a label without named classes has none."""
     schema = (
         f'feature {{ name: "odd" {feature} }} string_domain {{ name: "animals" value: "bee" '
         f'value: "ant" }}'
     )
-    assert loader.info(write_dataset(tmp_path, schema=schema)).class_names() == names
+    assert loader.info(write_dataset(tmp_path, schema=schema)).labels() == names
 
 
-def test_class_names_are_those_that_the_source_knows(tmp_path):
+def test_labels_are_those_that_the_source_knows(tmp_path):
     """What the manifest says of the label's ids comes first; names of another feature are not the
     label's.
     """
     folder = write_dataset(tmp_path, labels={"id": ["no", "yes"], "odd": ["even", "odd"]})
-    assert loader.info(folder).class_names() == ("even", "odd")
+    assert loader.info(folder).labels() == ("even", "odd")
 
 
-def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
+def test_labels_are_the_tokens_of_the_labels_vocabulary(tmp_path):
     """Of a label that is encoded as an id, the classes are those that the serving graph keeps, by
     id.
     """
@@ -416,7 +416,7 @@ def test_class_names_are_the_tokens_of_the_labels_vocabulary(tmp_path):
     (tmp_path / "dataset.json").write_text(
         json.dumps(text | {"schema": "transform_graph/transformed_metadata/schema.pbtxt"})
     )
-    assert loader.info(folder).class_names() == ("dog", "cat")
+    assert loader.info(folder).labels() == ("dog", "cat")
 
 
 UNDER_MIRRORED_STRATEGY = """

@@ -128,7 +128,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_dataset_tells_its_class_names(
+def test_a_dataset_tells_its_labels(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Labels of a vocabulary and one-hot are in the manifest, files, readers and displays.
@@ -148,7 +148,7 @@ def test_a_dataset_tells_its_class_names(
     assert (
         tmp_path / "out" / "labels" / "image-class-label.txt"
     ).read_text() == "0:cat\n1:dog\n2:eel\n"
-    assert loader.info(out).class_names() == names
+    assert loader.info(out).labels() == names
     shown = "".join(inspect.inspect_examples(out, 3))
     assert all(f"({name})" in shown for name in (*names, *NAMES))
     captions: list[str] = []
@@ -186,11 +186,11 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
     assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
         1
     ] == "1:coarse_1"
-    assert loader.info(str(out)).labels["image/class/coarse/label"] == image_sets.COARSE
+    assert loader.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))[0])
     convert.convert(plan, str(out), overwrite=True, quiet=True)
     assert not (out / "labels").exists()
     assert not (out / "labels.txt").exists()
-    assert loader.info(str(out)).labels == {}
+    assert loader.info(str(out)).labels_by_feature == {}

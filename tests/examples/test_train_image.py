@@ -98,7 +98,7 @@ def test_the_example_knows_the_images_and_classes(trained):
     """Size, channels and class names come from the dataset; names are in the order of their ids,
     that of the alphabet.
     """
-    assert bp.info(trained.dataset).class_names() == tuple(sorted(NAMES))
+    assert bp.info(trained.dataset).labels() == tuple(sorted(NAMES))
     assert f"32 × 32 × 1 pixels, 10 classes: {', '.join(sorted(NAMES))}" in trained.after
 
 

@@ -426,7 +426,7 @@ def test_a_dataset_of_class_folders(tmp_path):
     (entry,) = manifest["sources"]["digits"]["files"]
     assert (entry["files"], entry["bytes"]) == (120, sum(len(data) for _, data in written.values()))
     info = loader.info(tmp_path / "out")
-    assert info.class_names() == tuple(names)
+    assert info.labels() == tuple(names)
     seen = {}
     for split in info.splits:
         for features, label in loader.load(tmp_path / "out", split, images=False, batch_size=32):

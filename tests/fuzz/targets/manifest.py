@@ -101,7 +101,7 @@ def described(folder: str) -> str:
         return ""
     info.feature_spec()
     info.sequence_spec()
-    info.class_names()
+    info.labels()
     return next(iter(info.splits))
 
 
