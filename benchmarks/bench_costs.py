@@ -37,7 +37,7 @@ from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.first_pass import Folders
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import bare_recipe
+from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path
 from beam_pipelines.transforms.shuffle import pack_blocks, unpack_blocks

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import type_name
-from beam_pipelines.core.errors import RecipeError, RecipeProblems
-from beam_pipelines.pipeline.recipes import bare_recipe, explain
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.recipe.yaml import Lines
+from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 
@@ -58,10 +58,8 @@ def name_sources(data: Sequence[str]) -> list[Source]:
 
 
 def _plan(source: Source) -> SourcePlan:
-    try:
+    with Lines(source.path[0]).explained():
         return plan_source(source, "")
-    except RecipeProblems as error:
-        raise explain(error.problems, Lines(source.path[0])) from error
 
 
 def recipe_text(plans: Sequence[SourcePlan], folder: str) -> str:

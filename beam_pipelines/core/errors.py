@@ -118,7 +118,7 @@ class Problem(NamedTuple):
 
 
 class RecipeProblems(Exception):
-    """All problems that one step of planning found. ``recipe_file`` adds line numbers and makes a
+    """All problems that one step of planning found. ``Lines.explained`` adds lines and makes a
     ``RecipeError`` of it.
     """
 

@@ -222,7 +222,8 @@ def _together(first: Info, others: Sequence[Info]) -> Info:
             found, wanted = getattr(other, what), getattr(first, what)
             if found != wanted:
                 raise ValueError(
-                    f"{other.folder}: found {what.removesuffix('_by_feature')} {found}, expected {wanted} as in {first.folder}."
+                    f"{other.folder}: found {what.removesuffix('_by_feature')} {found}, "
+                    f"expected {wanted} as in {first.folder}."
                 )
         if other.record == "example" and other.feature_spec() != first.feature_spec():
             raise ValueError(

@@ -8,25 +8,22 @@ from typing import Any
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.reader import Lines, bare_recipe, explain
 from beam_pipelines.sources import FORMATS
 
-__all__ = ["Lines", "bare_recipe", "explain", "load", "load_recipe", "parse_recipe"]
 
-
-def load(path: str) -> tuple[Recipe, Lines]:
+def load(path: str) -> Recipe:
     """Returns the recipe of a YAML file, or the one that converts a data file as it is."""
     return reader.load(path, FORMATS, ENCODING_FOR_KIND)
 
 
-def load_recipe(path: str) -> tuple[Recipe, Lines]:
+def load_recipe(path: str) -> Recipe:
     """Reads a recipe file."""
     return reader.load_recipe(path, FORMATS, ENCODING_FOR_KIND)
 
 
 def parse_recipe(
     text: str, origin: str, directory: str = "", encodings: Mapping[str, Any] | None = None
-) -> tuple[Recipe, Lines]:
+) -> Recipe:
     """Reads a recipe from YAML text."""
     return reader.parse_recipe(
         text, origin, FORMATS, ENCODING_FOR_KIND if encodings is None else encodings, directory

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.recipe.lines import Lines
 
 Compression = Literal["gzip", "zlib", "none"]
 Floats = Literal["round", "exact"]
@@ -309,6 +310,7 @@ class Recipe:
         hash).
       date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
         recipe's hash: it is one recipe for all days).
+      lines: lines of the keys, for errors (not part of the recipe's hash).
     """
 
     name: str
@@ -335,6 +337,7 @@ class Recipe:
     append: bool = dataclasses.field(default=False, compare=False)
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
+    lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:

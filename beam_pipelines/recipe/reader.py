@@ -7,6 +7,7 @@ their lines.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Any, get_args
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe.dates import without_date
+from beam_pipelines.recipe.lines import Lines, explain
 from beam_pipelines.recipe.model import (
     MOST_SHARDS,
     Compression,
@@ -47,27 +49,23 @@ from beam_pipelines.recipe.values import (
     read_text,
     read_texts,
 )
-from beam_pipelines.recipe.yaml import Lines, Scalar, explain, parse_yaml, plain
-
-__all__ = ["Lines", "bare_recipe", "explain", "load", "load_recipe", "parse_recipe"]
+from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
 
 
-def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> tuple[Recipe, Lines]:
+def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
     """Returns the recipe of a ``.yaml`` or ``.yml`` file; of any other path, the recipe that just
     converts that file.
     """
     return (
         load_recipe(path, formats, encodings)
         if path.lower().endswith(RECIPE_SUFFIXES)
-        else (bare_recipe(path), Lines(path))
+        else bare_recipe(path)
     )
 
 
-def load_recipe(
-    path: str, formats: Iterable[str], encodings: Mapping[str, Any]
-) -> tuple[Recipe, Lines]:
+def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
     """Reads a recipe file; its folder is where the recipe's relative paths start.
 
     Raises:
@@ -94,7 +92,7 @@ def parse_recipe(
     formats: Iterable[str],
     encodings: Mapping[str, Any],
     directory: str = "",
-) -> tuple[Recipe, Lines]:
+) -> Recipe:
     """Reads a recipe from YAML text.
 
     Args:
@@ -110,7 +108,7 @@ def parse_recipe(
     recipe = _recipe(Value(tree, (), problems), directory, formats, encodings)
     if problems:
         raise explain(problems, lines)
-    return recipe, lines
+    return dataclasses.replace(recipe, lines=lines)
 
 
 def bare_recipe(path: str) -> Recipe:
@@ -126,7 +124,7 @@ def bare_recipe(path: str) -> Recipe:
         for word in (file.split(".")[0], os.path.basename(folder))
     )
     name = next((word for word in words if NAME.fullmatch(word)), "dataset")
-    return Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
+    return Recipe(name=name, sources={name: Source(name, (path,))}, base=name, lines=Lines(path))
 
 
 def _recipe(

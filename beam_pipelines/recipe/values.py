@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
-from beam_pipelines.recipe.yaml import Path, Scalar, Tree
+from beam_pipelines.recipe.lines import Path
+from beam_pipelines.recipe.yaml import Scalar, Tree
 
 T = TypeVar("T")
 

@@ -9,16 +9,14 @@ object.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
 from beam_pipelines.core.errors import Problem, RecipeError
-
-Path: TypeAlias = tuple[str | int, ...]
+from beam_pipelines.recipe.lines import Lines, Path
 
 # A recipe of a thousand columns has some thousand values. Aliases count each time they are used, so
 # that a few lines of nested aliases cannot grow into gigabytes.
@@ -37,51 +35,6 @@ class Scalar(NamedTuple):
 
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
-
-
-@dataclasses.dataclass(frozen=True)
-class Lines:
-    """Where things are in a recipe.
-
-    Attributes:
-      origin: the recipe's path, as the user gave it.
-      line_for_path: path of keys and indexes -> line, from 1; empty for a recipe that no file was
-        written for.
-    """
-
-    origin: str
-    line_for_path: Mapping[Path, int] = dataclasses.field(default_factory=dict)
-
-    def line(self, path: Path) -> int | None:
-        """Returns the line of the longest known beginning of ``path``, or ``None`` if there are no
-        lines.
-        """
-        for length in range(len(path), -1, -1):
-            if path[:length] in self.line_for_path:
-                return self.line_for_path[path[:length]]
-        return None
-
-
-def explain(problems: Iterable[Problem], lines: Lines) -> RecipeError:
-    """Returns the error that lists all problems, ordered by line:
-    ``recipe.yaml:17: join[0].how: found …``.
-    """
-    located = [(lines.line(problem.path), problem) for problem in dict.fromkeys(problems)]
-    located.sort(key=lambda item: item[0] or 0)
-    texts = []
-    for line, problem in located:
-        origin = lines.origin if line is None else f"{lines.origin}:{line}"
-        texts.append(
-            ": ".join(part for part in (origin, show_path(problem.path), problem.message) if part)
-        )
-    return RecipeError("\n".join(texts))
-
-
-def show_path(path: Path) -> str:
-    """Returns a path as people write it: ``join[0].how``."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(
-        "."
-    )
 
 
 def plain(tree: Tree) -> Any:

@@ -10,7 +10,7 @@ from beam_pipelines.analysis.report import choose_images
 from beam_pipelines.analysis.report.images import show_images
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.pipeline.recipes import bare_recipe
+from beam_pipelines.recipe.reader import bare_recipe
 from tests.support.report_examples import png
 
 JPEG = b"\xff\xd8\xff\xe0 not looked at any further"

@@ -16,6 +16,7 @@ from beam_pipelines.cli.init import can_join, name_sources, quoted, recipe_text,
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe import reader
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
@@ -67,7 +68,7 @@ def test_written_recipe_is_a_plan(folder: pathlib.Path, monkeypatch: pytest.Monk
     assert re.search(r"at +date\n", text)
     assert re.search(r"none +text +\(nothing but nulls in the sample\)", text)
     monkeypatch.chdir("/")
-    recipe, _ = recipes.load_recipe(str(folder / "recipes" / "first.yaml"))
+    recipe = recipes.load_recipe(str(folder / "recipes" / "first.yaml"))
     assert {name: source.path for name, source in recipe.sources.items()} == {
         "clicks": ("../data/clicks.csv",),
         "users": ("../data/users.csv",),
@@ -83,10 +84,10 @@ def test_suggestions_are_recipes(
     """Each suggestion that is not taken out of its comment can be planned."""
     monkeypatch.chdir(folder)
     write_recipe(["data/clicks.csv", "data/users.csv"], "recipe.yaml")
-    recipe, _ = recipes.parse_recipe(
+    recipe = recipes.parse_recipe(
         uncomment((folder / "recipe.yaml").read_text(), key), "recipe.yaml"
     )
-    assert getattr(recipe, key) != recipes.bare_recipe("a.csv").__getattribute__(key)
+    assert getattr(recipe, key) != reader.bare_recipe("a.csv").__getattribute__(key)
     plan_module.make_plan(recipe)
 
 
@@ -102,7 +103,7 @@ def test_existing_file_is_kept(folder: pathlib.Path) -> None:
         write_recipe([str(folder / "missing.csv")], str(output), overwrite=True)
     assert output.read_text() == "mine"
     write_recipe([str(folder / "data" / "clicks.csv")], str(output), overwrite=True)
-    assert recipes.load_recipe(str(output))[0].sources["clicks"].path == (
+    assert recipes.load_recipe(str(output)).sources["clicks"].path == (
         str(folder / "data" / "clicks.csv"),
     )
 
@@ -166,11 +167,11 @@ def test_any_column_names(names: list[str]) -> None:
         for name in ("a", "b")
     ]
     text = recipe_text(plans, "")
-    assert recipes.parse_recipe(text, "r.yaml")[0].base == "a"
+    assert recipes.parse_recipe(text, "r.yaml").base == "a"
     if all(name.strip() for name in names):
         for key in ("join", "filter", "derive", "drop", "label"):
-            recipe = recipes.parse_recipe(uncomment(text, key), "r.yaml")[0]
+            recipe = recipes.parse_recipe(uncomment(text, key), "r.yaml")
             assert getattr(recipe, key)
-        assert recipes.parse_recipe(uncomment(text, "join"), "r.yaml")[0].join[0].on == tuple(
+        assert recipes.parse_recipe(uncomment(text, "join"), "r.yaml").join[0].on == tuple(
             (n, n) for n in names
         )

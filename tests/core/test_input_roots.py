@@ -67,7 +67,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 def plan(text: str, directory: Path, *roots: Path | str) -> None:
     """Plans a recipe that lies in a folder."""
     make_plan(
-        parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory))[0],
+        parse_recipe(f"name: t\n{text}", "recipe.yaml", str(directory)),
         input_roots=[str(root) for root in roots],
     )
 

@@ -38,7 +38,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, compression: str) -> pathl
     (folder / "t.csv").write_text(
         "a,b\n" + "".join(f"{row * 7},{'x' * (row % 3)}y\n" for row in range(ROWS))
     )
-    recipe, _ = parse_recipe(
+    recipe = parse_recipe(
         f"name: t\nsources: {{t: {{path: t.csv}}}}\noutput: {{num_shards: 2, compression: "
         f"{compression}}}",
         "recipe.yaml",
@@ -216,7 +216,7 @@ def test_the_schema_of_the_columns_beside_that_of_the_features(tmp_path: pathlib
     (tmp_path / "r.yaml").write_text(
         "name: t\nsources: {t: a.csv}\nencode: {b: {hash_bucket: 9}}\n"
     )
-    recipe, _ = load_recipe(str(tmp_path / "r.yaml"))
+    recipe = load_recipe(str(tmp_path / "r.yaml"))
     out = tmp_path / "out"
     convert.convert(
         make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True

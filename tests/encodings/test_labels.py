@@ -34,7 +34,7 @@ COLUMNS = pa.schema(
 
 def recipe_of(encode: str) -> Recipe:
     """Returns a recipe with encodings."""
-    return parse_recipe(f"name: a\nsources: {{a: a.csv}}\nencode: {encode}\n", "a.yaml", "/")[0]
+    return parse_recipe(f"name: a\nsources: {{a: a.csv}}\nencode: {encode}\n", "a.yaml", "/")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_dataset_tells_its_labels(
     file.
     """
     names = ("small", "large")
-    recipe, _ = parse_recipe(RECIPE, "recipe.yaml", str(folder))
+    recipe = parse_recipe(RECIPE, "recipe.yaml", str(folder))
     out = str(tmp_path / "out")
     convert.convert(make_plan(recipe), out, quiet=True)
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
@@ -180,7 +180,7 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
         "image/class/label\nsplit: {train: 1.0}\n"
     )
     convert.convert(
-        make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))[0]), str(out), quiet=True
+        make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))), str(out), quiet=True
     )
     assert (out / "labels.txt").read_text().splitlines()[1] == "1:fine_1"
     assert (out / "labels" / "image-class-coarse-label.txt").read_text().splitlines()[
@@ -189,7 +189,7 @@ def test_two_maps_of_one_source(tmp_path: Path) -> None:
     assert loader.info(str(out)).labels_by_feature["image/class/coarse/label"] == image_sets.COARSE
     (tmp_path / "rows.csv").write_text("color\nred\nblue\n")
     text = "name: more\nsources: {more: rows.csv}\nlabel: color\nsplit: {train: 1.0}\n"
-    plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path))[0])
+    plan = make_plan(parse_recipe(text, "recipe.yaml", str(tmp_path)))
     convert.convert(plan, str(out), overwrite=True, quiet=True)
     assert not (out / "labels").exists()
     assert not (out / "labels.txt").exists()

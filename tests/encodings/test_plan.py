@@ -30,7 +30,7 @@ COLUMNS = pa.schema(
 def plan(encode: str, **changes: Any) -> EncodePlan:
     """Plans a recipe's ``encode``, given as YAML."""
     head = "name: x\nsources: {rows: rows.csv}\nsplit: {train: 0.5, eval: 0.5}\nencode:\n"
-    recipe, _ = parse_recipe(
+    recipe = parse_recipe(
         head + "".join(f"  {line}\n" for line in encode.strip().splitlines()), "recipe.yaml"
     )
     return plan_encode(dataclasses.replace(recipe, **changes), COLUMNS)

@@ -34,9 +34,7 @@ def encoded(
     encode: str, fitted: dict[tuple[int, int], tuple[str, object]] | None = None
 ) -> dict[str, schema_pb2.Feature]:
     """Returns the encoded features of a recipe's ``encode``."""
-    recipe, _ = parse_recipe(
-        f"name: x\nsources: {{rows: rows.csv}}\nencode:\n{encode}", "recipe.yaml"
-    )
+    recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:\n{encode}", "recipe.yaml")
     plan = with_fitted(plan_encode(recipe, COLUMNS), fitted or {})  # type: ignore[arg-type]
     return {feature.name: feature for feature in encoded_schema(raw(), plan).feature}
 

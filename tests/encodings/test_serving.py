@@ -99,9 +99,7 @@ def seen() -> pa.RecordBatch:
 
 def fitted_plan(encode: str) -> EncodePlan:
     """Plans a recipe's ``encode`` and fits it to the rows that were seen."""
-    recipe, _ = parse_recipe(
-        f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml"
-    )
+    recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
     plan = plan_encode(recipe, COLUMNS)
     for read in range(plan.reads):
         analyses = analyze_batch(plan, read, seen(), "rows.csv", (0, 0))

@@ -160,7 +160,7 @@ def write_data(folder: Path, rows: int = ROWS) -> None:
 
 def plan_of(recipe: str, folder: Path) -> Plan:
     """Plans a recipe whose data are in a folder."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     return make_plan(parsed)
 
 
@@ -194,7 +194,7 @@ def append(data: Path, output: Path, options: Sequence[str]) -> None:
     convert_module.convert(plan_of(PARTS, data), str(output), beam_options=options, quiet=True)
     second.write_bytes(b"".join([lines[0], *plain[900:1_500]]))
     os.utime(second, (1, 1))
-    recipe, _ = parse_recipe(PARTS, "recipe.yaml", str(data))
+    recipe = parse_recipe(PARTS, "recipe.yaml", str(data))
     convert_module.convert(
         plan_append(recipe, str(output)), str(output), beam_options=options, quiet=True
     )

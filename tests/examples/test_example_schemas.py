@@ -115,7 +115,7 @@ def prepare(name: str, folder: Path, repository: Path) -> Plan:
     )
     shutil.copytree(repository / "schemas", folder / "schemas")
     RECIPES[name][1](folder / ".demo")
-    recipe, _ = load_recipe(str(folder / "examples" / f"{path}.yaml"))
+    recipe = load_recipe(str(folder / "examples" / f"{path}.yaml"))
     assert recipe.schema is not None
     return make_plan(recipe)
 
@@ -157,7 +157,7 @@ def test_every_frozen_schema_is_used(repository: Path) -> None:
     """
     used = set()
     for path in sorted((repository / "examples").glob("*/*.yaml")):
-        recipe, _ = load_recipe(str(path))
+        recipe = load_recipe(str(path))
         assert recipe.schema is not None, path
         used.add(Path(recipe.schema).name)
         assert (path.parent / recipe.schema).exists(), path

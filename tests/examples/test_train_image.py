@@ -180,7 +180,7 @@ def test_it_trains_on_cifar_and_idx_files(repository, tmp_path, example, write, 
     for folder in (f"examples/{example.partition('/')[0]}", "schemas"):
         shutil.copytree(repository / folder, tmp_path / folder)
     write(tmp_path)
-    recipe, _ = load_recipe(str(tmp_path / "examples" / f"{example}.yaml"))
+    recipe = load_recipe(str(tmp_path / "examples" / f"{example}.yaml"))
     convert_module.convert(make_plan(recipe), str(tmp_path / "dataset"), quiet=True)
     command = [
         sys.executable,

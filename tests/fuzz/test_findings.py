@@ -375,13 +375,13 @@ def test_names_with_a_nul(tmp_path: Path) -> None:
     path = support.write(tmp_path / "n.jsonl", b'{"a\\u0000b": 1, "a\\u0000c": 2, "d": 3}\n')
     recipe = support.write(tmp_path / "r.yaml", f"name: n\nsources: {{s: {{path: {path}}}}}\n")
     with pytest.raises(RecipeProblems) as caught:
-        make_plan(load(str(recipe))[0])
+        make_plan(load(str(recipe)))
     assert [problem.message.split(",")[0] for problem in caught.value.problems] == [
         rf"found the column or feature 'a\x00{letter}'" for letter in "bc"
     ]
     with open(recipe, "a") as file:
         file.write('drop: ["a\\0b", "a\\0c"]\n')
-    assert make_plan(load(str(recipe))[0]).encode.columns.names == ["d"]
+    assert make_plan(load(str(recipe))).encode.columns.names == ["d"]
 
 
 def tf_example(features: dict[str, list[int]]) -> bytes:

@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 def fingerprint(folder: pathlib.Path) -> str:
     """The fingerprint of the recipe of a folder."""
-    return fingerprint_of(make_plan(load(str(folder / "recipe.yaml"))[0]))
+    return fingerprint_of(make_plan(load(str(folder / "recipe.yaml"))))
 
 
 def test_it_follows_content(folder):

@@ -497,7 +497,7 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
                 os.kill(os.getpid(), signal.SIGKILL)
             rename(pairs)
         file_changes.rename = killed
-        plan = plan_append(load_recipe({str(visits / "recipe.yaml")!r})[0], {str(visits / "out")!r})
+        plan = plan_append(load_recipe({str(visits / "recipe.yaml")!r}), {str(visits / "out")!r})
         convert.convert(plan, {str(visits / "out")!r}, beam_options=["--direct_num_workers=1"], quiet=True)
     """)
     before = read_manifest(str(visits / "out"))
@@ -760,7 +760,7 @@ def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) 
     """What says how a run packs rows may change; what says what rows are may not, and is named."""
     assert old in RECIPE
     (visits / "recipe.yaml").write_text(RECIPE.replace(old, new))
-    recipe, _ = load_recipe(str(visits / "recipe.yaml"))
+    recipe = load_recipe(str(visits / "recipe.yaml"))
     if not named:
         plan = plan_append(recipe, str(visits / "out"))
         assert [Path(file.path).name for file in plan.base.files] == ["c.csv"]

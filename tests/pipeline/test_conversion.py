@@ -84,7 +84,7 @@ def converted(
 ) -> dict[str, Any]:
     """Converts and returns the manifest."""
     text = recipe.replace("STRATEGY", arguments.pop("strategy", "broadcast"))
-    parsed, _ = parse_recipe(text, "recipe.yaml", str(data))
+    parsed = parse_recipe(text, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
     return convert.convert(
         make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
@@ -411,7 +411,7 @@ def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
         from beam_pipelines.pipeline import convert
         from beam_pipelines.pipeline.plan import make_plan
         from beam_pipelines.pipeline.recipes import load_recipe
-        plan = make_plan(load_recipe({str(tmp_path / "recipe.yaml")!r})[0])
+        plan = make_plan(load_recipe({str(tmp_path / "recipe.yaml")!r}))
         print("ready", flush=True)
         convert.convert(plan, {str(tmp_path / "out")!r}, overwrite=True, quiet=True)
     """)

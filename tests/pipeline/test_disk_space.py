@@ -61,7 +61,7 @@ def test_the_estimate_is_what_a_run_takes(
     name: str, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What lies in the output at the commit is within a third of what was estimated."""
-    plan = plan_module.make_plan(load(str(folder / f"{name}.yaml"))[0])
+    plan = plan_module.make_plan(load(str(folder / f"{name}.yaml")))
     estimate = disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path / "out"))
     found = []
     commit = convert.commit
@@ -161,7 +161,7 @@ def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
     """What is wrong with the data the run itself explains."""
     with_free(monkeypatch, 1_000)
     shutil.copy(folder / "numbers.csv", tmp_path)
-    plan = plan_module.make_plan(load(str(tmp_path / "numbers.csv"))[0])
+    plan = plan_module.make_plan(load(str(tmp_path / "numbers.csv")))
     (tmp_path / "numbers.csv").unlink()
     assert disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path)) is None
     with (

@@ -56,7 +56,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 def planned(path: pathlib.Path) -> plan_module.Plan:
     """The plan of a recipe or a data file."""
-    return plan_module.make_plan(load(str(path))[0])
+    return plan_module.make_plan(load(str(path)))
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def found(tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any) -> 
     text).
     """
     (tmp_path / "r.yaml").write_text(recipe)
-    loaded, _ = load(str(tmp_path / "r.yaml"))
+    loaded = load(str(tmp_path / "r.yaml"))
     planned = plan_module.make_plan(loaded)
     contract = parsed(schema)
     offenders = find_offenders(

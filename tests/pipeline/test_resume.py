@@ -42,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def converted(data: Path, output: Path, seed: int = 1, resume: bool = False) -> Manifest:
     """Converts the table."""
-    recipe, _ = parse_recipe(RECIPE.replace("SEED", str(seed)), "recipe.yaml", str(data))
+    recipe = parse_recipe(RECIPE.replace("SEED", str(seed)), "recipe.yaml", str(data))
     return convert(make_plan(recipe), str(output), quiet=True, resume=resume)
 
 

@@ -192,7 +192,7 @@ def converted(
     data: Path, output: Path, recipe: str, *options: str, **arguments: Any
 ) -> dict[str, Any]:
     """Converts and returns the manifest."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(data))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(data))
     options = options or ("--direct_num_workers=1",)
     return convert.convert(
         make_plan(parsed), str(output), beam_options=options, quiet=True, **arguments
@@ -534,7 +534,7 @@ def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path:
     """
     contract = tmp_path / "schema.pbtxt"
     contract.write_text('feature { name: "words" type: BYTES }')
-    parsed, _ = parse_recipe(LISTS + f"schema: {contract}\n", "recipe.yaml", str(data))
+    parsed = parse_recipe(LISTS + f"schema: {contract}\n", "recipe.yaml", str(data))
     with pytest.raises(
         RecipeProblems, match="feature 'words' stands at the top, expected it in the struct_domain"
     ):
@@ -562,7 +562,7 @@ def test_problems_of_the_recipe(data: Path, section: str, message: str) -> None:
     """What is wrong with the section is said before anything is read."""
     recipe = f"name: lists\nsources: {{lists: {{path: lists.parquet}}}}\n{section}\n"
     with pytest.raises((RecipeError, RecipeProblems), match=message):
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(data))[0])
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(data)))
 
 
 def test_encodings_apply_to_steps(data: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ TABLE = pa.Table.from_pylist(ROWS)
 
 def converted(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out``, verifies, and returns the manifest."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
     verify_dataset(str(folder / "out"))
     return manifest
@@ -157,7 +157,7 @@ def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_pa
     (tmp_path / "first" / "recipe.yaml").write_text(
         f"name: t\nsources: {{t: ../a.csv}}\n{output}\n"
     )
-    recipe, _ = load(str(tmp_path / "first" / "recipe.yaml"))
+    recipe = load(str(tmp_path / "first" / "recipe.yaml"))
     convert.convert(make_plan(recipe), str(tmp_path / "first" / "out"), quiet=True)
     again = (
         f"name: t\nsources: {{t: {{path: first/out/examples/Split-train/*.tfrecord{suffix}, "
@@ -275,7 +275,7 @@ def test_patterns_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     for name in ("a1.csv", "a2.csv"):
         (tmp_path / name).write_text("n\n1\n")
-    plan = make_plan(load(pattern)[0])
+    plan = make_plan(load(pattern))
     assert [os.path.normpath(file.path) for file in plan.base.files] == ["a1.csv", "a2.csv"]
 
 
@@ -292,7 +292,7 @@ def test_strange_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.parent.mkdir()
     neighbour.mkdir(parents=True)
     data.write_text("n\n1\n")
-    plan = make_plan(load(os.path.relpath(data))[0])
+    plan = make_plan(load(os.path.relpath(data)))
     convert.convert(plan, output, quiet=True)
     convert.convert(plan, output, overwrite=True, quiet=True)
     assert verify_dataset(output).rows == 1

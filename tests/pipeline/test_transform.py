@@ -134,7 +134,7 @@ def test_new_data_that_do_not_fit(
 
 def test_recipes_survive_the_manifest() -> None:
     """What a manifest says of a recipe is enough to have it again."""
-    recipe, _ = load_recipe("examples/flights/recipe.yaml")
+    recipe = load_recipe("examples/flights/recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), recipe.directory) == recipe
-    recipe, _ = parse_recipe(RECIPE, "recipe.yaml")
+    recipe = parse_recipe(RECIPE, "recipe.yaml")
     assert from_normalised(json.loads(json.dumps(normalised(recipe))), "") == recipe

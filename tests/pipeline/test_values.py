@@ -121,7 +121,7 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
 
 def converted(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out``, verifies, and returns the manifest."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     manifest = convert_module.convert(
         make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
     )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe import lines, reader
 from beam_pipelines.recipe import model as model_module
 from beam_pipelines.recipe.model import Join, OnError, Output, Recipe, Source, Split, TimeSplit
 from beam_pipelines.sources import FORMATS
@@ -63,7 +64,7 @@ output: {shard_size: 128 MiB, compression: gzip, shuffle_seed: 7}
 
 
 def parse(text: str) -> Recipe:
-    return recipes.parse_recipe(textwrap.dedent(text), "recipe.yaml", encodings=ENCODINGS)[0]
+    return recipes.parse_recipe(textwrap.dedent(text), "recipe.yaml", encodings=ENCODINGS)
 
 
 def problems(text: str) -> list[str]:
@@ -520,15 +521,15 @@ def test_hostile_yaml(text: str) -> None:
 
 def test_later_problems_find_their_lines() -> None:
     """A problem found in planning gets the line of the longest known part of its path."""
-    _, lines = recipes.parse_recipe(FLIGHTS, "recipe.yaml", encodings=ENCODINGS)
-    error = recipes.explain(
+    recipe = recipes.parse_recipe(FLIGHTS, "recipe.yaml", encodings=ENCODINGS)
+    error = lines.explain(
         [
             Problem(("join", 1, "on", 0), "found no column 'origin'."),
             Problem(("sources", "planes", "types", "x"), "found no column 'x'."),
             Problem((), "found nothing."),
             Problem((), "found nothing."),
         ],
-        lines,
+        recipe.lines,
     )
     assert str(error).split("\n") == [
         "recipe.yaml:1: found nothing.",
@@ -536,7 +537,7 @@ def test_later_problems_find_their_lines() -> None:
         "recipe.yaml:9: join[1].on[0]: found no column 'origin'.",
     ]
     assert (
-        str(recipes.explain([Problem(("label",), "bad.")], recipes.Lines("a.csv")))
+        str(lines.explain([Problem(("label",), "bad.")], lines.Lines("a.csv")))
         == "a.csv: label: bad."
     )
 
@@ -553,7 +554,7 @@ def test_later_problems_find_their_lines() -> None:
 )
 def test_bare_recipe(path: str, name: str) -> None:
     """A data file alone makes a recipe that is named after it and keeps every row in one split."""
-    bare = recipes.bare_recipe(path)
+    bare = reader.bare_recipe(path)
     assert bare == Recipe(name=name, sources={name: Source(name, (path,))}, base=name)
     assert bare.split.fractions == {"train": 1.0}
 
@@ -562,8 +563,8 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
     """A file is read with its folder as the directory, whether or not it has a byte order mark."""
     path = tmp_path / "recipe.yaml"
     path.write_bytes(b"\xef\xbb\xbfname: a\nsources: {a: a.csv}\n")
-    loaded, lines = recipes.load(str(path))
-    assert (loaded.name, loaded.directory.rstrip("/"), lines.origin) == (
+    loaded = recipes.load(str(path))
+    assert (loaded.name, loaded.directory.rstrip("/"), loaded.lines.origin) == (
         "a",
         str(tmp_path),
         str(path),
@@ -573,7 +574,7 @@ def test_load_recipe(tmp_path: pathlib.Path) -> None:
         recipes.load(str(path))
     with pytest.raises(RecipeError, match="cannot be read"):
         recipes.load(str(tmp_path / "missing.yml"))
-    assert recipes.load("clicks.csv")[0].sources["clicks"].path == ("clicks.csv",)
+    assert recipes.load("clicks.csv").sources["clicks"].path == ("clicks.csv",)
 
 
 @settings(max_examples=200, deadline=None)
@@ -583,7 +584,7 @@ def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
     exception.
     """
     with contextlib.suppress(RecipeError):
-        assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS)[0], Recipe)
+        assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS), Recipe)
 
 
 def test_documented() -> None:

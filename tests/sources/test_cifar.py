@@ -432,7 +432,7 @@ def test_the_recipe_works(tmp_path: Path, repository: Path, archive: Path) -> No
     for name in (".demo/cifar", "out"):
         (tmp_path / name).mkdir(parents=True)
     shutil.copy(archive, tmp_path / ".demo/cifar")
-    recipe, _ = load_recipe(str(tmp_path / "examples/cifar/cifar10.yaml"))
+    recipe = load_recipe(str(tmp_path / "examples/cifar/cifar10.yaml"))
     out = tmp_path / "out" / "cifar10"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())
@@ -470,7 +470,7 @@ def test_the_recipe_of_cifar100_divides_by_batch(tmp_path: Path, repository: Pat
         "meta": image_sets.cifar100_meta(),
     }
     write_archive(tmp_path / ".demo/cifar/cifar-100-python.tar.gz", "cifar-100-python", members)
-    recipe, _ = load_recipe(str(tmp_path / "examples/cifar/cifar100.yaml"))
+    recipe = load_recipe(str(tmp_path / "examples/cifar/cifar100.yaml"))
     plan = make_plan(recipe)
     assert plan.labels == {"image/class/label": FINE, "image/class/coarse/label": COARSE}
     found = {}

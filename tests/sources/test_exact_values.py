@@ -232,7 +232,7 @@ def test_exact_floats_and_decimals(tmp_path: Path) -> None:
             f"name: d\nsources: {{d: {{path: d.parquet{source}}}}}\noutput: {{floats: "
             f"exact}}\n{more}"
         )
-        return make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0])
+        return make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
 
     with pytest.raises(RecipeProblems) as caught:
         plan("")

@@ -180,7 +180,7 @@ def test_labels_by_name_in_order(tmp_path: Path) -> None:
 name: a
 sources: {a: {path: [y.idx, x.idx], idx: {labels: [y.labels, x.labels], classes: [a, b, c, d, e, f, g, h, i, j]}}}
 """
-    recipe, _ = parse_recipe(text, "r.yaml", str(tmp_path))
+    recipe = parse_recipe(text, "r.yaml", str(tmp_path))
     table, _, _ = read.read_table(
         planner.plan_source(recipe.sources["a"], str(tmp_path)), reject=False
     )
@@ -355,7 +355,7 @@ def test_the_recipes_work(tmp_path: Path, repository: Path, name: str) -> None:
     pictures, labels = write_mnist(
         tmp_path / ".demo" / ("fashion-mnist" if name == "fashion" else "mnist"), 60, 20
     )
-    recipe, _ = load_recipe(str(tmp_path / f"examples/mnist/{name}.yaml"))
+    recipe = load_recipe(str(tmp_path / f"examples/mnist/{name}.yaml"))
     out = tmp_path / "out"
     convert.convert(make_plan(recipe), str(out), quiet=True)
     manifest = json.loads((out / "dataset.json").read_text())

@@ -67,7 +67,7 @@ def rows_of(
 
 def converted(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out``, verifies, and returns the manifest."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     manifest = convert.convert(make_plan(parsed), str(folder / "out"), quiet=True)
     verify_dataset(str(folder / "out"))
     return manifest
@@ -503,9 +503,9 @@ from: votes
 join: [{source: photos, on: {file: image/filename}, prefix: photo_}]
 """
     label = "photo_image/class/label"
-    assert make_plan(parse_recipe(recipe, "r", str(tmp_path))[0]).labels == {label: ("cat", "dog")}
+    assert make_plan(parse_recipe(recipe, "r", str(tmp_path))).labels == {label: ("cat", "dog")}
     for more in (f"drop: {label}", f"encode: {{{label}: {{cast: float32}}}}"):
-        assert make_plan(parse_recipe(f"{recipe}{more}\n", "r", str(tmp_path))[0]).labels == {}
+        assert make_plan(parse_recipe(f"{recipe}{more}\n", "r", str(tmp_path))).labels == {}
 
 
 def test_new_images_keep_the_ids_of_classes(tmp_path):
@@ -561,9 +561,7 @@ def test_wrong_options_are_explained(tmp_path, source, message):
     write(tmp_path / "photos", "cat/1.png")
     (tmp_path / "t.csv").write_text("a\n1\n")
     with pytest.raises((RecipeError, RecipeProblems), match=message):
-        make_plan(
-            parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path))[0]
-        )
+        make_plan(parse_recipe(f"name: d\nsources:\n  d: {source}\n", "recipe.yaml", str(tmp_path)))
 
 
 def test_the_example_meets_its_schema(tmp_path):

@@ -319,7 +319,7 @@ def as_libsvm(rows: list[tuple[int, dict[int, float]]], base: int = 1) -> str:
 
 
 def convert(folder: Path, recipe: str) -> Any:
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     convert_module.convert(make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True)
     verify_dataset(str(folder / "out"))
     return loader.info(folder / "out")
@@ -454,7 +454,7 @@ def test_inspect_and_plan_show_it(tmp_path: Path) -> None:
     shown = "".join(inspect_examples(info.folder, 2))
     assert "features  3:0.5 7:1\n" in shown
     assert "features  []\n" in shown
-    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0])
+    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
     assert (
         "features: sparse, of features_index, features_value; size learned from the data"
         in plan.describe()
@@ -537,7 +537,7 @@ def test_example_recipe_runs_on_files_as_they_are_downloaded(tmp_path: Path, mon
     write(data / "a9a", texts["train"])
     write(data / "a9a.t", texts["eval"])
     monkeypatch.chdir(tmp_path)
-    recipe, _ = load("examples/libsvm/recipe.yaml")
+    recipe = load("examples/libsvm/recipe.yaml")
     convert_module.convert(make_plan(recipe), "out", quiet=True)
     verify_dataset("out")
     for split, text in texts.items():
@@ -559,7 +559,7 @@ def test_sparse_feature_needs_a_name_of_its_own(tmp_path: Path) -> None:
     write(tmp_path / "rows.libsvm", as_libsvm(ROWS))
     recipe = RECIPE.format(format="libsvm", options="", more="derive: {features: label + 1}")
     with pytest.raises(RecipeProblems, match="found the sparse feature 'features'"):
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0])
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path)))
 
 
 def test_joined_rows_keep_their_sparse_tensor(tmp_path: Path) -> None:

@@ -522,9 +522,7 @@ def test_nesting_depth_of_pickles(tmp_path: Path) -> None:
 
 
 def limits_of(text_: str) -> Limits:
-    return parse_recipe(f"name: t\nsources: {{t: a.csv}}\nlimits: {text_}\n", "recipe.yaml")[
-        0
-    ].limits
+    return parse_recipe(f"name: t\nsources: {{t: a.csv}}\nlimits: {text_}\n", "recipe.yaml").limits
 
 
 def test_limits_of_a_recipe() -> None:

@@ -41,7 +41,7 @@ PAYLOADS = [
 
 def convert(folder: Path, recipe: str) -> dict[str, Any]:
     """Converts into ``out`` and returns the manifest."""
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     return convert_module.convert(
         make_plan(parsed), str(folder / "out"), quiet=True, overwrite=True
     )
@@ -127,7 +127,7 @@ def test_one_column_of_many(tmp_path: Path) -> None:
 def test_problems(tmp_path: Path, line: str, message: str) -> None:
     """A column that cannot be the record is a problem."""
     (tmp_path / "d.txt").write_text("a\n")
-    parsed, _ = parse_recipe(
+    parsed = parse_recipe(
         f"name: d\nsources: {{d: {{path: d.txt, format: lines}}}}\n{line}\n",
         "r.yaml",
         str(tmp_path),
@@ -175,11 +175,8 @@ def test_inspect_and_load_arguments(tmp_path: Path) -> None:
 
 
 def test_example(tmp_path: Path) -> None:
-    """The example's recipe writes all lines that are not empty, shuffled.
-
-    Its plan says so.
-    """
-    recipe, _ = load_recipe(str(EXAMPLE))
+    """The example's recipe writes all lines but the empty ones, shuffled, and its plan says so."""
+    recipe = load_recipe(str(EXAMPLE))
     plan = make_plan(recipe)
     assert "raw records\n  the values of line" in plan.describe()
     convert_module.convert(plan, str(tmp_path / "out"), quiet=True)

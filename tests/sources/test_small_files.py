@@ -151,7 +151,7 @@ def test_formats(suffix: str, places: list[str], tmp_path: pathlib.Path) -> None
         f'split: {{train: {{files: "[0-3].{suffix}"}}, eval: {{files: '
         f'"[4-6].{suffix}"}}}}\non_error: {{reject: 2}}\noutput: {{shuffle: false}}'
     )
-    planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path))[0])
+    planned = make_plan(parse_recipe(recipe, "r.yaml", str(tmp_path)))
     assert [byte_range.members for byte_range in planned.base.ranges] == [(0, 4), (4, 7)]
     manifest = convert.convert(planned, str(tmp_path / "out"), quiet=True)
     assert {name: split["rows"] for name, split in manifest["splits"].items()} == {
@@ -172,7 +172,7 @@ def test_a_file_written_anew_is_known(tmp_path: pathlib.Path) -> None:
     """An append knows small files by their content, whatever their dates."""
     write_parts(tmp_path / "in", "csv")
     recipe = 'name: a\nsources: {a: "in/*.csv"}\nappend: true'
-    converted = parse_recipe(recipe, "r.yaml", str(tmp_path))[0]
+    converted = parse_recipe(recipe, "r.yaml", str(tmp_path))
     planned = make_plan(converted)
     assert read.fingerprint_files(planned.base) == read.fingerprint_files(
         planner.with_files(planned.base, planned.base.files, together=True)

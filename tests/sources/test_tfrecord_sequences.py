@@ -208,7 +208,7 @@ def converted(folder: Path, source: str, out: str) -> list[bytes]:
         f"name: d\nsources: {{d: {{{source}}}}}\nsequence: {{features: [l0, l1, l2, l3]}}\n"
         "output: {shuffle: false, compression: none, num_shards: 1}\n"
     )
-    parsed, _ = parse_recipe(recipe, "recipe.yaml", str(folder))
+    parsed = parse_recipe(recipe, "recipe.yaml", str(folder))
     convert.convert(make_plan(parsed), str(folder / out), quiet=True, overwrite=True)
     verify_dataset(str(folder / out))
     (shard,) = (folder / out / "examples" / "Split-train").iterdir()
@@ -271,7 +271,7 @@ def test_a_dataset_of_raw_records(tmp_path: Path) -> None:
     write(tmp_path / "d.log", "a\nb\n")
     recipe = "name: d\nsources: {d: {path: d.log, format: lines}}\noutput: {record: line}\n"
     convert.convert(
-        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))[0]),
+        make_plan(parse_recipe(recipe, "recipe.yaml", str(tmp_path))),
         str(tmp_path / "out"),
         quiet=True,
     )

@@ -71,7 +71,7 @@ def test_no_element_is_too_large(
     """Rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics cross in small
     elements.
     """
-    recipe, _ = parse_recipe(RECIPES[name], "recipe.yaml", str(data))
+    recipe = parse_recipe(RECIPES[name], "recipe.yaml", str(data))
     with measured(tmp_path / "sizes") as largest:
         options = ["--runner=FnApiRunner", "--direct_num_workers=1"]
         convert.convert(

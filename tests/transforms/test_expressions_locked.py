@@ -155,7 +155,7 @@ def test_attacks_are_refused_when_a_recipe_is_planned(filled: str, text: str) ->
     Path("a.csv").write_text("a,b\nx,1\ny,2\n")
     for key in ("filter", "derive"):
         section = {"filter": "filter: |-\n  " + sql, "derive": "derive:\n  z: |-\n    " + sql}[key]
-        recipe, _ = parse_recipe(
+        recipe = parse_recipe(
             f"name: t\nsources: {{t: a.csv}}\n{section}\n", "recipe.yaml", os.getcwd()
         )
         with pytest.raises(RecipeProblems) as error:

@@ -61,9 +61,7 @@ rows = st.lists(
 
 def plan(encode: str = ENCODE, weight: str | None = None) -> EncodePlan:
     """Plans the encodings of a recipe's ``encode``, given as YAML."""
-    recipe, _ = parse_recipe(
-        f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml"
-    )
+    recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
     planned = plan_encode(recipe, COLUMNS)
     return EncodePlan(
         planned.columns, planned.chains, planned.written, Fit(planned.fit.splits, weight)

@@ -75,7 +75,7 @@ def schema(count: int) -> schema_pb2.Schema:
 
 def recipe(**changes: Any) -> Recipe:
     text = "name: wide\nsources: {wide: wide.parquet}\n"
-    return dataclasses.replace(parse_recipe(text, ".")[0], **changes)
+    return dataclasses.replace(parse_recipe(text, "."), **changes)
 
 
 def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
@@ -176,7 +176,7 @@ def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
         f"name: wide\nsources: {{wide: '{path}'}}\nencode: {{column00001: z_score}}\nsplit: "
         f"{{train: 0.5, eval: 0.5}}\n"
     )
-    plan = make_plan(parse_recipe(text, str(tmp_path))[0])
+    plan = make_plan(parse_recipe(text, str(tmp_path)))
     pickled: list[type] = []
     dumps = pickle.dumps
 

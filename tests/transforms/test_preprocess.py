@@ -60,7 +60,7 @@ def recipe_with(folder: Path, module: str, more: str = "") -> Recipe:
         f"name: x\nsources: {{rows: rows.csv}}\nencode:{ENCODE}\npreprocessing_fn: "
         f"own.py\nlabel: late\n{more}"
     )
-    recipe, _ = parse_recipe(text, "recipe.yaml")
+    recipe = parse_recipe(text, "recipe.yaml")
     return dataclasses.replace(recipe, directory=str(folder))
 
 

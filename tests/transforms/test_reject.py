@@ -105,7 +105,7 @@ def converted(
         {"HOW": "left", "STRATEGY": "broadcast", "BUDGET": "50%"} | arguments.pop("texts", {})
     ).items():
         recipe = recipe.replace(key, value)
-    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(data))[0])
+    plan = make_plan(parse_recipe(recipe, "recipe.yaml", str(data)))
     return convert.convert(plan, str(output), beam_options=options, quiet=True, **arguments)
 
 
@@ -305,7 +305,7 @@ def test_shares_are_decimals(hundredths: int, total: int) -> None:
     text = f"{hundredths // 100}.{hundredths % 100:02}%"
     recipe = parse_recipe(
         f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {text}}}", "r.yaml", ""
-    )[0]
+    )
     assert allowed_rows(recipe.on_error.reject, total) == hundredths * total // 10_000
     assert allowed_rows(hundredths, total) == hundredths
 
@@ -397,7 +397,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
     """Reads and selects the ranges of a recipe's only source, one after the other, and returns what
     is rejected.
     """
-    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder))[0])
+    plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
     select, places = _SelectOrReject(plan.checks, plan.base), RowPlaces(plan.base)
     chunks = (
         chunk

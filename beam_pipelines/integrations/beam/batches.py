@@ -24,10 +24,10 @@ from apache_beam.typehints import typehints
 
 from beam_pipelines.core import columns, hashing
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
+from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
-from beam_pipelines.recipe.yaml import Lines, explain
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ def read_sections(stage: str, **sections: Any) -> Recipe:
     tree = {"name": "stage", "sources": {"source": {"path": "*"}}, "from": "source"}
     tree |= {key: value for key, value in sections.items() if value is not None}
     try:
-        return parse_recipe(json.dumps(tree), stage)[0]
+        return parse_recipe(json.dumps(tree), stage)
     except RecipeError as error:
         raise RecipeError(str(error).replace(f"{stage}:1: ", f"{stage}: ")) from error
 
@@ -236,7 +236,5 @@ def planned(stage: str, step: Callable[[], T]) -> T:
     Raises:
       RecipeError: lists every problem that it found, with the stage's name.
     """
-    try:
+    with Lines(stage).explained():
         return step()
-    except RecipeProblems as error:
-        raise explain(error.problems, Lines(stage)) from error

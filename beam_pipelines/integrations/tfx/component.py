@@ -44,13 +44,14 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import proto_utils
 
 from beam_pipelines.core import file_changes, files
-from beam_pipelines.core.errors import Problem, RecipeError, RecipeProblems
+from beam_pipelines.core.errors import Problem, RecipeError
 from beam_pipelines.dataset.manifest import Manifest
 from beam_pipelines.integrations.tfx.fingerprint import fingerprint_of
 from beam_pipelines.integrations.tfx.spans import Spans, fill_spans, resolve_spans
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.pipeline.recipes import explain, load
+from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.recipe.lines import explain
 
 __all__ = ["RecipeDriver", "RecipeExampleGen", "RecipeExampleGenSpec", "RecipeExecutor"]
 
@@ -102,7 +103,7 @@ class RecipeDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
           RecipeError, DataError: as planning does, so that the pipeline stops here.
         """
         properties = execution_info.exec_properties
-        spans = resolve_spans(load(properties[RECIPE])[0], _range_config(properties))
+        spans = resolve_spans(load(properties[RECIPE]), _range_config(properties))
         known: dict[str, str | int] = {
             FINGERPRINT: fingerprint_of(_plan(properties[RECIPE], spans)),
             SPAN: spans.span,
@@ -197,16 +198,14 @@ def _plan(path: str, spans: Spans) -> Plan:
     Raises:
       RecipeError: everything that is wrong with the recipe, with its lines.
     """
-    recipe, lines = load(path)
-    try:
+    recipe = load(path)
+    with recipe.lines.explained():
         plan = make_plan(fill_spans(recipe, spans))
-    except RecipeProblems as error:
-        raise explain(error.problems, lines) from error
     if recipe.output.compression != "gzip":
         message = (
             f"found {recipe.output.compression}, expected gzip: TFX's components read nothing else."
         )
-        raise explain([Problem(("output", "compression"), message)], lines)
+        raise explain([Problem(("output", "compression"), message)], recipe.lines)
     return plan
 
 

@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 
 def recipe_of(statistics: str) -> Recipe:
-    return parse_recipe(f"name: x\nsources: {{x: x.csv}}\nstatistics: {statistics}\n", "r.yaml")[0]
+    return parse_recipe(f"name: x\nsources: {{x: x.csv}}\nstatistics: {statistics}\n", "r.yaml")
 
 
 def test_what_is_asked_for() -> None:
@@ -34,7 +34,7 @@ def test_what_is_asked_for() -> None:
         recipe_of("{weight: w, slice_by: [t, day]}"), SCHEMA, None
     ) == StatisticsPlan("w", ("t", "day"))
     assert plan_statistics(recipe_of("{slice_by: l}"), SCHEMA, None) == StatisticsPlan(None, ("l",))
-    empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")[0]
+    empty = parse_recipe("name: x\nsources: {x: x.csv}\n", "r.yaml")
     assert plan_statistics(empty, SCHEMA, None) == StatisticsPlan()
 
 

@@ -19,6 +19,7 @@ from beam_pipelines.core.errors import RecipeProblems
 from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
+from beam_pipelines.recipe.lines import explain
 from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
@@ -69,14 +70,13 @@ def run(data: bytes) -> None:
     """Reads a recipe, and plans it if it is one of our tables."""
     directory = folder()
     path = scratch.write("recipe", "recipe.yaml", data)
-    found, why = explained(lambda: recipes.load_recipe(path))
-    if found is None:
+    recipe, why = explained(lambda: recipes.load_recipe(path))
+    if recipe is None:
         require(path in why, "recipe: an error without its file", why)
         return
-    recipe, lines = found
     json.dumps(normalised(recipe))
     require(
-        recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)[0]),
+        recipe_hash(recipe) == recipe_hash(recipes.load_recipe(path)),
         "recipe: another hash the next time",
     )
     if not is_ours(recipe, directory):
@@ -85,7 +85,7 @@ def run(data: bytes) -> None:
         plan, _ = explained(lambda: planned(recipe))
     except RecipeProblems as error:
         require(
-            bool(str(recipes.explain(error.problems, lines))), "recipe: a problem without a message"
+            bool(str(explain(error.problems, recipe.lines))), "recipe: a problem without a message"
         )
         return
     if plan is not None:
