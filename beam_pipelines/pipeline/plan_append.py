@@ -24,7 +24,8 @@ from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.new_files import new_files
 from beam_pipelines.pipeline.plan import Append, Plan, make_plan, read_contract
 from beam_pipelines.pipeline.plan_transform import as_in_dataset, check_columns
-from beam_pipelines.recipe.model import Recipe, normalised
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.transforms.split import by_file
 

@@ -19,8 +19,9 @@ from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import dates
-from beam_pipelines.recipe.model import Recipe, Source, Split, from_normalised
-from beam_pipelines.sources import FORMATS
+from beam_pipelines.recipe.model import Recipe, Source, Split
+from beam_pipelines.recipe.normal_form import from_normalised
+from beam_pipelines.sources import FORMATS_OF_FOLDERS, TEXT_FORMATS
 
 
 def plan_transform(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_pipelines.encodings import ENCODING_FOR_KIND
-from beam_pipelines.recipe import reader
+from beam_pipelines.recipe import json_schema, reader
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources import FORMATS
 
@@ -28,3 +28,8 @@ def parse_recipe(
     return reader.parse_recipe(
         text, origin, FORMATS, ENCODING_FOR_KIND if encodings is None else encodings, directory
     )
+
+
+def recipe_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of a recipe."""
+    return json_schema.recipe_schema(FORMATS, ENCODING_FOR_KIND)

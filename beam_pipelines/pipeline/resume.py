@@ -19,7 +19,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.first_pass_result import Learned
 from beam_pipelines.pipeline.plan import Plan
-from beam_pipelines.recipe.model import recipe_hash
+from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.transforms.write import ShardInfo
 
 # In the temporary folder: the notes, and what they are about.

@@ -1,70 +1,92 @@
-"""The recipe: what to read, join, select, encode, split and write. Frozen values, no behaviour.
+"""The recipe: what to read, join, select, encode, split and write. Frozen values.
 
-``recipe/reader.py`` reads them from YAML; every later module takes them as they are. Field names
-are the recipe's own keys where Python allows it.
+Each key of a recipe is declared here once, in the field that holds it: how it is read, its default
+and its meaning. ``recipe/reader.py`` reads them from YAML. Field names are the recipe's own keys
+where Python allows it.
 """
 
+# ruff: noqa: RUF009 (recipe_key and needed_key return dataclass fields)
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
-import json
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args
 
-from beam_pipelines.core.errors import mask
-from beam_pipelines.core.limits import MIB, Limits
+from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
+from beam_pipelines.recipe import checks
+from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
 from beam_pipelines.recipe.lines import Lines
+from beam_pipelines.recipe.values import (
+    read_any_texts,
+    read_bound,
+    read_budget,
+    read_bytes,
+    read_character,
+    read_choice,
+    read_flag,
+    read_integer,
+    read_mapping,
+    read_name,
+    read_on,
+    read_prefix,
+    read_quote,
+    read_size,
+    read_text,
+    read_texts,
+    read_types,
+)
 
 Compression = Literal["gzip", "zlib", "none"]
 Floats = Literal["round", "exact"]
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 
-# That a recipe may ask for by number, of a split: 128 TB of the usual size.
+# The largest number of shards of a split: 128 TB of the usual size.
 MOST_SHARDS = 1_000_000
-# Fields that may hold URLs.
-_PATHS = ("path", "labels", "schema", "preprocessing_fn")
 
 
 @dataclasses.dataclass(frozen=True)
 class Libsvm:
-    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources.
+    """Options of ``libsvm``, ``libfm`` and ``libffm`` sources."""
 
-    Attributes:
-      base: the first index in the files, 0 or 1; ``None``: the format's, 1 of libsvm and else 0.
-      size: number of indices, which none may exceed; ``None`` learns it from the data.
-      fields: the same of the fields of libffm.
-      name: of the sparse feature, and prefix of its columns.
-    """
-
-    base: int | None = None
-    size: int | None = None
-    fields: int | None = None
-    name: str = "features"
+    base: int | None = recipe_key(
+        read_integer(0, 1), None, "1 of `libsvm`, else 0", "The first index in the files."
+    )
+    size: int | None = recipe_key(
+        read_integer(1, 1 << 62), None, "learned", "Number of indices; a larger one is a bad row."
+    )
+    fields: int | None = recipe_key(
+        read_integer(1, 1 << 62), None, "learned", "Number of fields of libffm; the same."
+    )
+    name: str = recipe_key(
+        read_name, "features", "`features`", "Name of the sparse feature; prefix of its columns."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class ImageOptions:
-    """What becomes of the files of an ``images`` source. By default their bytes are kept.
+    """What becomes of the files of an ``images`` source. By default their bytes are kept."""
 
-    Attributes:
-      resize: (height, width) in pixels that all images are resized to, whatever their proportions;
-        empty: they keep theirs.
-      format: what images are encoded as, ``None``: JPEG stays JPEG and anything else becomes PNG,
-        if an image has to be encoded anew.
-      mode: ``rgb`` or ``grey``, without alpha; ``None`` keeps the channels (JPEG has no alpha).
-      quality: of JPEG, 1 to 100.
-      classes: names of the class folders, by id; empty: those that are there, in order of their
-        names.
-    """
-
-    resize: tuple[int, ...] = ()
-    format: Literal["png", "jpeg"] | None = None
-    mode: Literal["rgb", "grey"] | None = None
-    quality: int = 90
-    classes: tuple[str, ...] = ()
+    resize: tuple[int, ...] = recipe_key(
+        read_size, (), "as they are", "(height, width) in pixels of all images, not cropped."
+    )
+    format: Literal["png", "jpeg"] | None = recipe_key(
+        read_choice(("png", "jpeg")),
+        None,
+        "JPEG stays JPEG, others become PNG",
+        "Format of images that are encoded anew.",
+    )
+    mode: Literal["rgb", "grey"] | None = recipe_key(
+        read_choice(("rgb", "grey")),
+        None,
+        "as they are",
+        "Channels, without alpha. The default keeps them, but JPEG has no alpha.",
+    )
+    quality: int = recipe_key(read_integer(1, 100), 90, "90", "Quality of JPEG.")
+    classes: tuple[str, ...] = recipe_key(
+        read_texts, (), "the folders that are there", "Names of the class folders, by id."
+    )
 
     @property
     def changes(self) -> bool:
@@ -74,19 +96,22 @@ class ImageOptions:
 
 @dataclasses.dataclass(frozen=True)
 class IdxOptions:
-    """What becomes of the numbers of an ``idx`` source, and where their labels are.
+    """What becomes of the numbers of an ``idx`` source, and where their labels are."""
 
-    Attributes:
-      form: the recipe's ``as``; ``None``: pictures of unsigned bytes are PNG, other numbers stay
-        numbers.
-      labels: the files with the labels, one for each file of the source, in order; ``None`` finds
-        them by their names; empty: none.
-      classes: names of the classes, by label; empty: nobody knows them.
-    """
-
-    form: Literal["png", "bytes", "floats", "values"] | None = None
-    labels: tuple[str, ...] | None = None
-    classes: tuple[str, ...] = ()
+    form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
+        read_choice(("png", "bytes", "floats", "values")),
+        None,
+        "`png` of pictures of unsigned bytes, else `values`",
+        "What the numbers become.",
+        name="as",
+    )
+    labels: tuple[str, ...] | None = recipe_key(
+        read_any_texts,
+        None,
+        "found by name",
+        "Files with the labels, one for each file of the source, in order; []: none.",
+    )
+    classes: tuple[str, ...] = recipe_key(read_texts, (), "none", "Names of the classes, by label.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,95 +120,137 @@ class Source:
 
     Attributes:
       name: the source's name in the recipe.
-      path: file patterns, as Beam's filesystems understand them; ``{date}`` in them stands for the
-        recipe's date (``recipe/dates.py``).
-      format: key of ``sources.FORMATS``, or ``None`` to go by the file's suffix.
-      compression: ``None`` goes by suffix (``.gz``, ``.bz2``, ``.zst``); else ``gzip``, ``bzip2``,
-        ``zstd``, ``zlib`` (TFRecord only) or ``none``.
-      key: columns whose combined value must be unique in this source; empty when nothing is
-        promised.
-      delimiter, quote: one character each; ``None`` takes the format's default (CSV ``,`` and
-        ``"``; TSV tab); quote ``""`` turns quoting off.
-      header: whether the first line of each file names the columns.
-      columns: names the columns, in file order, when ``header`` is false; else selects and orders
-        the ones to read.
-      nulls: texts that mean null, exactly as written, quoted or not.
-      types: declared column types, as ``columns.parse_type`` reads them; others are inferred.
-      infer: ``sample`` looks at the beginning of some files, ``full`` at every row.
-      schema: path of a TFMD schema, for ``tfrecord`` sources.
-      libsvm: options of ``libsvm``, ``libfm`` and ``libffm`` sources.
-      image: options of ``images`` sources.
-      idx: options of ``idx`` sources.
       limits: the recipe's, which planning puts here.
     """
 
     name: str
-    path: tuple[str, ...]
-    format: str | None = None
-    compression: str | None = None
-    key: tuple[str, ...] = ()
-    delimiter: str | None = None
-    quote: str | None = None
-    header: bool = True
-    columns: tuple[str, ...] = ()
-    nulls: tuple[str, ...] = ("", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a")
-    types: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    infer: Literal["sample", "full"] = "sample"
-    schema: str | None = None
-    libsvm: Libsvm = Libsvm()
-    image: ImageOptions = ImageOptions()
-    idx: IdxOptions = IdxOptions()
+    path: tuple[str, ...] = needed_key(
+        read_texts,
+        "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/dates.py).",
+        "data/{name}.csv",
+    )
+    format: str | None = recipe_key(read_text, None, "by suffix", "Key of ``sources.FORMATS``.")
+    compression: str | None = recipe_key(
+        read_choice(("gzip", "bzip2", "zstd", "zlib", "none")),
+        None,
+        "by suffix",
+        "Compression of the files; zlib of TFRecord only.",
+    )
+    key: tuple[str, ...] = recipe_key(
+        read_texts, (), "none", "Columns whose combined value must be unique in this source."
+    )
+    delimiter: str | None = recipe_key(
+        read_character, None, "`,`; of TSV, a tab", "One character between cells."
+    )
+    quote: str | None = recipe_key(
+        read_quote, None, '`"`', "One character around cells; an empty text turns quoting off."
+    )
+    header: bool = recipe_key(read_flag, True, "true", "Whether the first line names the columns.")
+    columns: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "all",
+        "Without a header the names of all columns, in file order; else the columns to read.",
+    )
+    nulls: tuple[str, ...] = recipe_key(
+        read_any_texts,
+        ("", "NA", "NULL", "null", "NaN", "nan", "N/A", "n/a"),
+        '`["", NA, "NULL", "null", NaN, nan, N/A, n/a]`',
+        "Texts that mean null, exactly as written, quoted or not.",
+    )
+    types: Mapping[str, str] = recipe_key(
+        read_types, {}, "inferred", "Column types, as ``columns.parse_type`` reads them."
+    )
+    infer: Literal["sample", "full"] = recipe_key(
+        read_choice(("sample", "full")),
+        "sample",
+        "`sample`",
+        "Whether types are inferred from the beginning of the files or from every row.",
+    )
+    schema: str | None = recipe_key(
+        read_text, None, "that of the dataset", "Path of the TFMD schema of a `tfrecord` source."
+    )
+    libsvm: Libsvm = recipe_key(
+        section(Libsvm, "a mapping such as {base: 1, size: 1000}"),
+        Libsvm(),
+        "see below",
+        "Options of `libsvm`, `libfm` and `libffm` sources.",
+    )
+    image: ImageOptions = recipe_key(
+        section(
+            ImageOptions, "a mapping such as {resize: [224, 224], mode: rgb}", checks.check_image
+        ),
+        ImageOptions(),
+        "see below",
+        "Options of `images` sources.",
+    )
+    idx: IdxOptions = recipe_key(
+        section(IdxOptions, "a mapping such as {as: floats, labels: train-labels-idx1-ubyte.gz}"),
+        IdxOptions(),
+        "see below",
+        "Options of `idx` sources.",
+    )
     limits: Limits = dataclasses.field(default=Limits(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """One step of the join chain: the rows so far on the left, ``source`` on the right.
+    """One step of the join chain: the rows so far on the left, ``source`` on the right."""
 
-    Attributes:
-      source: name of the right source.
-      on: pairs (left column, right column), at least one.
-      how: ``left`` keeps unmatched left rows with nulls, ``inner`` drops them.
-      prefix: put before the names of the right source's columns (its key columns are not added).
-      strategy: ``auto`` decides by the right source's size.
-    """
-
-    source: str
-    on: tuple[tuple[str, str], ...]
-    how: JoinHow = "left"
-    prefix: str = ""
-    strategy: JoinStrategy = "auto"
+    source: str = needed_key(read_text, "Name of the right source.", "planes")
+    on: tuple[tuple[str, str], ...] = needed_key(
+        read_on, "Key columns: pairs (left column, right column).", "tailnum"
+    )
+    how: JoinHow = recipe_key(
+        read_choice(get_args(JoinHow)),
+        "left",
+        "`left`",
+        "left keeps unmatched left rows with nulls, inner drops them.",
+    )
+    prefix: str = recipe_key(
+        read_prefix,
+        "",
+        "none",
+        "Put before the names of the right source's columns. Its key columns are not added.",
+    )
+    strategy: JoinStrategy = recipe_key(
+        read_choice(get_args(JoinStrategy)),
+        "auto",
+        "`auto`",
+        "auto decides by the right source's size.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class TimeSplit:
-    """A split by time: rows with ``after <= column < before``; a bound that is ``None`` does not
-    bind.
+    """A split by time: rows with ``after <= column < before``.
 
-    Bounds are ISO 8601 texts, compared as the column's own type (date, timestamp, or a number for
-    number columns).
+    Bounds are ISO 8601 texts, compared as the column's own type: date, timestamp, or number.
     """
 
     name: str
-    after: str | None
-    before: str | None
+    after: str | None = recipe_key(read_bound, None, "unbounded", "Inclusive bound.")
+    before: str | None = recipe_key(read_bound, None, "unbounded", "Exclusive bound.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How rows are divided. Exactly one of the three kinds is set.
+    """How rows are divided: by shares, by time or by files.
 
     Attributes:
       fractions: split name -> share; shares add up to 1.
-      by: columns whose hash decides with ``fractions``; empty: the whole row.
-      time_column, times: splits by time. A row in none of them, or with a null, is an error.
+      times: splits by time. A row in none of them, or with a null, is an error.
       files: split name -> pattern, matched (fnmatch) against the path of the ``from`` source's
         file.
     """
 
     fractions: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"train": 1.0})
-    by: tuple[str, ...] = ()
-    time_column: str | None = None
+    by: tuple[str, ...] = recipe_key(
+        read_texts, (), "the whole row", "With shares: columns whose hash decides."
+    )
+    time_column: str | None = recipe_key(
+        read_text, None, "none", "With bounds: the column that is compared.", name="column"
+    )
     times: tuple[TimeSplit, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -195,92 +262,130 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """How shards are written.
+    """How shards are written."""
 
-    Attributes:
-      shard_size: target bytes of a shard file, compressed.
-      num_shards: shards of every split; overrides ``shard_size``.
-      shards_multiple_of: round the number of shards up to a multiple of this.
-      compression: of shard files.
-      level: compression level, 0-9: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.
-      shuffle: global shuffle; ``False`` keeps source order.
-      shuffle_seed: seed of the shuffle and of nothing else.
-      floats: what becomes of a float64 that has no equal float32: ``round`` takes the nearest one,
-        ``exact`` makes it an error.
-      record: column whose values are the records themselves; ``None`` writes tf.Examples.
-    """
-
-    shard_size: int = 128 * MIB
-    num_shards: int | None = None
-    shards_multiple_of: int = 1
-    compression: Compression = "gzip"
-    level: int = 1
-    shuffle: bool = True
-    shuffle_seed: int = 0
-    floats: Floats = "round"
-    record: str | None = None
+    shard_size: int = recipe_key(
+        read_bytes, 128 * MIB, "`128 MiB`", "Target bytes of a shard file, compressed."
+    )
+    num_shards: int | None = recipe_key(
+        read_integer(1, MOST_SHARDS),
+        None,
+        "by `shard_size`",
+        "Shards of every split; overrides shard_size.",
+    )
+    shards_multiple_of: int = recipe_key(
+        read_integer(1, MOST_SHARDS), 1, "1", "Rounds the number of shards up to a multiple."
+    )
+    compression: Compression = recipe_key(
+        read_choice(get_args(Compression)), "gzip", "`gzip`", "Compression of shard files."
+    )
+    level: int = recipe_key(
+        read_integer(0, 9),
+        1,
+        "1",
+        "Compression level: 0-3 by isal, 4-9 by zlib-ng, slower and smaller.",
+    )
+    shuffle: bool = recipe_key(read_flag, True, "true", "Global shuffle; false keeps source order.")
+    shuffle_seed: int = recipe_key(
+        read_integer(0, (1 << 63) - 1), 0, "0", "Seed of the shuffle and of nothing else."
+    )
+    floats: Floats = recipe_key(
+        read_choice(get_args(Floats)),
+        "round",
+        "`round`",
+        "A float64 without an equal float32: round takes the nearest, exact is an error.",
+    )
+    record: str | None = recipe_key(
+        read_text, None, "none", "Column of the records themselves, instead of tf.Examples."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
-    """How records become tf.SequenceExamples. At least one of ``features`` and ``group_by`` is set.
+    """How records become tf.SequenceExamples: by ``features``, ``group_by`` or both."""
 
-    Attributes:
-      features: names of the features that are feature lists, with one step for each value; empty:
-        all lists that grouping made.
-      group_by: key columns: the selected rows that share a key become one row; empty: rows stay as
-        they are.
-      order_by: columns that order the rows of a key; rows that tie, or all if it is empty, keep the
-        source's order.
-      context: columns with one value for all rows of a key. The others become lists, with one value
-        for each row.
-      max_length: rows of a sequence at most; more make several sequences, one after the other.
-        ``None``: any number.
-    """
-
-    features: tuple[str, ...] = ()
-    group_by: tuple[str, ...] = ()
-    order_by: tuple[str, ...] = ()
-    context: tuple[str, ...] = ()
-    max_length: int | None = None
+    features: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "every list that `group_by` made and that is still a list after `encode`",
+        "Features that are feature lists, with one step for each value.",
+    )
+    group_by: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "rows stay as they are",
+        "Key columns: the selected rows that share a key become one row.",
+    )
+    order_by: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "the source's order",
+        "Columns that order the rows of a key; ties keep the source's order.",
+    )
+    context: tuple[str, ...] = recipe_key(
+        read_texts,
+        (),
+        "the key columns",
+        "Columns with one value for all rows of a key. The others become lists.",
+    )
+    max_length: int | None = recipe_key(
+        read_integer(1),
+        None,
+        "no limit",
+        "Most rows of a sequence; more make several, one after the other.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class OnError:
-    """What a bad row does.
+    """What a bad row does."""
 
-    Attributes:
-      reject: how many of a source's rows may be rejected: a whole number of rows, or a share of
-        them between 0 and 1; 0 fails at the first.
-    """
-
-    reject: int | float = 0
+    reject: int | float = recipe_key(
+        read_budget,
+        0,
+        "0",
+        "Most rows of a source that may be rejected: a number, or a share below 1.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """What encodings are fitted on.
+    """What encodings are fitted on."""
 
-    Attributes:
-      splits: names of splits; empty: ``train`` if there is one, else the first.
-      weight: column with the weight of each row, or ``None``: all weigh the same.
-    """
-
-    splits: tuple[str, ...] = ()
-    weight: str | None = None
+    splits: tuple[str, ...] = recipe_key(
+        read_texts, (), "`train`, or else the first split", "Splits whose rows are fitted on."
+    )
+    weight: str | None = recipe_key(
+        read_text, None, "every row weighs 1", "Column with the weight of each row."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """What is computed beside the statistics of all rows.
+    """What is computed in addition to the statistics of all rows."""
 
-    Attributes:
-      weight: column with the weight of each row, or ``None``: nothing is weighted.
-      slice_by: columns, each of whose values gets statistics of its own.
-    """
+    weight: str | None = recipe_key(read_text, None, "none", "Column with the weight of each row.")
+    slice_by: tuple[str, ...] = recipe_key(
+        read_texts, (), "none", "Columns, each of whose values gets statistics of its own."
+    )
 
-    weight: str | None = None
-    slice_by: tuple[str, ...] = ()
+
+# core/ knows no recipe, so the keys of its Limits are declared here.
+declare(
+    Limits,
+    Key("line_bytes", read_bytes, "`64 MiB`", "Bytes of a text record or a TFRecord."),
+    Key("cell_bytes", read_bytes, "`64 MiB`", "Bytes of a value; of a list, of all its values."),
+    Key("nesting_depth", read_integer(1, MOST_NESTING_DEPTH), "64", "Depth of nested values."),
+    Key("image_pixels", read_integer(1), "50,000,000", "Height times width of an image."),
+    Key(
+        "decompression_ratio",
+        read_integer(1),
+        "900",
+        "Decompressed bytes for each compressed one, after the first 64 MiB.",
+    ),
+    Key("columns", read_integer(1), "50,000", "Columns of a source, nested ones flat."),
+    Key("archive_files", read_integer(1), "100,000", "Files in one archive."),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,124 +393,108 @@ class Recipe:
     """A whole conversion.
 
     Attributes:
-      name: name of the dataset, and the prefix of shard files.
-      sources: the inputs by name.
-      base: the recipe's ``from``: the source whose rows become examples.
-      join: chain of joins, applied in order.
-      filter: SQL condition; rows where it is not true are filtered out. ``None`` keeps all.
-      derive: new column -> SQL expression, in order; each may use the ones before it.
-      drop, keep: columns to leave out, or the only ones to keep (after ``derive``); at most one is
-        set.
-      sequence: how records become tf.SequenceExamples; ``None``: they are tf.Examples.
-      encode: feature -> chain of (kind, parameters), in order; each may use the features before it.
-      fit: what encodings are fitted on.
-      preprocessing_fn: path of a Python module with a function of that name, which runs after
-        ``encode``; ``None``: no code.
-      label: name of the label feature, if any. A null label is an error.
-      schema: path of the TFMD schema that is the contract; ``None`` infers one.
-      split, statistics, on_error, limits, output: see their classes.
-      append: whether a run into a dataset of this recipe adds the files that are new (not part of
-        the recipe's hash: it says nothing about the rows).
-      directory: where relative paths start: the recipe file's own folder (not part of the recipe's
-        hash).
-      date: the day that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
-        recipe's hash: it is one recipe for all days).
-      lines: lines of the keys, for errors (not part of the recipe's hash).
+      base: the recipe's ``from``.
+      encode: feature -> chain of (kind, parameters).
+      append: not part of the recipe's hash, because it does not change rows.
+      directory: where relative paths start: the recipe file's own folder (not part of the hash).
+      date: the date that ``{date}`` in the sources' paths stands for, or ``None`` (not part of the
+        hash: it is one recipe for all dates).
+      lines: lines of the keys, for errors (not part of the hash).
     """
 
-    name: str
-    sources: Mapping[str, Source]
-    base: str
-    join: tuple[Join, ...] = ()
-    filter: str | None = None
-    derive: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    sequence: Sequences | None = None
-    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = dataclasses.field(
-        default_factory=dict
+    name: str = needed_key(read_name, "Name of the dataset, and prefix of shard files.", "flights")
+    sources: Mapping[str, Source] = needed_key(
+        ELSEWHERE, "The inputs by name.", "{flights: data/flights.csv}"
     )
-    fit: Fit = dataclasses.field(default_factory=Fit)
-    preprocessing_fn: str | None = None
-    label: str | None = None
-    split: Split = dataclasses.field(default_factory=Split)
-    schema: str | None = None
-    statistics: Statistics = dataclasses.field(default_factory=Statistics)
-    on_error: OnError = dataclasses.field(default_factory=OnError)
-    limits: Limits = dataclasses.field(default_factory=Limits)
-    output: Output = dataclasses.field(default_factory=Output)
-    append: bool = dataclasses.field(default=False, compare=False)
+    base: str = recipe_key(
+        read_text,
+        "",
+        "the only source",
+        "The source whose rows become examples.",
+        name="from",
+    )
+    join: tuple[Join, ...] = recipe_key(ELSEWHERE, (), "none", "Joins, applied in order.")
+    filter: str | None = recipe_key(
+        read_text,
+        None,
+        "keeps all rows",
+        "SQL condition; rows for which it is not true are filtered out, after the joins.",
+    )
+    derive: Mapping[str, str] = recipe_key(
+        read_mapping, {}, "none", "New column: SQL expression, in order; each sees those above it."
+    )
+    drop: tuple[str, ...] = recipe_key(
+        read_texts, (), "none", "Columns to leave out, after derive."
+    )
+    keep: tuple[str, ...] = recipe_key(
+        read_texts, (), "all columns", "The only columns to keep, after derive; not with drop."
+    )
+    sequence: Sequences | None = recipe_key(
+        section(
+            Sequences,
+            "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}",
+            checks.check_sequence,
+        ),
+        None,
+        "none",
+        "How records become tf.SequenceExamples.",
+    )
+    encode: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = recipe_key(
+        ELSEWHERE,
+        {},
+        "values stay as they are",
+        "Feature: encodings, in order; each entry sees the features above it.",
+    )
+    fit: Fit = recipe_key(
+        section(Fit, "a mapping such as {splits: [train], weight: importance}"),
+        Fit(),
+        "the split `train`",
+        "What encodings are fitted on.",
+    )
+    preprocessing_fn: str | None = recipe_key(
+        read_text,
+        None,
+        "none",
+        "Path of a Python module with a function of that name, which runs after encode.",
+    )
+    label: str | None = recipe_key(
+        read_text, None, "none", "Name of the label feature. A null label is an error."
+    )
+    split: Split = recipe_key(ELSEWHERE, Split(), "`{train: 1}`", "How rows are divided.")
+    schema: str | None = recipe_key(
+        read_text, None, "inferred", "Path of the TFMD schema that the data have to meet."
+    )
+    statistics: Statistics = recipe_key(
+        section(Statistics, "a mapping such as {weight: importance, slice_by: [country]}"),
+        Statistics(),
+        "none",
+        "Weights and slices of the statistics.",
+    )
+    on_error: OnError = recipe_key(
+        section(OnError, "a mapping such as {reject: 0.1%}"),
+        OnError(),
+        "`{reject: 0}`",
+        "What a bad row does.",
+    )
+    limits: Limits = recipe_key(
+        section(Limits, "a mapping such as {line_bytes: 256 MiB}"),
+        Limits(),
+        "see there",
+        "What no input may exceed.",
+    )
+    output: Output = recipe_key(
+        section(Output, "a mapping such as {shard_size: 128 MiB}", checks.check_output),
+        Output(),
+        "see there",
+        "How shards are written.",
+    )
+    append: bool = recipe_key(
+        read_flag,
+        False,
+        "false",
+        "A run into a dataset of this recipe adds the files that are new.",
+        compare=False,
+    )
     directory: str = dataclasses.field(default="", compare=False)
     date: datetime.date | None = dataclasses.field(default=None, compare=False)
     lines: Lines = dataclasses.field(default=Lines(), compare=False, repr=False)
-
-
-def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked;
-    ``append``, directory and date left out.
-    """
-
-    def plain(value: Any) -> Any:
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {
-                field.name: masked(field.name, plain(getattr(value, field.name)))
-                for field in dataclasses.fields(value)
-                if field.compare
-            }
-        if isinstance(value, Mapping):
-            return {str(key): plain(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [plain(item) for item in value]
-        if isinstance(value, (datetime.date, datetime.datetime)):
-            return value.isoformat()
-        return value
-
-    def masked(name: str, value: Any) -> Any:
-        if name not in _PATHS:
-            return value
-        return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
-
-    result: dict[str, Any] = plain(recipe)
-    return result
-
-
-def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
-    """Returns the recipe of which ``normalised`` made this data.
-
-    Raises:
-      KeyError, TypeError, ValueError, AttributeError: the data are of no recipe.
-    """
-    recipe: Recipe = dataclasses.replace(_built(Recipe, data), directory=directory)
-    return recipe
-
-
-def _built(kind: Any, value: Any) -> Any:
-    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate
-    it.
-    """
-    if dataclasses.is_dataclass(kind) and value is not None:
-        hints = get_type_hints(kind)
-        return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
-    arguments = get_args(kind)
-    if value is not None and type(None) in arguments:
-        return _built(next(argument for argument in arguments if argument is not type(None)), value)
-    if isinstance(value, list):
-        kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
-        return tuple(
-            _built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True)
-        )
-    if isinstance(value, dict) and len(arguments) == 2:
-        return {name: _built(arguments[1], item) for name, item in value.items()}
-    return value
-
-
-def recipe_hash(recipe: Recipe) -> str:
-    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and
-    encodings counts.
-    """
-    text = json.dumps(
-        [normalised(recipe), list(recipe.derive), list(recipe.encode)],
-        sort_keys=True,
-        separators=(",", ":"),
-    )
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -7,16 +7,9 @@ import math
 import re
 from typing import Any
 
+from beam_pipelines.recipe.keys import check_known, keys_of, read_keys
 from beam_pipelines.recipe.model import Split, TimeSplit
-from beam_pipelines.recipe.values import (
-    Keys,
-    Value,
-    parse_moment,
-    read_bound,
-    read_share,
-    read_text,
-    read_texts,
-)
+from beam_pipelines.recipe.values import Value, parse_moment, read_share, read_text
 
 # What TFX takes as the name of a split.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -24,12 +17,13 @@ SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 def read_split(value: Value) -> Split | None:
     """One of three kinds, told apart by what the splits' names have as values."""
-    keys = Keys(value, "a mapping such as {train: 0.8, eval: 0.2}")
-    by: tuple[str, ...] = keys.read("by", read_texts, ())
-    column = keys.read("column", read_text, None)
-    parts = [(name, item) for name, item in value.items() if name not in keys.asked]
     if not isinstance(value.tree, dict):
+        value.expected("a mapping such as {train: 0.8, eval: 0.2}")
         return None
+    keys = {declared.name: declared for declared in keys_of(Split).values()}
+    given = {name: keys[name].read(item) for name, item in value.items() if name in keys}
+    by, column = given.get("by") or (), given.get("column")
+    parts = [(name, item) for name, item in value.items() if name not in keys]
     if not parts:
         value.wrong("found no splits, expected at least one, as {train: 0.8, eval: 0.2}.")
         return None
@@ -59,7 +53,7 @@ def read_split(value: Value) -> Split | None:
 
 def _check_split_keys(value: Value, kind: str) -> None:
     """Notes keys that do not belong to the kind of split, or are missing."""
-    given = set(value.tree) if isinstance(value.tree, dict) else set()
+    given = value.keys
     if "by" in given and kind != "share":
         value.wrong(
             "found 'by' with a split that is not by shares, expected it with shares only.", "by"
@@ -92,25 +86,17 @@ def _fractions(value: Value, parts: list[tuple[str, Value]]) -> dict[str, float]
 
 
 def _pattern(value: Value) -> str | None:
-    keys = Keys(value, "a mapping such as {files: '*2012*'}")
-    pattern = keys.need("files", read_text, "'*2012*'")
-    keys.finish()
-    return pattern
+    given = dict(value.items())
+    check_known(given, ["files"])
+    return read_text(given["files"])
 
 
 def _times(value: Value, parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...]:
     times = []
     for name, item in parts:
-        keys = Keys(item, "a mapping such as {before: 2013-11-01}")
-        times.append(
-            TimeSplit(
-                name,
-                after=keys.read("after", read_bound, None),
-                before=keys.read("before", read_bound, None),
-            )
-        )
-        keys.finish()
-        if not {"after", "before"} & set(item.tree):
+        expected = "a mapping such as {before: 2013-11-01}"
+        times.append(TimeSplit(name, **read_keys(TimeSplit, item, expected)))
+        if not {"after", "before"} & item.keys:
             item.wrong("found neither 'before' nor 'after', expected at least one.")
     _check_bounds(value, times)
     return tuple(times)

@@ -10,45 +10,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.core.limits import MOST_NESTING_DEPTH, Limits
+from beam_pipelines.recipe.checks import check_recipe, check_source
 from beam_pipelines.recipe.dates import without_date
+from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lines import Lines, explain
-from beam_pipelines.recipe.model import (
-    MOST_SHARDS,
-    Compression,
-    Fit,
-    Floats,
-    Join,
-    JoinHow,
-    JoinStrategy,
-    OnError,
-    Output,
-    Recipe,
-    Sequences,
-    Source,
-    Split,
-    Statistics,
-)
-from beam_pipelines.recipe.read_sources import read_sources
+from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.recipe.read_split import read_split
-from beam_pipelines.recipe.values import (
-    NAME,
-    Keys,
-    Value,
-    read_budget,
-    read_bytes,
-    read_choice,
-    read_flag,
-    read_integer,
-    read_mapping,
-    read_name,
-    read_text,
-    read_texts,
-)
+from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
@@ -130,88 +102,72 @@ def bare_recipe(path: str) -> Recipe:
 def _recipe(
     value: Value, directory: str, formats: Iterable[str], encodings: Mapping[str, Any]
 ) -> Recipe:
-    keys = Keys(value, "a mapping with 'name', 'sources' and 'output'")
-    name = keys.need("name", read_name, "flights")
-    sources = (
-        keys.need(
-            "sources", lambda item: read_sources(item, formats), "{flights: data/flights.csv}"
-        )
-        or {}
+    sources: dict[str, Source] = {}
+
+    def read_all_sources(item: Value) -> dict[str, Source]:
+        sources.update(_sources(item, formats) or {})
+        return sources
+
+    def read_source_name(item: Value) -> str | None:
+        return (read_choice(sources) if sources else read_text)(item)
+
+    found = read_keys(
+        Recipe,
+        value,
+        "a mapping with 'name', 'sources' and 'output'",
+        {
+            "sources": read_all_sources,
+            "base": read_source_name,
+            "join": lambda item: _joins(item, read_source_name),
+            "encode": lambda item: _encode(item, encodings),
+            "split": read_split,
+        },
     )
-    base = keys.read("from", read_choice(sources) if sources else read_text, None)
-    if sources and keys.get("from") is None:
-        base = next(iter(sources))
+    if sources and "from" not in value.keys:
+        found["base"] = next(iter(sources))
         if len(sources) > 1:
             value.wrong(
                 "found no 'from', expected the source whose rows become examples: "
                 f"{', '.join(sources)}."
             )
-    recipe = Recipe(
-        name=name or "",
-        sources=sources,
-        base=base or "",
-        join=keys.read("join", lambda item: _joins(item, sources), ()),
-        filter=keys.read("filter", read_text, None),
-        derive=keys.read("derive", read_mapping, {}),
-        drop=keys.read("drop", read_texts, ()),
-        keep=keys.read("keep", read_texts, ()),
-        sequence=keys.read("sequence", _sequence, None),
-        encode=keys.read("encode", lambda item: _encode(item, encodings), {}),
-        fit=keys.read("fit", _fit, Fit()),
-        preprocessing_fn=keys.read("preprocessing_fn", read_text, None),
-        label=keys.read("label", read_text, None),
-        split=keys.read("split", read_split, Split()),
-        schema=keys.read("schema", read_text, None),
-        statistics=keys.read("statistics", _statistics, Statistics()),
-        on_error=keys.read("on_error", _on_error, OnError()),
-        limits=keys.read("limits", _limits, Limits()),
-        output=keys.read("output", _output, Output()),
-        append=keys.read("append", read_flag, False),
-        directory=directory,
-    )
-    keys.finish()
-    if recipe.append:
-        _check_append(value, recipe)
-    if recipe.drop and recipe.keep:
-        value.wrong(
-            "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
-            "keep",
-        )
+    recipe = Recipe(**{"name": "", "sources": {}, **found}, directory=directory)
+    check_recipe(value, recipe)
     return recipe
 
 
-def _check_append(value: Value, recipe: Recipe) -> None:
-    """Notes what cannot be true of rows that are read one generation at a time."""
-    base = recipe.sources.get(recipe.base)
-    if recipe.sequence is not None and recipe.sequence.group_by:
-        value.wrong(
-            "found it with 'group_by': rows of a key that come with new files would not join its "
-            "sequence. Leave one of them out.",
-            "append",
-        )
-    if base is not None and base.key:
-        value.wrong(
-            f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
-            "of files that are not read again. Leave "
-            "one of them out.",
-            "append",
-        )
-    if any(
-        without_date(path) != path for source in recipe.sources.values() for path in source.path
-    ):
-        value.wrong(
-            "found it with a date in a source's 'path', which names the files of one day. Write a "
-            "pattern that matches those of all "
-            "days, such as clicks/*.jsonl.",
-            "append",
-        )
+def _sources(value: Value, formats: Iterable[str]) -> dict[str, Source] | None:
+    if not isinstance(value.tree, dict) or not value.tree:
+        value.expected("a mapping, one 'name: path' a line")
+        return None
+    for name, item in value.items():
+        if not NAME.fullmatch(name):
+            item.wrong(
+                f"found the name '{name}', expected letters, digits, '_', '.' and '-', beginning "
+                "with a letter or a digit."
+            )
+    return {name: _source(name, item, formats) for name, item in value.items()}
 
 
-def _joins(value: Value, sources: Mapping[str, Source]) -> tuple[Join, ...] | None:
+def _source(name: str, value: Value, formats: Iterable[str]) -> Source:
+    if not isinstance(value.tree, dict):
+        return Source(name, read_texts(value) or ())
+    found = read_keys(Source, value, "a path or a mapping", {"format": read_choice(formats)})
+    source = Source(name, **{"path": (), **found})
+    check_source(value, source)
+    return source
+
+
+def _joins(
+    value: Value, read_source_name: Callable[[Value], str | None]
+) -> tuple[Join, ...] | None:
     if not isinstance(value.tree, list):
         value.expected("a list, one '- {source: …, on: …}' a line")
         return None
-    joins = [_join(value.at(index, tree), sources) for index, tree in enumerate(value.tree)]
+    expected = "a mapping such as {source: planes, on: tailnum}"
+    joins: list[Join] = []
+    for index, tree in enumerate(value.tree):
+        found = read_keys(Join, value.at(index, tree), expected, {"source": read_source_name})
+        joins.append(Join(**{"source": "", "on": (), **found}))
     seen: dict[tuple[str, str], int] = {}
     for index, join in enumerate(joins):
         first = seen.setdefault((join.source, join.prefix), index)
@@ -223,51 +179,6 @@ def _joins(value: Value, sources: Mapping[str, Source]) -> tuple[Join, ...] | No
                 index,
             )
     return tuple(joins)
-
-
-def _join(value: Value, sources: Mapping[str, Source]) -> Join:
-    keys = Keys(value, "a mapping such as {source: planes, on: tailnum}")
-    join = Join(
-        source=keys.need("source", read_choice(sources) if sources else read_text, "planes") or "",
-        on=keys.need("on", _on, "tailnum") or (),
-        how=keys.read("how", read_choice(get_args(JoinHow)), "left"),
-        prefix=keys.read(
-            "prefix", lambda item: (read_texts(item, allow_empty=True) or ("",))[0], ""
-        ),
-        strategy=keys.read("strategy", read_choice(get_args(JoinStrategy)), "auto"),
-    )
-    keys.finish()
-    return join
-
-
-def _on(value: Value) -> tuple[tuple[str, str], ...] | None:
-    if isinstance(value.tree, dict):
-        return tuple((read_mapping(value) or {}).items())
-    columns = read_texts(value)
-    return None if columns is None else tuple((column, column) for column in columns)
-
-
-def _sequence(value: Value) -> Sequences:
-    keys = Keys(value, "a mapping such as {group_by: user, order_by: time} or {features: [tokens]}")
-    sequence = Sequences(
-        features=keys.read("features", read_texts, ()),
-        group_by=keys.read("group_by", read_texts, ()),
-        order_by=keys.read("order_by", read_texts, ()),
-        context=keys.read("context", read_texts, ()),
-        max_length=keys.read("max_length", read_integer(1), None),
-    )
-    keys.finish()
-    given = set(value.tree) if isinstance(value.tree, dict) else {"features"}
-    if not given & {"features", "group_by"}:
-        value.wrong("found neither 'features' nor 'group_by', expected at least one of them.")
-    for key in ("order_by", "context", "max_length"):
-        if key in given and "group_by" not in given:
-            value.wrong(
-                f"found '{key}' without 'group_by', expected the key columns whose rows make a "
-                "sequence.",
-                key,
-            )
-    return sequence
 
 
 def _encode(
@@ -304,94 +215,13 @@ def _step(value: Value, encodings: Mapping[str, Any]) -> tuple[str, Mapping[str,
         kind, tree = next(iter(value.tree.items()))
         parameters = plain(tree)
         value = value.at(kind, Scalar(kind, kind))
-    kind = read_choice(encodings)(value)
-    if kind is None:
+    known = read_choice(encodings)(value)
+    if known is None:
         return None
     if not isinstance(parameters, dict):
         parameters = {} if parameters is None else {"value": parameters}
     try:
-        encodings[kind].of(parameters)
+        encodings[known].of(parameters)
     except ValueError as error:
         value.wrong(str(error))
-    return kind, parameters
-
-
-def _fit(value: Value) -> Fit:
-    keys = Keys(value, "a mapping such as {splits: [train], weight: importance}")
-    fit = Fit(
-        splits=keys.read("splits", read_texts, ()), weight=keys.read("weight", read_text, None)
-    )
-    keys.finish()
-    return fit
-
-
-def _statistics(value: Value) -> Statistics:
-    keys = Keys(value, "a mapping such as {weight: importance, slice_by: [country]}")
-    statistics = Statistics(
-        weight=keys.read("weight", read_text, None), slice_by=keys.read("slice_by", read_texts, ())
-    )
-    keys.finish()
-    return statistics
-
-
-def _on_error(value: Value) -> OnError:
-    keys = Keys(value, "a mapping such as {reject: 0.1%}")
-    none: float = 0
-    reject = keys.read("reject", read_budget, none)
-    keys.finish()
-    return OnError(reject)
-
-
-def _limits(value: Value) -> Limits:
-    keys = Keys(value, "a mapping such as {line_bytes: 256 MiB}")
-    limits = Limits(
-        line_bytes=keys.read("line_bytes", read_bytes, Limits.line_bytes),
-        cell_bytes=keys.read("cell_bytes", read_bytes, Limits.cell_bytes),
-        nesting_depth=keys.read(
-            "nesting_depth", read_integer(1, MOST_NESTING_DEPTH), Limits.nesting_depth
-        ),
-        image_pixels=keys.read("image_pixels", read_integer(1), Limits.image_pixels),
-        decompression_ratio=keys.read(
-            "decompression_ratio", read_integer(1), Limits.decompression_ratio
-        ),
-        columns=keys.read("columns", read_integer(1), Limits.columns),
-        archive_files=keys.read("archive_files", read_integer(1), Limits.archive_files),
-    )
-    keys.finish()
-    return limits
-
-
-def _output(value: Value) -> Output:
-    keys = Keys(value, "a mapping such as {shard_size: 128 MiB}")
-    compression: Compression = keys.read("compression", read_choice(get_args(Compression)), "gzip")
-    output = Output(
-        shard_size=keys.read("shard_size", read_bytes, Output.shard_size),
-        num_shards=keys.read("num_shards", read_integer(1, MOST_SHARDS), None),
-        shards_multiple_of=keys.read("shards_multiple_of", read_integer(1, MOST_SHARDS), 1),
-        compression=compression,
-        level=keys.read("level", read_integer(0, 9), 1),
-        shuffle=keys.read("shuffle", read_flag, True),
-        shuffle_seed=keys.read("shuffle_seed", read_integer(0, (1 << 63) - 1), 0),
-        floats=keys.read("floats", read_choice(get_args(Floats)), "round"),
-        record=keys.read("record", read_text, None),
-    )
-    keys.finish()
-    _check_output(value, output)
-    return output
-
-
-def _check_output(value: Value, output: Output) -> None:
-    """Notes keys that contradict each other."""
-    given = set(value.tree) if isinstance(value.tree, dict) else set()
-    if {"num_shards", "shard_size"} <= given:
-        value.wrong("found both 'num_shards' and 'shard_size', expected one of them.")
-    if output.num_shards is not None and output.num_shards % output.shards_multiple_of:
-        value.wrong(
-            f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
-            f"{output.shards_multiple_of}', "
-            "expected a multiple of it."
-        )
-    if output.compression == "none" and "level" in given:
-        value.wrong(
-            "found a level with 'compression: none', expected gzip or zlib with it.", "level"
-        )
+    return known, parameters

@@ -1,8 +1,7 @@
-"""Readers of single values of a recipe: each returns what it read, or notes the problem and returns
-``None``.
+"""Readers of single values of a recipe.
 
-``Keys`` reads a mapping key by key, so that the keys a section knows stand in one place, with their
-readers and defaults.
+A reader takes a ``Value`` and returns what it read, or notes a problem and returns ``None``. It has
+the JSON Schema of what it reads.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import datetime
 import decimal
 import math
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from beam_pipelines.core.errors import Problem, nearest
 from beam_pipelines.recipe.lines import Path
@@ -36,9 +35,7 @@ BYTES_FOR_UNIT = {
 
 
 class Value(NamedTuple):
-    """A part of the recipe with its place, as the readers take it. They add to ``problems`` what
-    they find.
-    """
+    """A part of the recipe, its place, and the list that readers add problems to."""
 
     tree: Tree
     path: Path
@@ -63,6 +60,11 @@ class Value(NamedTuple):
             "nothing" if self.tree.text == "" and self.tree.value is None else f"'{self.tree.text}'"
         )
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of a mapping; of anything else, none."""
+        return set(self.tree) if isinstance(self.tree, dict) else set()
+
     def at(self, step: str | int, tree: Tree) -> Value:
         """Returns the part of this one under a key or index."""
         return Value(tree, (*self.path, step), self.problems)
@@ -76,47 +78,31 @@ class Value(NamedTuple):
         )
 
 
-class Keys:
-    """The keys of a mapping, read one by one; what has not been asked for in the end is unknown."""
+class Reader(Generic[T]):
+    """Reads a value: returns what it reads, or notes the problem and returns ``None``.
 
-    def __init__(self, value: Value, expected: str) -> None:
-        self.value = value
-        self.asked: list[str] = []
-        if not isinstance(value.tree, dict):
-            value.expected(expected)
+    Attributes:
+      schema: JSON Schema of what it reads.
+    """
 
-    def get(self, key: str) -> Value | None:
-        """Returns what is under a key, which is known from now on, or ``None``."""
-        if key not in self.asked:
-            self.asked.append(key)
-        tree = self.value.tree
-        return self.value.at(key, tree[key]) if isinstance(tree, dict) and key in tree else None
+    def __init__(self, read: Callable[[Value], T | None], schema: Mapping[str, Any]) -> None:
+        self._read = read
+        self.schema = schema
 
-    def read(self, key: str, reader: Callable[[Value], T | None], default: T) -> T:
-        """Returns what the reader makes of the key's value; the default if the key is not there (or
-        its value is wrong).
-        """
-        value = self.get(key)
-        result = None if value is None else reader(value)
-        return default if result is None else result
-
-    def need(self, key: str, reader: Callable[[Value], T | None], example: str) -> T | None:
-        """Like ``read``, of a key that must be there."""
-        value = self.get(key)
-        if value is None:
-            if isinstance(self.value.tree, dict):
-                self.value.wrong(f"found no '{key}', expected one, for example '{key}: {example}'.")
-            return None
-        return reader(value)
-
-    def finish(self) -> None:
-        """Notes every key that was not asked for."""
-        for key, value in self.value.items():
-            if key not in self.asked:
-                hint = nearest(key, self.asked) or f" Known are {', '.join(self.asked)}."
-                value.wrong(f"found an unknown key '{key}'.{hint}")
+    def __call__(self, value: Value) -> T | None:
+        return self._read(value)
 
 
+def reader(**schema: Any) -> Callable[[Callable[[Value], T | None]], Reader[T]]:
+    """Makes a reader of a function and a JSON Schema."""
+    return lambda read: Reader(read, schema)
+
+
+# To YAML, 1, true and null are not strings; a recipe may mean their texts.
+TEXT = {"type": ["string", "number", "boolean", "null"]}
+
+
+@reader(**TEXT)
 def read_text(value: Value) -> str | None:
     """Any scalar as it was written."""
     if isinstance(value.tree, Scalar) and value.tree.text.strip():
@@ -125,10 +111,7 @@ def read_text(value: Value) -> str | None:
     return None
 
 
-def read_texts(value: Value, allow_empty: bool = False) -> tuple[str, ...] | None:
-    """One text or a list of different ones. With ``allow_empty`` the list and its texts may be
-    empty.
-    """
+def _texts(value: Value, allow_empty: bool) -> tuple[str, ...] | None:
     trees = value.tree if isinstance(value.tree, list) else [value.tree]
     if not all(isinstance(tree, Scalar) and (allow_empty or tree.text.strip()) for tree in trees):
         value.expected("a text or a list of texts")
@@ -142,6 +125,28 @@ def read_texts(value: Value, allow_empty: bool = False) -> tuple[str, ...] | Non
     return texts
 
 
+_TEXT_OR_LIST = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+
+
+@reader(**_TEXT_OR_LIST)
+def read_texts(value: Value) -> tuple[str, ...] | None:
+    """One text or a list of different ones."""
+    return _texts(value, allow_empty=False)
+
+
+@reader(**_TEXT_OR_LIST)
+def read_any_texts(value: Value) -> tuple[str, ...] | None:
+    """One text or a list of different ones; texts and list may be empty."""
+    return _texts(value, allow_empty=True)
+
+
+@reader(**TEXT)
+def read_prefix(value: Value) -> str | None:
+    """A text that may be empty."""
+    return (_texts(value, allow_empty=True) or ("",))[0]
+
+
+@reader(type="object", additionalProperties=TEXT, minProperties=1)
 def read_mapping(value: Value) -> dict[str, str] | None:
     """A mapping of texts."""
     if not isinstance(value.tree, dict) or not value.tree:
@@ -150,27 +155,22 @@ def read_mapping(value: Value) -> dict[str, str] | None:
     return {key: text for key, item in value.items() if (text := read_text(item)) is not None}
 
 
-def read_matching(pattern: re.Pattern[str], allowed: str) -> Callable[[Value], str | None]:
-    """Returns a reader of texts of a pattern; ``allowed`` says it in words."""
-
-    def read(value: Value) -> str | None:
-        text = read_text(value)
-        if text is not None and not pattern.fullmatch(text):
-            value.expected(f"{allowed}, beginning with a letter or a digit")
-            return None
-        return text
-
-    return read
+@reader(type=["string", "integer"], pattern=f"^{NAME.pattern}$")
+def read_name(value: Value) -> str | None:
+    """The name of a dataset or of a feature."""
+    text = read_text(value)
+    if text is not None and not NAME.fullmatch(text):
+        value.expected("letters, digits, '_', '.' and '-', beginning with a letter or a digit")
+        return None
+    return text
 
 
-read_name = read_matching(NAME, "letters, digits, '_', '.' and '-'")
-
-
-def read_choice(known: Iterable[str]) -> Callable[[Value], Any]:
+def read_choice(known: Iterable[str]) -> Reader[Any]:
     """Returns a reader of one of several known words."""
     names = list(known)
     listed = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
+    @reader(enum=names)
     def read(value: Value) -> str | None:
         text = value.tree.text if isinstance(value.tree, Scalar) else ""
         if text in names:
@@ -181,6 +181,7 @@ def read_choice(known: Iterable[str]) -> Callable[[Value], Any]:
     return read
 
 
+@reader(type="boolean")
 def read_flag(value: Value) -> bool | None:
     """True or false."""
     if isinstance(value.tree, Scalar) and isinstance(value.tree.value, bool):
@@ -189,7 +190,7 @@ def read_flag(value: Value) -> bool | None:
     return None
 
 
-def read_integer(low: int, high: int | None = None) -> Callable[[Value], int | None]:
+def read_integer(low: int, high: int | None = None) -> Reader[int]:
     """Returns a reader of whole numbers from ``low`` to ``high``, both included."""
     expected = (
         f"a whole number of at least {low}"
@@ -197,6 +198,7 @@ def read_integer(low: int, high: int | None = None) -> Callable[[Value], int | N
         else f"a whole number from {low} to {high}"
     )
 
+    @reader(type="integer", minimum=low, **({} if high is None else {"maximum": high}))
     def read(value: Value) -> int | None:
         found = value.tree.value if isinstance(value.tree, Scalar) else None
         if (
@@ -212,9 +214,10 @@ def read_integer(low: int, high: int | None = None) -> Callable[[Value], int | N
     return read
 
 
-def read_share(expected: str, includes: Callable[[float], bool]) -> Callable[[Value], float | None]:
-    """A number, or a percentage such as ``0.1%``."""
+def read_share(expected: str, includes: Callable[[float], bool]) -> Reader[float]:
+    """Returns a reader of a number, or of a percentage such as ``0.1%``."""
 
+    @reader(type=["number", "string"])
     def read(value: Value) -> float | None:
         text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
         share = _share(text)
@@ -241,6 +244,7 @@ _read_share_of_rows = read_share(
 )
 
 
+@reader(type=["number", "string"])
 def read_budget(value: Value) -> int | float | None:
     """A whole number of rows, or a share of them."""
     found = value.tree.value if isinstance(value.tree, Scalar) else None
@@ -249,6 +253,7 @@ def read_budget(value: Value) -> int | float | None:
     return _read_share_of_rows(value)
 
 
+@reader(type=["integer", "string"])
 def read_bytes(value: Value) -> int | None:
     """A number of bytes, with or without a unit."""
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
@@ -265,6 +270,7 @@ def read_bytes(value: Value) -> int | None:
     return size
 
 
+@reader(type="string", maxLength=1, minLength=1)
 def read_character(value: Value) -> str | None:
     """One character."""
     text = value.tree.text if isinstance(value.tree, Scalar) else ""
@@ -276,6 +282,7 @@ def read_character(value: Value) -> str | None:
     return None
 
 
+@reader(type="string", maxLength=1)
 def read_quote(value: Value) -> str | None:
     """One character, or an empty text."""
     return (
@@ -283,6 +290,7 @@ def read_quote(value: Value) -> str | None:
     )
 
 
+@reader(type=["string", "number"])
 def read_bound(value: Value) -> str | None:
     """A date, a moment or a number, as ISO 8601 or decimal text; a zone is turned into UTC."""
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
@@ -314,3 +322,46 @@ def parse_moment(text: str) -> float | datetime.datetime | None:
             else moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
         )
     return None
+
+
+MAX_SIDE = 65_535  # of a JPEG, in pixels
+
+
+@reader(
+    type="array",
+    items={"type": "integer", "minimum": 1, "maximum": MAX_SIDE},
+    minItems=2,
+    maxItems=2,
+)
+def read_size(value: Value) -> tuple[int, ...] | None:
+    """Height and width in pixels."""
+    sizes = value.tree if isinstance(value.tree, list) else []
+    if len(sizes) != 2:
+        value.expected("height and width, as [224, 224]")
+        return None
+    read = read_integer(1, MAX_SIDE)
+    height, width = (read(value.at(index, size)) for index, size in enumerate(sizes))
+    return None if height is None or width is None else (height, width)
+
+
+@reader(**read_mapping.schema)
+def read_types(value: Value) -> dict[str, str] | None:
+    """Column -> type, as ``columns.parse_type`` reads it."""
+    from beam_pipelines.core.columns import parse_type
+
+    types = read_mapping(value)
+    for column, name in (types or {}).items():
+        try:
+            parse_type(name)
+        except ValueError as error:
+            value.wrong(f"found {error}", column)
+    return types
+
+
+@reader(anyOf=[*_TEXT_OR_LIST["anyOf"], read_mapping.schema])
+def read_on(value: Value) -> tuple[tuple[str, str], ...] | None:
+    """Pairs of key columns: ``tailnum``, ``[origin, hour]`` or ``{dest: faa}``."""
+    if isinstance(value.tree, dict):
+        return tuple((read_mapping(value) or {}).items())
+    columns = read_texts(value)
+    return None if columns is None else tuple((column, column) for column in columns)

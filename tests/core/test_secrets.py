@@ -20,7 +20,7 @@ from beam_pipelines.cli import main as main_module
 from beam_pipelines.core import errors
 from beam_pipelines.core.errors import DataError, keep_secret, mask
 from beam_pipelines.pipeline.recipes import parse_recipe
-from beam_pipelines.recipe.model import normalised, recipe_hash
+from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.support import sealed_store
 from tests.support.sealed_store import PASSWORD, TOKEN, url
 

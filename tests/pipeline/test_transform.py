@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
-from beam_pipelines.recipe.model import from_normalised, normalised
+from beam_pipelines.recipe.normal_form import from_normalised, normalised
 
 RECIPE = """
 name: trips

@@ -5,20 +5,39 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.errors import Problem, RecipeError
-from beam_pipelines.core.limits import MIB
+from beam_pipelines.core.limits import MIB, Limits
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.recipe import lines, reader
-from beam_pipelines.recipe import model as model_module
-from beam_pipelines.recipe.model import Join, OnError, Output, Recipe, Source, Split, TimeSplit
+from beam_pipelines.recipe.keys import keys_of
+from beam_pipelines.recipe.model import (
+    Fit,
+    IdxOptions,
+    ImageOptions,
+    Join,
+    Libsvm,
+    OnError,
+    Output,
+    Recipe,
+    Sequences,
+    Source,
+    Split,
+    Statistics,
+    TimeSplit,
+)
+from beam_pipelines.recipe.normal_form import recipe_hash
+from beam_pipelines.recipe.values import Value
+from beam_pipelines.recipe.yaml import parse_yaml, plain
 from beam_pipelines.sources import FORMATS
 
 
@@ -587,18 +606,68 @@ def test_any_text_is_a_recipe_or_an_error(text: str) -> None:
         assert isinstance(recipes.parse_recipe(text, "r.yaml", encodings=ENCODINGS), Recipe)
 
 
-def test_documented() -> None:
-    """docs/recipe.md mentions every key that a recipe can have."""
+SECTIONS = {
+    "Top level": Recipe,
+    "Sources": Source,
+    "under `image`": ImageOptions,
+    "under `libsvm`": Libsvm,
+    "under `idx`": IdxOptions,
+    "Join": Join,
+    "Sequence": Sequences,
+    "Fit": Fit,
+    "Split": Split,
+    "Statistics": Statistics,
+    "Bad rows": OnError,
+    "Limits": Limits,
+    "Output": Output,
+}
+
+
+@pytest.mark.parametrize("place", SECTIONS)
+def test_documented(place: str) -> None:
+    """The tables of docs/recipe.md have the keys that are declared, and their defaults."""
     page = (DOCS / "recipe.md").read_text()
-    yaml_key = {"base": "from", "fractions": "train", "times": "before", "time_column": "column"}
-    for kind in (Recipe, Source, Join, Split, TimeSplit, OnError, Output):
-        hidden = {"directory", "name"} if kind is not Recipe else {"directory"}
-        for field in dataclasses.fields(kind):
-            if field.name not in hidden:
-                assert f"`{yaml_key.get(field.name, field.name)}`" in page, (
-                    kind.__name__,
-                    field.name,
-                )
+    start = page.index(place if place.startswith("under") else f"\n## {place}\n")
+    table = page[page.index("\n| Key |", start) :].split("\n\n")[0]
+    rows = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:4]]
+        for line in table.strip().split("\n")[2:]
+    ]
+    documented = {row[0].strip("`"): row[2] for row in rows}
+    declared = {key.name: key.default for key in keys_of(SECTIONS[place]).values()}
+    if place == "Split":
+        bounds = {key.default for key in keys_of(TimeSplit).values()}
+        declared |= {"train`, `eval`, …": "`{train: 1}`", "files": "none"}
+        declared["before`, `after"] = bounds.pop()
+    assert documented == declared
+
+
+@pytest.mark.parametrize("kind", SECTIONS.values())
+def test_shown_defaults_are_the_defaults(kind: type) -> None:
+    """A default that is a value is shown as a recipe would have it."""
+    for field in dataclasses.fields(kind):
+        key = keys_of(kind).get(field.name)
+        if key is not None and isinstance(field.default, bool | int | str) and field.default:
+            tree, _, _ = parse_yaml(key.default.strip("`").replace(",", ""), "")
+            assert key.read(Value(tree, (), [])) == field.default, field.name
+
+
+def test_json_schema() -> None:
+    """The JSON Schema takes the recipes that the reader takes, and no unknown key."""
+    schema = recipes.recipe_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    tree, _, _ = parse_yaml(FLIGHTS, "recipe.yaml")
+    assert list(validator.iter_errors(plain(tree))) == []
+    for wrong in (
+        {"form": "a"},
+        {"output": {"level": 10}},
+        {"sources": {"a": {"path": 1, "b": 2}}},
+    ):
+        assert list(validator.iter_errors({"name": "a", "sources": {"a": "a.csv"}} | wrong))
+    for path in sorted((DOCS.parent / "examples").rglob("*.yaml")):
+        tree, _, _ = parse_yaml(path.read_text(), str(path))
+        assert list(validator.iter_errors(plain(tree))) == [], path
 
 
 def test_normalised_defaults_are_stable() -> None:
@@ -608,4 +677,4 @@ def test_normalised_defaults_are_stable() -> None:
         "name: a\nfrom: a\nsources: {a: {path: [a.csv], header: true}}\nsplit: {train: 1}\noutput: "
         "{level: 1}"
     )
-    assert model_module.recipe_hash(short) == model_module.recipe_hash(long)
+    assert recipe_hash(short) == recipe_hash(long)

@@ -20,7 +20,8 @@ from beam_pipelines.encodings import ENCODING_FOR_KIND
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline import recipes
 from beam_pipelines.recipe.lines import explain
-from beam_pipelines.recipe.model import Recipe, normalised, recipe_hash
+from beam_pipelines.recipe.model import Recipe
+from beam_pipelines.recipe.normal_form import normalised, recipe_hash
 from tests.fuzz import mutations, scratch
 from tests.fuzz.finding import explained, require
 from tests.fuzz.target import Target

@@ -1,0 +1,94 @@
+"""Checks of keys that contradict each other, or do without each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from beam_pipelines.recipe.dates import without_date
+
+if TYPE_CHECKING:
+    from beam_pipelines.recipe.model import ImageOptions, Output, Recipe, Sequences, Source
+    from beam_pipelines.recipe.values import Value
+
+
+def check_source(value: Value, source: Source) -> None:
+    """Notes a source without names of its columns."""
+    if not source.header and not source.columns:
+        value.wrong(
+            "found 'header: false' without 'columns', expected the columns' names, in file order."
+        )
+
+
+def check_image(value: Value, image: ImageOptions) -> None:
+    """Notes a quality of PNG, and classes of the same name."""
+    if image.format == "png" and "quality" in value.keys:
+        value.wrong(
+            "found it with 'format: png', which loses nothing, expected it with JPEG only.",
+            "quality",
+        )
+    twice = sorted({name for name in image.classes if image.classes.count(name) > 1})
+    if twice:
+        value.wrong(f"found class '{twice[0]}' twice, expected every class once.", "classes")
+
+
+def check_sequence(value: Value, _: Sequences) -> None:
+    """Notes keys of groups without ``group_by``."""
+    if isinstance(value.tree, dict) and not value.keys & {"features", "group_by"}:
+        value.wrong("found neither 'features' nor 'group_by', expected at least one of them.")
+    for key in ("order_by", "context", "max_length"):
+        if key in value.keys and "group_by" not in value.keys:
+            value.wrong(
+                f"found '{key}' without 'group_by', expected the key columns whose rows make a "
+                "sequence.",
+                key,
+            )
+
+
+def check_output(value: Value, output: Output) -> None:
+    """Notes two numbers of shards, and a level without compression."""
+    if {"num_shards", "shard_size"} <= value.keys:
+        value.wrong("found both 'num_shards' and 'shard_size', expected one of them.")
+    if output.num_shards is not None and output.num_shards % output.shards_multiple_of:
+        value.wrong(
+            f"found 'num_shards: {output.num_shards}' and 'shards_multiple_of: "
+            f"{output.shards_multiple_of}', expected a multiple of it."
+        )
+    if output.compression == "none" and "level" in value.keys:
+        value.wrong(
+            "found a level with 'compression: none', expected gzip or zlib with it.", "level"
+        )
+
+
+def check_recipe(value: Value, recipe: Recipe) -> None:
+    """Notes ``drop`` with ``keep``, and what ``append`` cannot keep true."""
+    if recipe.append:
+        _check_append(value, recipe)
+    if recipe.drop and recipe.keep:
+        value.wrong(
+            "found both 'drop' and 'keep', expected one of them: 'keep' leaves out all others.",
+            "keep",
+        )
+
+
+def _check_append(value: Value, recipe: Recipe) -> None:
+    base = recipe.sources.get(recipe.base)
+    if recipe.sequence is not None and recipe.sequence.group_by:
+        value.wrong(
+            "found it with 'group_by': rows of a key that come with new files would not join its "
+            "sequence. Leave one of them out.",
+            "append",
+        )
+    if base is not None and base.key:
+        value.wrong(
+            f"found it with 'key' of the source '{base.name}': that a key is unique is not known "
+            "of files that are not read again. Leave one of them out.",
+            "append",
+        )
+    if any(
+        without_date(path) != path for source in recipe.sources.values() for path in source.path
+    ):
+        value.wrong(
+            "found it with a date in a source's 'path', which names the files of one day. Write a "
+            "pattern that matches those of all days, such as clicks/*.jsonl.",
+            "append",
+        )

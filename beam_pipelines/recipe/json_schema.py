@@ -1,0 +1,57 @@
+"""The JSON Schema of a recipe, for editors: it follows from the keys that model.py declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from beam_pipelines.recipe.keys import json_schema, keys_of
+from beam_pipelines.recipe.model import Join, Recipe, Source, Split, TimeSplit
+from beam_pipelines.recipe.values import TEXT, read_texts
+
+
+def recipe_schema(formats: Iterable[str], kinds: Iterable[str]) -> dict[str, Any]:
+    """Returns the JSON Schema (draft 2020-12) of a recipe.
+
+    It is looser than the reader: it does not know which keys contradict each other.
+
+    Args:
+      formats: of sources.
+      kinds: of encodings.
+    """
+    source = json_schema(Source, {"format": {"enum": list(formats)}})
+    kind = {"enum": list(kinds)}
+    step = {"type": "object", "propertyNames": kind, "minProperties": 1, "maxProperties": 1}
+    chain = {"anyOf": [kind, step, {"type": "array", "items": {"anyOf": [kind, step]}}]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "beam-pipelines recipe",
+        **json_schema(
+            Recipe,
+            {
+                "sources": _mapping({"anyOf": [*read_texts.schema["anyOf"], source]}),
+                "join": {"type": "array", "items": json_schema(Join)},
+                "encode": _mapping(chain),
+                "split": _split(),
+            },
+        ),
+    }
+
+
+def _mapping(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": items, "minProperties": 1}
+
+
+def _split() -> dict[str, Any]:
+    share = {"type": ["number", "string"]}
+    files = {
+        "type": "object",
+        "properties": {"files": TEXT},
+        "required": ["files"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {key.name: dict(key.read.schema) for key in keys_of(Split).values()},
+        "additionalProperties": {"anyOf": [share, json_schema(TimeSplit), files]},
+    }

@@ -1,0 +1,167 @@
+"""Keys of a recipe's sections: each is declared once, in the field of a dataclass.
+
+What reads a section, docs/recipe.md (by a test) and the JSON Schema follow from the declarations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from beam_pipelines.core.errors import nearest
+from beam_pipelines.recipe.values import Reader, Value
+
+T = TypeVar("T")
+
+# For keys that recipe/reader.py reads: it knows the formats, encodings and names of sources.
+ELSEWHERE: Reader[Any] = Reader(lambda _: None, {})
+
+
+class Key(NamedTuple):
+    """A key of a section.
+
+    Attributes:
+      name: in the recipe.
+      read: reads its value.
+      default: as docs/recipe.md shows it; ``needed`` if the key must be there.
+      help: one line.
+      example: of a value, for the error that says that it is missing; ``{name}`` is the name
+        of the section.
+    """
+
+    name: str
+    read: Reader[Any]
+    default: str
+    help: str
+    example: str = ""
+
+
+def recipe_key(
+    read: Reader[Any],
+    default: Any,
+    shown: str,
+    help: str,  # noqa: A002 - the word for it
+    name: str = "",
+    compare: bool = True,
+) -> Any:
+    """Returns the dataclass field of a key.
+
+    Args:
+      read: reads its value.
+      default: the field's, if the key is not there.
+      shown: the default, as docs/recipe.md shows it.
+      help: one line.
+      name: in the recipe, if the field has another one.
+      compare: whether the field is part of the recipe's hash.
+    """
+    metadata = {"key": Key(name, read, shown, help)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata, compare=compare)
+
+
+def needed_key(read: Reader[Any], help: str, example: str) -> Any:  # noqa: A002 - the word for it
+    """Returns the dataclass field of a key that must be there."""
+    return dataclasses.field(metadata={"key": Key("", read, "needed", help, example)})
+
+
+_DECLARED: dict[Any, dict[str, Key]] = {}
+
+
+def declare(kind: Any, *keys: Key) -> None:
+    """Declares the keys of a dataclass that cannot import this module."""
+    _DECLARED[kind] = {declared.name: declared for declared in keys}
+
+
+def keys_of(kind: Any) -> dict[str, Key]:
+    """Returns field -> key of a section, in order; fields without a key are left out."""
+    return _DECLARED.get(kind) or {
+        field.name: declared._replace(name=declared.name or field.name)
+        for field in dataclasses.fields(kind)
+        if (declared := field.metadata.get("key")) is not None
+    }
+
+
+def read_keys(
+    kind: Any,
+    value: Value,
+    expected: str,
+    readers: Mapping[str, Callable[[Value], Any]] | None = None,
+) -> dict[str, Any]:
+    """Reads a section and notes its unknown keys.
+
+    Args:
+      kind: dataclass of the section.
+      value: a mapping; another value is noted as a problem.
+      expected: a mapping, in an error's words.
+      readers: field -> reader, instead of the declared one.
+
+    Returns:
+      Field -> value, of the keys that are there and right.
+    """
+    if not isinstance(value.tree, dict):
+        value.expected(expected)
+    keys, found, given = keys_of(kind), {}, dict(value.items())
+    for field, declared in keys.items():
+        if declared.name in given:
+            read = (readers or {}).get(field, declared.read)(given[declared.name])
+            if read is not None:
+                found[field] = read
+        elif declared.example and isinstance(value.tree, dict):
+            example = declared.example.replace("{name}", str(value.path[-1:] and value.path[-1]))
+            value.wrong(
+                f"found no '{declared.name}', expected one, for example "
+                f"'{declared.name}: {example}'."
+            )
+    check_known(given, [declared.name for declared in keys.values()])
+    return found
+
+
+def check_known(given: Mapping[str, Value], known: list[str]) -> None:
+    """Notes every key that is not known."""
+    for name, item in given.items():
+        if name not in known:
+            hint = nearest(name, known) or f" Known are {', '.join(known)}."
+            item.wrong(f"found an unknown key '{name}'.{hint}")
+
+
+def section(
+    kind: type[T], expected: str, check: Callable[[Value, T], None] = lambda _, __: None
+) -> Reader[T]:
+    """Returns the reader of a section all of whose keys have defaults.
+
+    Args:
+      kind: its dataclass.
+      expected: a mapping, in an error's words.
+      check: notes keys that contradict each other.
+    """
+
+    def read(value: Value) -> T:
+        found = kind(**read_keys(kind, value, expected))
+        check(value, found)
+        return found
+
+    return Reader(read, json_schema(kind))
+
+
+def json_schema(kind: Any, schemas: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the JSON Schema of a section.
+
+    Args:
+      kind: its dataclass.
+      schemas: field -> JSON Schema, instead of that of the key's reader.
+    """
+    keys = keys_of(kind)
+    return {
+        "type": "object",
+        "properties": {
+            declared.name: {
+                "description": declared.help,
+                **(schemas or {}).get(field, declared.read.schema),
+            }
+            for field, declared in keys.items()
+        },
+        "required": [declared.name for declared in keys.values() if declared.example],
+        "additionalProperties": False,
+    }

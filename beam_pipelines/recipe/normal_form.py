@@ -1,0 +1,87 @@
+"""A recipe as JSON data with every default filled in, and its hash."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, get_args, get_type_hints
+
+from beam_pipelines.core.errors import mask
+from beam_pipelines.recipe.model import Recipe
+
+# Fields that may have URLs.
+_PATHS = ("path", "labels", "schema", "preprocessing_fn")
+
+
+def normalised(recipe: Recipe) -> dict[str, Any]:
+    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked;
+    ``append``, directory and date left out.
+    """
+
+    def plain(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {
+                field.name: masked(field.name, plain(getattr(value, field.name)))
+                for field in dataclasses.fields(value)
+                if field.compare
+            }
+        if isinstance(value, Mapping):
+            return {str(key): plain(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value]
+        if isinstance(value, (datetime.date, datetime.datetime)):
+            return value.isoformat()
+        return value
+
+    def masked(name: str, value: Any) -> Any:
+        if name not in _PATHS:
+            return value
+        return [mask(item) for item in value] if isinstance(value, list) else value and mask(value)
+
+    result: dict[str, Any] = plain(recipe)
+    return result
+
+
+def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
+    """Returns the recipe of which ``normalised`` made this data.
+
+    Raises:
+      KeyError, TypeError, ValueError, AttributeError: the data are of no recipe.
+    """
+    recipe: Recipe = dataclasses.replace(_built(Recipe, data), directory=directory)
+    return recipe
+
+
+def _built(kind: Any, value: Any) -> Any:
+    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate
+    it.
+    """
+    if dataclasses.is_dataclass(kind) and value is not None:
+        hints = get_type_hints(kind)
+        return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
+    arguments = get_args(kind)
+    if value is not None and type(None) in arguments:
+        return _built(next(argument for argument in arguments if argument is not type(None)), value)
+    if isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[1:] in ((), (...,)) else arguments
+        return tuple(
+            _built(own, item) for own, item in zip(kinds or [Any] * len(value), value, strict=True)
+        )
+    if isinstance(value, dict) and len(arguments) == 2:
+        return {name: _built(arguments[1], item) for name, item in value.items()}
+    return value
+
+
+def recipe_hash(recipe: Recipe) -> str:
+    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and
+    encodings counts.
+    """
+    text = json.dumps(
+        [normalised(recipe), list(recipe.derive), list(recipe.encode)],
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
