@@ -57,12 +57,18 @@ def generation_folder(part: str, generation: int) -> str:
 
 
 def accumulators_path(split: str, generation: int) -> str:
-    """Returns the path of a split's accumulators of one generation; ``*`` matches all splits."""
+    """Returns the path of a split's accumulators of one generation.
+
+    The split ``*`` gives a pattern that matches all splits.
+    """
     return (
         f"{split_folder(generation_folder(ACCUMULATORS, generation), split)}{ACCUMULATORS_SUFFIX}"
     )
 
 
 def inputs_path(source: str, generation: int) -> str:
-    """Returns the path of the list of a source's small files, which the manifest does not name."""
+    """Returns the path of the list of a source's small files.
+
+    The manifest has no entries for those files.
+    """
     return f"{INPUTS}/g{generation}/{source}.arrow"

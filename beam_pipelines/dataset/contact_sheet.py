@@ -1,4 +1,4 @@
-"""Draws a contact sheet: many pictures on one, in a grid, each with a line of text below."""
+"""Draws pictures in a grid, each above a line of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from PIL import Image, ImageDraw, ImageFont
 
 CELL_PIXELS = 128
-# Of a picture; what claims to have more is not decoded.
+# A picture whose header claims more is not decoded.
 MOST_PIXELS = 100_000_000
 _GAP_PIXELS = 8
 _CAPTION_PIXELS = 18
@@ -23,17 +23,17 @@ Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 class Picture(NamedTuple):
-    """A compressed image, ``None`` if an example has none, and what to write below it."""
+    """A compressed image and its caption; without an image, ``None``."""
 
     content: bytes | None
     caption: str
 
 
 def draw_contact_sheet(pictures: Sequence[Picture]) -> Image.Image:
-    """Returns pictures in a grid that is about as wide as high, row by row.
+    """Draws pictures row by row, in a roughly square grid.
 
-    Pictures keep their proportions: large ones are made smaller, tiny ones enlarged by a whole
-    number with sharp pixels. Where one cannot be decoded, its place says so.
+    Pictures keep their proportions: large ones are shrunk, tiny ones enlarged by a whole number
+    with sharp pixels. A picture that cannot be decoded is a note in its cell.
     """
     columns = max(1, math.ceil(math.sqrt(len(pictures))))
     rows = max(1, math.ceil(len(pictures) / columns))
@@ -69,8 +69,9 @@ def _draw_gap(draw: ImageDraw.ImageDraw, left: int, top: int, text: str, font: F
 
 
 def _thumbnail(content: bytes) -> Image.Image | None:
-    """Returns a picture that fits into a cell, or ``None`` if it cannot be decoded, or has too many
-    pixels.
+    """Returns a picture that fits into a cell.
+
+    ``None`` if it cannot be decoded or has more than ``MOST_PIXELS``.
     """
     try:
         with warnings.catch_warnings():
@@ -78,9 +79,8 @@ def _thumbnail(content: bytes) -> Image.Image | None:
             with Image.open(io.BytesIO(content)) as image:
                 if image.width * image.height > MOST_PIXELS:
                     return None
-                image.draft(
-                    "RGB", (CELL_PIXELS, CELL_PIXELS)
-                )  # JPEG is decoded at a fraction of its size
+                # Pillow then decodes a JPEG at a fraction of its size.
+                image.draft("RGB", (CELL_PIXELS, CELL_PIXELS))
                 return _fitted(_in_color(image))
     except Exception:  # noqa: BLE001 - Pillow's decoders raise whatever damaged files lead them to
         return None
@@ -106,8 +106,9 @@ def _fitted(image: Image.Image) -> Image.Image:
 
 
 def _clipped(text: str, font: Font) -> str:
-    """Returns a text in one line that is not wider than a cell, in letters that Pillow's own font
-    has: ASCII.
+    """Clips a text to one line of ASCII within a cell.
+
+    ASCII, because Pillow's own font has no other letters.
     """
     text = "".join(
         _plain(letter) for letter in unicodedata.normalize("NFC", " ".join(text.split()))
@@ -120,7 +121,7 @@ def _clipped(text: str, font: Font) -> str:
 
 
 def _plain(letter: str) -> str:
-    """Returns a letter without its accents, or of another script its number."""
+    """Returns a letter without accents; of another script, its escaped number."""
     base = "".join(
         part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part)
     )

@@ -1,8 +1,6 @@
-"""Decoding what records hold as bytes, batch by batch in TensorFlow: compressed images to pixels,
-raw numbers to arrays.
+"""Decodes images and raw numbers of records in TensorFlow.
 
-For trainers, as ``dataset`` is: no Beam. Every decoder is a function of a string tensor [batch]
-that runs in ``tf.data``.
+Decoders are functions of a string tensor [batch] that run in ``tf.data``. For trainers: no Beam.
 """
 
 from __future__ import annotations
@@ -19,21 +17,21 @@ if TYPE_CHECKING:
 
     Decoder = Callable[[tf.Tensor], tf.Tensor]
 
-# As the object detection API, TFDS and our own sources call it.
+# The name that the object detection API, TFDS and our own sources use.
 IMAGE_FEATURE = "image/encoded"
-# So many examples are looked at for the size of images, before the first batch.
+# Number of examples that are decoded for the size of images, before the first batch.
 LOOKED_AT = 16
 _CHANNELS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
 
 
 class ImageOptions(NamedTuple):
-    """How images are decoded.
+    """Options of decoding images.
 
     Attributes:
-      features: names; ``True`` for those that the schema gives an ``image_domain``, and
-        ``image/encoded``; ``False`` for none.
-      size: height and width that they are resized to; ``None``: they are of one size already.
-      channels: 1, 3 or 4; ``None``: as they are.
+      features: names; ``True``: those with an ``image_domain`` in the schema, and
+        ``image/encoded``; ``False``: none.
+      size: (height, width) that images are resized to; ``None``: all have one size already.
+      channels: 1, 3 or 4; ``None`` keeps them.
     """
 
     features: bool | str | Iterable[str] = True
@@ -44,7 +42,7 @@ class ImageOptions(NamedTuple):
 def image_features(
     wanted: bool | str | Iterable[str], schema: schema_pb2.Schema, parsed: Iterable[str]
 ) -> list[str]:
-    """Returns the names of the features to decode, of those that are parsed."""
+    """Returns the names of the parsed features to decode."""
     known = list(parsed)
     if isinstance(wanted, bool):
         found = [
@@ -55,10 +53,10 @@ def image_features(
 
 
 def check_options(options: ImageOptions) -> None:
-    """Looks at the arguments alone.
+    """Checks the arguments alone.
 
     Raises:
-      ValueError: no size, or no number of channels.
+      ValueError: a wrong size or number of channels.
     """
     if options.channels not in (None, *_CHANNELS):
         known = ", ".join(f"{number} ({name})" for number, name in _CHANNELS.items())
@@ -68,7 +66,7 @@ def check_options(options: ImageOptions) -> None:
 
 
 def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
-    """Looks whether a feature is loaded and is one byte string a row, by what it parses to.
+    """Checks that a feature is loaded, one byte string a row.
 
     Raises:
       ValueError: it is not.
@@ -97,22 +95,21 @@ def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
 def image_decoder(
     name: str, contents: Sequence[bytes], where: str, options: ImageOptions
 ) -> Decoder:
-    """Returns what decodes a feature of images: string [batch] -> uint8 [batch, height, width,
-    channels], all static but the first.
+    """Returns the decoder of a feature of images.
 
-    BMP, GIF (the first picture of an animation), JPEG, PNG (16 bits become 8) and WebP are told
-    apart by their bytes, as by ``tf.io.decode_image``. While an epoch runs, an image that cannot be
-    decoded, or is of another size, is an ``InvalidArgumentError``.
+    It takes string [batch] and gives uint8 [batch, height, width, channels], static but for the
+    batch. BMP, GIF (the first picture of an animation), JPEG, PNG (16 bits become 8) and WebP are
+    told apart by their bytes, as by ``tf.io.decode_image``. While an epoch runs, an image that
+    cannot be decoded or has another size is an ``InvalidArgumentError``.
 
     Args:
       name: of the feature, for messages.
-      contents: of the first examples, from which size and channels follow.
-      where: the file that has them.
-      options: with ``size``, images are resized, bilinear with antialiasing, not keeping their
-        proportions.
+      contents: of the first examples, which give size and channels.
+      where: their file.
+      options: with ``size``, images are resized: bilinear, antialiased, not keeping proportions.
 
     Raises:
-      DataError: one of the contents is no image.
+      DataError: one of the contents is not an image.
       ValueError: sizes or channels differ, and the options do not make them equal.
     """
     shape = _shape(name, _shapes(name, contents, where, options), options)
@@ -148,8 +145,8 @@ def image_decoder(
     return decode
 
 
-# What TensorFlow's decoder (2.21) writes beyond its memory for, and so ends the program: an
-# extended WebP file with the flag of an animation. Source:
+# TensorFlow's decoder (2.21) writes out of bounds for an extended WebP file with the flag of an
+# animation, which ends the program. Source:
 # https://developers.google.com/speed/webp/docs/riff_container, extended file format.
 _WEBP_FLAGS_END = 21
 _ANIMATION_FLAG = 0x02
@@ -169,9 +166,7 @@ _ADVICE = " Give load image_size=(height, width) and image_channels=3 to make th
 def _shapes(
     name: str, contents: Sequence[bytes], where: str, options: ImageOptions
 ) -> dict[tuple[int, int, int], int]:
-    """Returns the shapes that images have once decoded -> number of the first example that has
-    it.
-    """
+    """Returns decoded shape -> number of the first example that has it."""
     import tensorflow as tf
 
     shapes: dict[tuple[int, int, int], int] = {}
@@ -210,11 +205,10 @@ def _shape(
 
 
 def _with_channels(image: tf.Tensor, wanted: int | None) -> tf.Tensor:
-    """Returns an image uint8 [height, width, 1 to 4] with another number of channels;
-    ``tf.io.decode_image`` can do so for some formats only.
+    """Changes the channels of an image uint8 [height, width, 1 to 4].
 
-    Grey with or without alpha, RGB with or without alpha are told apart by their number of
-    channels. Dropped alpha is not blended; an alpha that is missing is opaque.
+    ``tf.io.decode_image`` can do so for some formats only. The number of channels tells grey and
+    RGB, with or without alpha, apart. Dropped alpha is not blended; missing alpha is opaque.
     """
     import tensorflow as tf
 
@@ -235,8 +229,9 @@ def _with_channels(image: tf.Tensor, wanted: int | None) -> tf.Tensor:
 
 
 def _resized(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Returns an image uint8 [height, width, channels] of another size; one that has it stays as it
-    is, bit for bit.
+    """Returns an image uint8 [height, width, channels] of another size.
+
+    An image that has the size stays as it is, bit for bit.
     """
     import tensorflow as tf
 
@@ -247,8 +242,9 @@ def _resized(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 
 
 def raw_decoder(name: str, spec: tf.TensorSpec) -> Decoder:
-    """Returns what decodes a feature of raw little-endian numbers: string [batch] -> numbers
-    [batch, *shape].
+    """Returns the decoder of a feature of raw little-endian numbers.
+
+    It takes string [batch] and gives numbers [batch, *shape].
 
     Args:
       name: of the feature, for messages.

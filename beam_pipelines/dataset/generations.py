@@ -1,5 +1,6 @@
-"""Generations: a dataset that is appended to has the rows of each run in shards of their own, and
-one manifest for all of them.
+"""Generations of a dataset that runs append to.
+
+Each has its rows in shards of its own; one manifest names all of them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.dataset_layout import ACCUMULATORS, EXAMPLES, INPUTS, REJECTED
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 
-# What a generation adds in files of its own, beside its shards, in folders that are called g2, g3,
-# and so on.
+# A generation's own files, other than its shards, are in folders g2, g3 and so on of these.
 _FOLDERS = (ACCUMULATORS, REJECTED, INPUTS)
 _SHARD = re.compile(r"-g(\d+)-\d+-of-\d+\.tfrecord")
 _FOLDER = re.compile(r"g(\d+)")
@@ -23,8 +23,8 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
     """Returns the manifest of a dataset with one more generation.
 
     Args:
-      manifest: of the dataset as it is.
-      added: of the generation, as if it were all of the dataset.
+      manifest: of the dataset before.
+      added: of the generation, as if it were the whole dataset.
     """
     latest = ("recipe", "recipe_hash", "directory", "versions", "timings")
     return (
@@ -50,14 +50,15 @@ def with_generation(manifest: Manifest, added: Manifest) -> Manifest:
 
 
 def _total(entry: Mapping[str, Any], added: Mapping[str, Any], items: str) -> dict[str, Any]:
-    """Returns the sums of all numbers of two entries, and what is listed under one key of both."""
+    """Returns the sums of two entries' numbers, and their joined items."""
     total = {key: value + added[key] for key, value in entry.items() if isinstance(value, int)}
     return total | ({items: [*entry[items], *added[items]]} if items else {})
 
 
 def count_generations(manifest: Manifest) -> int:
-    """Returns the number of a dataset's generations, which is that of the last one; 0 if the
-    manifest is older than generations.
+    """Returns the number of a dataset's generations.
+
+    0 if the manifest is older than generations.
     """
     return len(manifest.get("generations", ()))
 
@@ -65,13 +66,14 @@ def count_generations(manifest: Manifest) -> int:
 def shards_of(
     shards: Sequence[Mapping[str, Any]], generation: int | None
 ) -> list[Mapping[str, Any]]:
-    """Returns the entries of a split's shards that are of one generation; ``None`` takes all."""
+    """Returns the entries of one generation's shards; ``None``: of all."""
     return [shard for shard in shards if generation in (None, shard.get("generation", 1))]
 
 
 def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Yields the paths of files that an append which was broken off has moved into a dataset: of a
-    generation that is not in the manifest.
+    """Yields the paths of files that an interrupted append left.
+
+    Their generation is not in the manifest.
     """
     known = {shard["path"] for split in manifest["splits"].values() for shard in split["shards"]}
     generations = count_generations(manifest)
@@ -88,8 +90,9 @@ def left_behind(folder: str, manifest: Manifest) -> Iterator[str]:
 
 
 def remove_left_behind(folder: str) -> None:
-    """Removes from a dataset what an append has left that was broken off; readers of the manifest
-    did not see it.
+    """Removes from a dataset what an interrupted append left.
+
+    Readers of the manifest do not see those files.
     """
     for path in list(left_behind(folder, read_manifest(folder))):
         file_changes.delete(path)

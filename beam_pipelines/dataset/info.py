@@ -1,7 +1,6 @@
-"""What a dataset is, as its manifest says: splits and their shards, schema, label, class names; of
-one folder, or of several that are read as one.
+"""Splits, shards, schema and labels of one or several datasets.
 
-For trainers, as ``dataset`` is: no Beam. Folders may be URLs that TensorFlow's filesystems know.
+For trainers: no Beam. Folders may be URLs of TensorFlow's filesystems.
 """
 
 from __future__ import annotations
@@ -30,7 +29,13 @@ Generations: TypeAlias = "int | Iterable[int] | None"
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """A file of records: its path or URL, rows, size in bytes, and the generation that wrote it."""
+    """A file of records.
+
+    Attributes:
+      path: path or URL.
+      rows, bytes: number of rows, and size of the file.
+      generation: the generation that wrote it.
+    """
 
     path: str
     rows: int
@@ -40,7 +45,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A split: rows, bytes of its records before compression, and its shards, in order."""
+    """A split: rows, uncompressed bytes of records, and shards in order."""
 
     rows: int
     framed_bytes: int
@@ -49,7 +54,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """What a dataset is, as its manifest says.
+    """A dataset, as its manifest describes it.
 
     Attributes:
       folder: path or URL.
@@ -58,14 +63,12 @@ class Info:
       compression: ``gzip``, ``zlib`` or ``none``.
       schema_path: of the schema that parses the records.
       labels_by_feature: feature -> texts by id, as the sources have them.
-      record: what the records are: ``example``, ``sequence_example``, or ``raw`` if they are no
-        examples.
-      encodings: fingerprint of what the encodings have learned, or ``None``; datasets with the same
-        one have the same ids.
+      record: ``example``, ``sequence_example``, or ``raw`` for records that are not examples.
+      encodings: fingerprint of the fitted encodings, or ``None``; datasets with the same one have
+        the same ids.
       others: folders of more datasets that are read as one with it. Splits are those that all of
         them have.
-      generations: numbers of the generations whose rows the splits have, in order; all, if no
-        others were asked for.
+      generations: numbers of the generations whose rows the splits have, in order.
     """
 
     folder: str
@@ -83,7 +86,7 @@ class Info:
         """Returns a split; without a name, the first.
 
         Raises:
-          ValueError: there is none of that name.
+          ValueError: there is no split of that name.
           DataError: it has no rows.
         """
         name = next(iter(self.splits)) if name is None else name
@@ -119,31 +122,29 @@ class Info:
             ) from error
 
     def feature_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_example`` needs to parse the records: feature ->
-        ``tf.io.FixedLenFeature`` and others.
+        """Returns feature -> ``tf.io.FixedLenFeature`` and others.
 
-        Of tf.SequenceExamples it is what ``tf.io.parse_sequence_example`` needs to parse the
-        context. They follow from the schema by tfx-bsl's rules: a feature that is never missing and
-        has a shape is dense, any other one sparse, or ragged if the schema says so.
+        ``tf.io.parse_example`` takes it; ``tf.io.parse_sequence_example`` takes it for the context
+        of tf.SequenceExamples. It follows from the schema by tfx-bsl's rules: a feature that is
+        never missing and has a shape is dense, any other one sparse, or ragged if the schema says
+        so.
         """
         return _feature_spec(self.schema())
 
     def sequence_spec(self) -> dict[str, Any]:
-        """Returns what ``tf.io.parse_sequence_example`` needs to parse the feature lists: name ->
-        ``tf.io.RaggedFeature``.
+        """Returns name -> ``tf.io.RaggedFeature`` of the feature lists.
 
-        Each gives a ragged tensor [batch, steps, values]. Of records that are no
-        tf.SequenceExamples, nothing.
+        ``tf.io.parse_sequence_example`` takes it and gives ragged tensors [batch, steps, values].
+        Empty if records are not tf.SequenceExamples.
         """
         return dict(feature_lists(self.schema()).spec)
 
     def labels(self) -> tuple[str, ...]:
-        """Returns the label's classes; none if they have no names.
+        """Returns the label's texts by id; empty if its values have none.
 
-        They are what the source calls its ids, such as the names of folders; or the tokens of the
-        label's vocabulary, by id, if the recipe encodes it by one; else the values of the domain
-        that the schema gives a text label, in its order, or of a truth value the texts of false and
-        true.
+        They are the source's, such as the names of folders; or the tokens of the label's
+        vocabulary; else the domain that the schema gives a text label, in its order; or of a truth
+        value the texts of false and true.
         """
         if self.label is not None and self.label in self.labels_by_feature:
             return self.labels_by_feature[self.label]
@@ -162,8 +163,9 @@ class Info:
         return ()
 
     def _vocabulary(self, feature: str) -> tuple[str, ...]:
-        """Returns the tokens of a feature's vocabulary, by id; none if it has none. They lie where
-        tf.Transform puts them.
+        """Returns the tokens of a feature's vocabulary by id, or nothing.
+
+        The files are where tf.Transform writes them.
         """
         import tensorflow as tf
 
@@ -181,17 +183,17 @@ class Info:
 
 
 def info(folder: Folders, generations: Generations = None) -> Info:
-    """Reads what a dataset is, or several that are one, such as those of several days.
+    """Reads the manifest of one or several datasets.
 
     Args:
-      folder: of the dataset, or several.
-      generations: of a dataset that was appended to, the number of the generation to take, or
-        several; ``None`` takes all.
+      folder: of the dataset, or several, such as one for each date.
+      generations: of a dataset that runs append to, the number of a generation, or several;
+        ``None``: all.
 
     Raises:
       DataError: there is no dataset in the folder, or this version cannot read it.
-      ValueError: several datasets that do not go together, or of which generations are asked for;
-        or there is no such generation.
+      ValueError: several datasets do not go together, or generations are asked of several; or
+        there is no such generation.
     """
     folders = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
     if not folders:
@@ -208,9 +210,7 @@ def info(folder: Folders, generations: Generations = None) -> Info:
 
 
 def _together(first: Info, others: Sequence[Info]) -> Info:
-    """Returns several datasets as one: of the splits that all have, the shards of one dataset after
-    the other.
-    """
+    """Joins datasets; the result has the splits that all have."""
     for other in others:
         if other.encodings != first.encodings:
             raise ValueError(
@@ -285,10 +285,10 @@ def _info(folder: str, wanted: Generations) -> Info:
 
 
 def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int, ...]:
-    """Returns the numbers of the generations that are asked for, each once, in their order.
+    """Returns the wanted numbers of generations, each once, in order.
 
     Raises:
-      ValueError: none is asked for, or one that there is not.
+      ValueError: none is wanted, or one that does not exist.
     """
     if wanted is None:
         return tuple(there)
@@ -303,7 +303,7 @@ def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int
 
 
 def _split(folder: str, name: str, manifest: LoadedDataset, generations: Sequence[int]) -> Split:
-    """Returns what a split has of some generations."""
+    """Returns a split's rows and shards of some generations."""
     split = manifest.splits[name]
     shards = tuple(
         Shard(os.path.join(folder, shard.path), shard.rows, shard.bytes, shard.generation)
@@ -329,7 +329,7 @@ def steps_of(rows: int, batch_size: int, drop_remainder: bool) -> int:
 
 
 def _feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
-    # The part of tfx-bsl that tf.Transform asks as well; it needs no Beam.
+    # tf.Transform uses this part of tfx-bsl too; it imports no Beam.
     from tfx_bsl.tfxio import tensor_representation_util as representations
 
     types = {feature.name: feature.type for feature in schema.feature}

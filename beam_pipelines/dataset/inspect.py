@@ -1,8 +1,7 @@
-"""Shows examples of a dataset, or of any TFRecord file of tf.Examples, as a person wants to see
-them: as text, or their pictures on one sheet.
+"""Shows examples as text, or as pictures on one sheet.
 
-Only as much is read as is shown, and neither TensorFlow nor a schema is needed; with a dataset's
-schema, missing features are named as well, and features come in the schema's order.
+Reads no more than it shows, and needs neither TensorFlow nor a schema. With a dataset's schema,
+features are in the schema's order and missing ones are named.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ _ZLIB_MAGIC = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 MISSING = "(missing)"
 MOST_PICTURES = 1024
 IMAGE_FEATURE = "image/encoded"
-# The first of these that there is names a picture, where the label has no names.
+# The first of these features is the caption of a picture whose label has no texts.
 _CAPTION_FEATURES = ("image/class/text", "image/class/label", "image/filename")
 _SPACES = str.maketrans("\n\r\t", "   ")
 
 
 class Found(NamedTuple):
-    """What there is to look at: files, in order, and what is known about them.
+    """Files to look at, in order, and their schema.
 
     Attributes:
       paths: of TFRecord files.
       schema: of a dataset's records.
-      manifest: of a dataset; of a single file, nothing.
+      manifest: of a dataset; empty for a single file.
     """
 
     paths: Sequence[str]
@@ -67,14 +66,13 @@ def inspect_examples(
 
     Args:
       path: a dataset's folder, or a TFRecord file: gzip, zlib or neither, by its first bytes.
-      number: how many examples.
+      number: of examples.
       split: of a dataset, the split to read; default: the first.
-      generation: of a dataset that was appended to, the generation to read; default: all, from the
-        first.
+      generation: of a dataset that runs append to, the generation to read; default: all.
 
     Raises:
       RecipeError: there is nothing at the path, or no such split or generation.
-      DataError: the file is damaged or holds no tf.Examples.
+      DataError: the file is damaged or has no tf.Examples.
     """
     found = _find(path, split, generation)
     return _show_shards(
@@ -124,8 +122,9 @@ def _show_shards(
 
 
 def _first_records(paths: Sequence[str], number: int) -> Iterator[tuple[str, list[bytes]]]:
-    """Yields files and their first records, until there are so many in all; files without records
-    are left out.
+    """Yields files and their first records, ``number`` records in all.
+
+    Files without records are left out.
     """
     for path in paths:
         records = read_examples(path, number)
@@ -144,16 +143,18 @@ def _show_parsed(found: Found, records: list[bytes], path: str) -> Iterator[str]
 
 
 def show_payloads(records: list[bytes], path: str) -> Iterator[str]:
-    """Yields one text for each of the first records of a file that are no examples: where it is,
-    and how it begins.
+    """Yields a text for each record that is not an example.
+
+    It says where the record is, and how it begins.
     """
     for row, record in enumerate(records):
         yield f"{path}, record {row}\n  {show_value(record)}\n"
 
 
 def read_examples(path: str, number: int) -> list[bytes]:
-    """Returns the first serialized examples of a file, at most ``number``; what lies behind them is
-    not read.
+    """Returns the first serialized examples of a file, at most ``number``.
+
+    Does not read on after them.
     """
     with files.open_read(path) as file:
         compression = compression_of(file.read(4))
@@ -163,7 +164,7 @@ def read_examples(path: str, number: int) -> list[bytes]:
 
 
 def compression_of(start: bytes) -> str:
-    """Returns the compression that a file's first four bytes speak for.
+    """Returns the compression of a file, by its first four bytes.
 
     A plain TFRecord file begins with the length of a record as a little-endian uint64; one that
     looks like gzip or zlib would begin with a record of at least 2 GB, or one whose third and
@@ -176,13 +177,10 @@ def compression_of(start: bytes) -> str:
     return "none"
 
 
-def decode_examples(
-    records: list[bytes], path: str, schema: schema_pb2.Schema | None
-) -> pa.RecordBatch:
-    """Returns the examples as columns of lists; null where a feature is missing."""
+def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -> pa.RecordBatch:
+    """Decodes examples to columns of lists; a missing feature is null."""
     try:
-        # Without a schema the decoder finds features and types in the records, in no particular
-        # order.
+        # Without a schema the decoder finds features and types in the records, in any order.
         batch = RecordDecoder(schema, any(map(is_sequence_example, records))).decode(records)
     except ValueError as error:
         raise DataError(
@@ -197,13 +195,13 @@ def show_examples(
     sparse: Sequence[schema_pb2.SparseFeature] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[str]:
-    """Yields one text for each row: where it is, then a line for each feature, values aligned.
+    """Yields each row as text: its place, then its features.
 
     Args:
       batch: columns of lists (null: the feature is missing), as tfx-bsl decodes them.
       path: of the file whose first rows these are.
-      sparse: features that are shown in place of their columns, as ``index:value`` pairs.
-      labels: feature -> class names, by id, which are shown behind its values.
+      sparse: features that are shown instead of their columns, as ``index:value`` pairs.
+      labels: feature -> labels by id, which are shown after its values.
     """
     columns = {
         name: column.to_pylist()
@@ -211,9 +209,7 @@ def show_examples(
     }
     named = labels or {}
     shown = {
-        name: [
-            show_values(values) + _names_behind(values, named.get(name, ())) for values in column
-        ]
+        name: [show_values(values) + _labels_of(values, named.get(name, ())) for values in column]
         for name, column in columns.items()
     }
     for feature in sparse:
@@ -232,14 +228,15 @@ def show_examples(
         yield "\n".join(lines) + "\n"
 
 
-def _names_behind(values: list[Any] | None, names: Sequence[str]) -> str:
-    found = class_names(values or (), names)[:LONGEST_LIST] if names else []
+def _labels_of(values: list[Any] | None, names: Sequence[str]) -> str:
+    found = label_texts(values or (), names)[:LONGEST_LIST] if names else []
     return f" ({', '.join(found)})" if found else ""
 
 
-def class_names(values: Sequence[Any], names: Sequence[str]) -> list[str]:
-    """Returns the names of the classes that a feature's values stand for: of ids, or of the ones in
-    a vector; none where there is no name.
+def label_texts(values: Sequence[Any], names: Sequence[str]) -> list[str]:
+    """Returns the labels of a feature's values, where there are any.
+
+    Values are ids, or a vector with ones at the places of ids.
     """
     ids = [value for value in values if isinstance(value, int)]
     if all(value in (0, 1) for value in values) and (not ids or len(values) == len(names)):
@@ -248,8 +245,10 @@ def class_names(values: Sequence[Any], names: Sequence[str]) -> list[str]:
 
 
 def show_sparse(parts: Sequence[list[Any] | None]) -> str:
-    """Returns a row of a sparse feature, its indices and then its values, as ``3:0.5 7:1``; parts
-    that do not fit as they are.
+    """Returns a row of a sparse feature as ``3:0.5 7:1``.
+
+    Args:
+      parts: indices, then values. If they differ in length they are shown as they are.
     """
     if None in parts or len({len(part) for part in parts if part is not None}) > 1:
         return ", ".join(show_values(part) for part in parts) if any(parts) else MISSING
@@ -265,8 +264,9 @@ def _short(value: float | bytes) -> str:
 
 
 def show_values(values: list[Any] | None) -> str:
-    """Returns a feature's values: one alone, several in brackets, long lists shortened. Steps are
-    lists themselves, or missing.
+    """Returns a feature's values: several in brackets, long lists shortened.
+
+    Steps are lists themselves, or missing.
     """
     if values is None:
         return MISSING
@@ -278,8 +278,10 @@ def show_values(values: list[Any] | None) -> str:
 
 
 def show_value(value: float | bytes | list[Any] | None) -> str:
-    """Returns a number (a float with as many digits as a float32 has), a text in quotes, or the
-    size and beginning of bytes.
+    """Returns a value as text.
+
+    A float has as many digits as a float32 has, a text is in quotes, of bytes the size and the
+    beginning are shown.
     """
     if value is None or isinstance(value, list):
         return show_values(value)
@@ -297,8 +299,9 @@ def show_value(value: float | bytes | list[Any] | None) -> str:
 
 
 def _decoded(value: bytes) -> str | None:
-    """Returns bytes as text if they are UTF-8 that can be printed (line ends and tabs are shown
-    escaped).
+    """Returns bytes as text if they are printable UTF-8.
+
+    Line ends and tabs count as printable; they are shown escaped.
     """
     try:
         text = value.decode()
@@ -315,18 +318,18 @@ def write_contact_sheet(
     feature: str | None = None,
     generation: int | None = None,
 ) -> int:
-    """Draws the pictures of the first examples on one sheet, each with the name of its class.
+    """Draws the first examples' pictures on one sheet, with labels.
 
     Args:
-      path, split, generation: as of ``inspect_examples``. Raw records are taken for pictures
+      path, split, generation: as in ``inspect_examples``. Raw records are taken for pictures
         themselves.
       output: the PNG file to write.
-      number: how many pictures at most.
-      feature: the one that holds compressed images; default: the one that the schema gives an
-        ``image_domain``, or ``image/encoded``.
+      number: of pictures at most.
+      feature: the one with compressed images; default: the one with an ``image_domain`` in the
+        schema, or ``image/encoded``.
 
     Returns:
-      How many pictures there are on it. One that cannot be decoded has its place.
+      The number of pictures on it. One that cannot be decoded has its cell.
 
     Raises:
       RecipeError: there is nothing at the path, or no such split or feature, or the output has
@@ -393,7 +396,7 @@ def _image_feature(
 
 
 def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
-    """Returns a text for each row: the label's name, or the label, or what else names a picture."""
+    """Returns the captions: the label's text, the label, or the file's name."""
     label, labels = manifest.get("label"), manifest.get("labels", {})
     candidates = [
         *([label] if label in labels else []),
@@ -410,10 +413,10 @@ def _captions(batch: pa.RecordBatch, manifest: Manifest) -> list[str]:
 
 
 def _caption(values: list[Any] | None, names: Sequence[str]) -> str:
-    """Returns a label as a text: the names of its classes, a text without quotes."""
+    """Returns a label as text, without quotes."""
     if not values:
         return MISSING
-    found = class_names(values, names)
+    found = label_texts(values, names)
     if found:
         return ", ".join(found)
     value = values[0] if len(values) == 1 else None

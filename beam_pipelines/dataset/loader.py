@@ -1,11 +1,10 @@
-"""Reading a dataset in TensorFlow: ``load`` makes a ``tf.data.Dataset`` of a split, ``info`` says
-what there is.
+"""Loads datasets in TensorFlow: ``load`` makes a ``tf.data.Dataset`` of a split.
 
-For trainers: neither Apache Beam nor a module of ours that needs it is imported. The dataset's
-folder may be a URL that TensorFlow's filesystems know.
+For trainers: imports neither Apache Beam nor a module of ours that needs it. The dataset's folder
+may be a URL of TensorFlow's filesystems.
 
-What costs in ``tf.data`` is the element (microseconds), so that records are elements nowhere: they
-are read in blocks, shuffled in windows and parsed in batches (``benchmarks/bench_load.py``).
+An element of ``tf.data`` costs microseconds, so a record is never an element: records are read in
+blocks, shuffled in windows and parsed in batches (``benchmarks/bench_load.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["Folders", "Info", "Shard", "Split", "info", "load"]
 SHUFFLE_BYTES = 16 << 20
 BLOCK_BYTES = 64 << 10
 SHARDS_AT_ONCE = 16
-# What TensorFlow calls them.
+# TensorFlow's names.
 _COMPRESSION_TYPE = {"gzip": "GZIP", "zlib": "ZLIB", "none": ""}
 
 
@@ -61,42 +60,40 @@ def load(
     """Loads a split of a dataset as batches of tensors.
 
     Shards are read in parallel, batches are parsed whole and prepared ahead. One pass over the
-    dataset is one epoch; its length is known (``len(dataset)``), and a pass of another one, because
+    dataset is one epoch. Its length is known (``len(dataset)``); a pass of another length, because
     records are missing, fails.
 
     Args:
-      folder: of the dataset; a path or a URL. Or several, whose rows are read as of one dataset:
-        those of several days.
+      folder: of the dataset, a path or a URL; or several, such as one for each date, whose rows
+        are read as one dataset's.
       split: default: the first, which is ``train`` in most datasets.
-      batch_size: rows of a batch. The last one of an epoch has what is left.
-      features: those to parse, by name; default: all. What is not parsed costs little.
-      label: ``True`` for pairs of features and label, if the recipe names a label; ``False`` for
-        features only, the label among them; or the name of the feature that is to be the label.
+      batch_size: rows of a batch. The last one of an epoch has the rest.
+      features: names of those to parse; default: all. A feature that is not parsed costs little.
+      label: ``True``: pairs of features and label, if the recipe names a label; ``False``:
+        features only, the label among them; or the name of the feature to take as the label.
       images: features to decode to pixels, uint8 [batch, height, width, channels]. ``True``: those
         with an ``image_domain`` in the schema, and ``image/encoded``. ``False``: none, they stay
         compressed. Or names.
-      image_size: (height, width) that images are resized to. Needed if they are of several sizes.
-      image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if some images have others than
-        the first.
-      raw: feature -> shape and dtype of the numbers that it holds as raw little-endian bytes, for
-        one row: ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
-      padding: of tf.SequenceExamples, what fills feature lists up to the longest of the batch, in
-        place of the values of steps that have none as well; texts are filled up with empty ones.
-        ``None``: they stay ragged.
-      shuffle: whether rows come in another order in every epoch: shards in random order, some at
-        once, and rows anew within windows of about 16 MiB of records. Otherwise they come as they
-        lie in the shards.
+      image_size: (height, width) that images are resized to. Needed if they have several sizes.
+      image_channels: 1 (grey), 3 (RGB) or 4 (with alpha). Needed if images differ in channels.
+      raw: feature -> shape and dtype of the raw little-endian numbers of one row:
+        ``{"pixels": tf.TensorSpec([28, 28], tf.uint8)}``.
+      padding: of tf.SequenceExamples, fills feature lists up to the longest of the batch, and
+        steps without a value; texts are filled with empty ones. ``None``: they stay ragged.
+      shuffle: whether rows have another order in every epoch: shards in random order, some at
+        once, and rows anew within windows of about 16 MiB of records. Otherwise rows have the
+        order of the shards.
       seed: makes the orders of all epochs the same in every program that uses it. Without one,
         batches come as soon as they are ready.
-      drop_remainder: leaves out a last batch that is not full, so that the shape of all is known.
+      drop_remainder: leaves out a last batch that is not full, so that all shapes are static.
       shard: ``(index, count)`` takes every count-th file from number ``index``, for the input
         pipelines of several machines. TensorFlow is told not to divide the dataset once more.
-      generations: of a dataset that was appended to, the number of the generation whose rows to
-        load, from 1, or several; ``None`` loads all.
+      generations: of a dataset that runs append to, the number of a generation to load, from 1,
+        or several; ``None``: all.
 
     Returns:
-      A dataset of dictionaries, feature -> tensor as ``Info.feature_spec`` says, or decoded, of
-      which the first dimension is the batch; or of pairs of such a dictionary and the label. Of raw
+      A dataset of dictionaries feature -> tensor, as ``Info.feature_spec`` says or decoded, with
+      the batch as the first dimension; or of pairs of such a dictionary and the label. Of raw
       records, string tensors [batch].
 
     Raises:
@@ -199,7 +196,7 @@ def _check_no_features(
 
 
 def _in_order(paths: Sequence[str], compression: str, row_bytes: int) -> tf.data.Dataset:
-    """Returns the records of files, one after the other, as string tensors [some]."""
+    """Returns the records of files in order, as string tensors [some]."""
     import tensorflow as tf
 
     block = max(1, BLOCK_BYTES // row_bytes)
@@ -216,8 +213,8 @@ def _shuffled(
 ) -> tf.data.Dataset:
     """Returns the records of files in random order, as string tensors [some].
 
-    Files are read in random order, half of them at most at once, so that the windows of another
-    epoch are made of others; and each window is permuted.
+    Files are read in random order, at most half of them at once, so that windows differ between
+    epochs. Each window is permuted.
     """
     import tensorflow as tf
 
@@ -259,9 +256,7 @@ def _own_shards(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Sha
 def _wanted(
     dataset: Info, features: Iterable[str] | None, label: bool | str
 ) -> tuple[dict[str, Any], str | None]:
-    """Returns the feature spec of what is asked for, the label included, and the label's name or
-    ``None``.
-    """
+    """Returns the wanted feature spec, and the label's name or ``None``."""
     spec = dataset.feature_spec() | dataset.sequence_spec()
     label_name = (dataset.label if label is True else None) if isinstance(label, bool) else label
     if label is True and dataset.label is not None and dataset.label not in spec:
@@ -294,8 +289,9 @@ def _image_decoders(
     compression: str,
     options: decode.ImageOptions,
 ) -> dict[str, decode.Decoder]:
-    """Returns the decoders of the features that hold images, made by the look of the first examples
-    of a file.
+    """Returns the decoders of the features with images.
+
+    The first examples of a file give size and channels.
     """
     import tensorflow as tf
 
@@ -316,8 +312,9 @@ def _image_decoders(
 
 
 def _check_files(shards: Sequence[Shard]) -> None:
-    """Looks at the sizes of local files; TensorFlow reads an empty file as one without records, and
-    names no damaged one.
+    """Checks the sizes of local files.
+
+    TensorFlow reads an empty file as one without records, and does not name a damaged one.
     """
     for shard in shards:
         if "://" in shard.path:

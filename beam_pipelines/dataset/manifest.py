@@ -1,5 +1,6 @@
-"""``dataset.json``: what a dataset is, where it came from and what became of every row. Written
-last, read first.
+"""Writes and reads ``dataset.json``, the manifest of a dataset.
+
+A conversion writes it last; readers read it first.
 """
 
 from __future__ import annotations
@@ -59,19 +60,20 @@ def make_manifest(
     generation: int = 1,
     contract: bytes | None = None,
 ) -> Manifest:
-    """Returns the manifest of a dataset; of one that is appended to, as if the new generation were
-    all of it.
+    """Returns the manifest of a dataset.
+
+    An append gets the manifest of the new generation, as if it were the whole dataset.
 
     Args:
-      recipe, plans, account: of the run.
+      recipe, plans, row_counts: of the run.
       shards: of the run, in any order.
       schema: path of the schema that parses the records, relative to the dataset.
       columns: the selected columns, before encoding.
-      labels: feature -> class names, by id.
-      encodings: fingerprint of what the encodings have learned, or ``None``.
+      labels: feature -> labels by id.
+      encodings: fingerprint of the fitted encodings, or ``None``.
       timings: step -> seconds.
       generation: number of the generation.
-      contract: the recipe's schema, serialized, or ``None`` if it has none.
+      contract: the recipe's schema, serialized, or ``None``.
     """
     ordered = sorted(shards, key=lambda shard: shard.path)
     manifest = {
@@ -118,9 +120,7 @@ def make_manifest(
 
 
 def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict[str, Any]:
-    """Returns what a generation is, of a manifest that knows no other: numbers, not what they are
-    numbers of.
-    """
+    """Returns the numbers of a run's generation, from its manifest."""
     splits = {
         name: {key: split[key] for key in ("rows", "bytes", "framed_bytes")}
         | {"shards": len(split["shards"])}
@@ -140,8 +140,9 @@ def _generation_entry(manifest: Manifest, base: SourcePlan, number: int) -> dict
 
 
 def is_gathered(plan: SourcePlan) -> bool:
-    """Whether small files of a source are read together, so that the manifest has not an entry for
-    each.
+    """Whether small files of a source are read together.
+
+    The manifest then has no entry for each.
     """
     return any(byte_range.members != (0, 0) for byte_range in plan.ranges)
 
@@ -192,8 +193,9 @@ def _source_entry(plan: SourcePlan, row_counts: RowCounts, generation: int) -> d
 
 
 def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Yields path, bytes and date of each file; of small ones that are read together, the first
-    one's path, and how many they are.
+    """Yields path, bytes and date of each file.
+
+    Of small files that are read together it yields the first one's path and their number.
     """
     gathered = [byte_range for byte_range in plan.ranges if byte_range.members != (0, 0)]
     for byte_range in gathered:
@@ -204,8 +206,9 @@ def _read_files(plan: SourcePlan) -> Iterator[tuple[str, int, dict[str, float]]]
 
 
 def _type_name(type_: pa.DataType) -> str:
-    """Returns the recipe's name of a type that is read, so that ``types:`` takes it; of a timestamp
-    with a zone, which becomes UTC, its plain one.
+    """Returns the recipe's name of a type, which ``types:`` takes.
+
+    Of a timestamp with a zone, which becomes UTC, it is the plain one.
     """
     try:
         parse_type(type_name(type_))
@@ -220,8 +223,7 @@ def manifest_to_text(manifest: Manifest) -> str:
 
 
 def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
-    """Reads the manifest of a dataset, or under another name that of sources that were described
-    only.
+    """Reads the manifest of a dataset or of a description.
 
     Raises:
       DataError: there is none, or this version cannot read it.

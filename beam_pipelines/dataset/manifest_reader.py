@@ -1,4 +1,4 @@
-"""Reads a manifest: the fields that readers need, declared once with their types.
+"""Fields of a manifest with their types, and their reader.
 
 Keys that no reader needs are ignored. This module imports neither Beam nor TensorFlow: trainers and
 pipelines read the manifest's bytes in their own ways.
@@ -25,12 +25,12 @@ _NOT_EMPTY = " with something in it"
 
 
 class FormError(ValueError):
-    """A field is missing or of another type. The message has place, found and expected."""
+    """A field is missing or of another type."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shard:
-    """What it takes to read a shard's records."""
+    """Fields for reading a shard's records."""
 
     path: InnerPath
     rows: int
@@ -47,7 +47,10 @@ class CheckedShard(Shard):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoadedSplit:
-    """What it takes to read a split's records. A split without rows has one shard."""
+    """Fields for reading a split's records.
+
+    A split without rows has one shard.
+    """
 
     rows: int
     bytes: int = 0
@@ -67,7 +70,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DescribedSplit:
-    """A split of sources that were only described: it has no shards."""
+    """A split of a description; it has no shards."""
 
     rows: int
     bytes: int
@@ -77,7 +80,10 @@ class DescribedSplit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class File:
-    """An input file; or ``files`` small ones that were read together, and the first one's path."""
+    """An input file.
+
+    An entry may stand for ``files`` small ones that are read together, with the first one's path.
+    """
 
     path: str
     bytes: int
@@ -110,7 +116,7 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GenerationSplit:
-    """What a generation added to a split; ``shards`` is their number."""
+    """Numbers that a generation added to a split."""
 
     rows: int
     bytes: int
@@ -120,7 +126,7 @@ class GenerationSplit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GenerationSource:
-    """What a generation read; ``list`` names the file with the list of small files."""
+    """Numbers of a generation's source, and the list of small files."""
 
     read: int
     rejected: int
@@ -150,7 +156,7 @@ class _Records:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoadedDataset(_Records):
-    """What it takes to find and parse a dataset's records."""
+    """Fields for finding and parsing a dataset's records."""
 
     label: str | None
     labels: Mapping[str, tuple[str, ...]]
@@ -160,7 +166,7 @@ class LoadedDataset(_Records):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dataset(_Records):
-    """What this package needs of a dataset."""
+    """Fields of a dataset that this package needs."""
 
     record: Literal["example", "sequence_example", "raw"]
     splits: Annotated[Mapping[str, Split], _NOT_EMPTY]
@@ -175,7 +181,7 @@ class Dataset(_Records):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Description(Dataset):
-    """What this package needs of sources that were only described."""
+    """Fields that this package needs of sources that were described, not converted."""
 
     splits: Annotated[Mapping[str, DescribedSplit], _NOT_EMPTY]  # type: ignore[assignment]
 

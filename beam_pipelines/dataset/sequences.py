@@ -1,5 +1,6 @@
-"""Parsing tf.SequenceExamples in TensorFlow: whole batches, to ragged tensors or padded ones. For
-trainers: imports no Beam.
+"""Parses batches of tf.SequenceExamples in TensorFlow, to ragged or padded tensors.
+
+For trainers: imports no Beam.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class FeatureLists:
-    """The feature lists that are parsed.
+    """Feature lists to parse.
 
     Attributes:
       spec: name -> ``tf.io.RaggedFeature``, for ``tf.io.parse_sequence_example``.
       one_value: names of those with exactly one value in every step.
-      padding: what fills sequences up to the longest of a batch (texts: empty ones), or ``None``:
-        they stay ragged.
+      padding: fills sequences up to the longest of a batch (texts: empty ones); ``None``: they
+        stay ragged.
     """
 
     spec: Mapping[str, Any]
@@ -33,7 +34,7 @@ class FeatureLists:
 
 
 def feature_lists(schema: schema_pb2.Schema, padding: float | None = None) -> FeatureLists:
-    """Returns the feature lists of a schema; of a schema of tf.Examples, none."""
+    """Returns the feature lists of a schema, if it has any."""
     import tensorflow as tf
 
     dtypes = {schema_pb2.INT: tf.int64, schema_pb2.FLOAT: tf.float32, schema_pb2.BYTES: tf.string}
@@ -67,9 +68,7 @@ def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists
 
 
 def _shaped(name: str, tensor: tf.RaggedTensor, lists: FeatureLists) -> tf.Tensor | tf.RaggedTensor:
-    """Returns a feature list that was parsed as [batch, steps, values] as ``parse_batch`` gives
-    it.
-    """
+    """Gives a list [batch, steps, values] the shape of ``parse_batch``."""
     import tensorflow as tf
 
     if lists.padding is not None:

@@ -1,4 +1,4 @@
-"""Verifying a dataset: every shard is read again, and held against the manifest and the schema."""
+"""Verifies every shard of a dataset against manifest and schema."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ _COUNTS = ("read", "added", "dropped", "filtered", "merged", "written")
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What was verified.
+    """Numbers of a verified dataset.
 
     Attributes:
-      shards, rows, bytes, generations: how many there are.
-      is_parsed: whether records were parsed, which raw ones are not.
-      left_behind: files of an append that was broken off while it moved them into place, which the
-        next one removes.
+      shards, rows, bytes, generations: their numbers.
+      is_parsed: whether records were parsed; raw ones are not.
+      left_behind: files of an interrupted append, which the next one removes.
     """
 
     shards: int
@@ -48,9 +47,9 @@ class Verification:
 def verify_dataset(folder: str) -> Verification:
     """Reads every shard of a dataset and checks it.
 
-    Checked are the files that the manifest names and that there are no others, each file's size and
-    CRC-32C, the CRCs of every record, the number of records, and that every record parses by the
-    dataset's schema, with every required feature (raw records are not parsed).
+    Checks that the files of the manifest are there and no others, each file's size and CRC-32C,
+    the CRCs of every record, the number of records, and that every record parses by the dataset's
+    schema, with every required feature (raw records are not parsed).
 
     Raises:
       DataError: lists everything that is wrong, by file.
@@ -58,9 +57,8 @@ def verify_dataset(folder: str) -> Verification:
     manifest = read_manifest(folder)
     schema = read_schema(files.join(folder, *manifest["schema"].split("/")))
     if manifest["schema"] != RAW_SCHEMA:
-        read_schema(
-            files.join(folder, *RAW_SCHEMA.split("/"))
-        )  # which 'validate' and the next run with a baseline read
+        # 'validate' and the next run with a baseline read it.
+        read_schema(files.join(folder, *RAW_SCHEMA.split("/")))
     behind = tuple(left_behind(folder, manifest))
     problems = [*_unexpected_files(folder, manifest, behind), *_wrong_sums(manifest)]
     rows = size = count = 0
@@ -98,9 +96,7 @@ def _unexpected_files(
 
 
 def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
-    """Yields what the manifest says of splits and of the whole that the numbers of its shards do
-    not add up to.
-    """
+    """Yields numbers of the manifest that differ from their sums."""
     for name, split in manifest["splits"].items():
         for key in ("rows", "bytes"):
             total = sum(shard[key] for shard in split["shards"])
@@ -128,7 +124,7 @@ def _wrong_sums(manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def _wrong_counts(where: str, entry: dict[str, Any], splits: dict[str, Any]) -> Iterator[str]:
-    """Yields what counts say that neither the splits' rows nor each other add up to."""
+    """Yields row counts that do not add up."""
     rows, counts = sum(split["rows"] for split in splits.values()), entry["counts"]
     if counts["written"] != rows:
         yield (
@@ -212,13 +208,13 @@ def _check_block(
 
 
 def _lengths(lists: pa.LargeListArray) -> npt.NDArray[np.int64]:
-    """Returns how many values each list has that is there."""
+    """Returns the number of values of each list that is not null."""
     lengths: npt.NDArray[np.int64] = np.diff(lists.offsets.to_numpy())
     return lengths[lists.is_valid().to_numpy(zero_copy_only=False)] if lists.null_count else lengths
 
 
 def _fixed_size(feature: schema_pb2.Feature, is_feature_list: bool) -> int | None:
-    """Returns how many values, or steps, a row has to have; ``None`` if any number."""
+    """Returns the values or steps of every row; ``None``: any number."""
     if not feature.HasField("shape"):
         return None
     sizes: list[int] = [dim.size for dim in feature.shape.dim]

@@ -1,4 +1,4 @@
-"""Recipes from files, with the formats and encodings that there are."""
+"""Recipes from files, with the known formats and encodings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_pipelines.sources import FORMATS
 
 
 def load(path: str) -> Recipe:
-    """Returns the recipe of a YAML file, or the one that converts a data file as it is."""
+    """Returns the recipe of a YAML file, or of a data file."""
     return reader.load(path, FORMATS, ENCODING_FOR_KIND)
 
 

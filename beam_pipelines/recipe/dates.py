@@ -1,4 +1,4 @@
-"""One dataset for each day: ``{date}`` in paths, and the number that TFX calls a span."""
+"""Dates in the paths of sources, and TFX's spans."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import datetime
 import re
 
 # {date} is 2026-11-21; {date:%Y%m%d} is 20261121.
-_PLACE = re.compile(r"\{date(?::([^{}]*))?\}")
-# A format is made of these alone: what else strftime knows is no part of a date, or not the same in
-# every language.
+_PLACEHOLDER = re.compile(r"\{date(?::([^{}]*))?\}")
+# A format has these alone: strftime's others are not parts of a date, or depend on the language.
 _FORMAT = re.compile(r"(?:%[Yymdj]|[^%{}*?\[\]])*")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-# What looks like a place for the date, or is one to TFX.
-_LIKE_A_PLACE = re.compile(r"\{\s*(?:date|span|version|yyyy|mm|dd)\b[^{}]*\}?", re.IGNORECASE)
+# A text that resembles a placeholder, or is one of TFX.
+_LIKE_A_PLACEHOLDER = re.compile(r"\{\s*(?:date|span|version|yyyy|mm|dd)\b[^{}]*\}?", re.IGNORECASE)
 _EPOCH = datetime.date(1970, 1, 1)
 
 
 def parse_date(text: str) -> datetime.date:
-    """Returns the day that a text such as ``2026-11-21`` names.
+    """Returns the date of a text such as ``2026-11-21``.
 
     Raises:
-      ValueError: it names none.
+      ValueError: it is not a date.
     """
     if _DATE.fullmatch(text):
         try:
@@ -31,18 +30,18 @@ def parse_date(text: str) -> datetime.date:
 
 
 def span_of(date: datetime.date) -> int:
-    """Returns the days since 1970-01-01, as TFX numbers the spans of ``{YYYY}-{MM}-{DD}``."""
+    """Returns the days since 1970-01-01, as TFX numbers spans of ``{YYYY}-{MM}-{DD}``."""
     return (date - _EPOCH).days
 
 
 def has_date(path: str) -> bool:
-    """Whether a path or pattern has a place for the date.
+    """Whether a path or pattern has a placeholder for the date.
 
     Raises:
-      ValueError: it has something that looks like one and is none.
+      ValueError: it has a text that resembles one.
     """
-    for place in _LIKE_A_PLACE.findall(path):
-        match = _PLACE.fullmatch(place)
+    for place in _LIKE_A_PLACEHOLDER.findall(path):
+        match = _PLACEHOLDER.fullmatch(place)
         if not match or (
             match[1] is not None and not (_FORMAT.fullmatch(match[1]) and "%" in match[1])
         ):
@@ -51,12 +50,14 @@ def has_date(path: str) -> bool:
                 "like, or a format of "
                 "%Y, %y, %m, %d and %j, such as {date:%Y%m%d}."
             )
-    return _PLACE.search(path) is not None
+    return _PLACEHOLDER.search(path) is not None
 
 
 def fill_date(path: str, date: datetime.date) -> str:
-    """Returns a path or pattern with the date in its places."""
-    return _PLACE.sub(lambda place: date.strftime(place[1]) if place[1] else date.isoformat(), path)
+    """Returns a path or pattern with the date in its placeholders."""
+    return _PLACEHOLDER.sub(
+        lambda place: date.strftime(place[1]) if place[1] else date.isoformat(), path
+    )
 
 
 def output_of_day(output: str, date: datetime.date | None) -> str:
@@ -77,5 +78,5 @@ def output_of_day(output: str, date: datetime.date | None) -> str:
 
 
 def without_date(name: str) -> str:
-    """Returns a name without the places for the date."""
-    return _PLACE.sub("", name)
+    """Returns a name without the placeholders for the date."""
+    return _PLACEHOLDER.sub("", name)

@@ -1,4 +1,7 @@
-"""The JSON Schema of a recipe, for editors: it follows from the keys that model.py declares."""
+"""The JSON Schema of a recipe, for editors.
+
+It follows from the keys that model.py declares.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Keys of a recipe's sections: each is declared once, in the field of a dataclass.
+"""Keys of a recipe, each declared once, in a dataclass.
 
-What reads a section, docs/recipe.md (by a test) and the JSON Schema follow from the declarations.
+The reader of a section, its table in docs/recipe.md (by a test) and its JSON Schema follow from the
+declarations.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def declare(kind: Any, *keys: Key) -> None:
 
 
 def keys_of(kind: Any) -> dict[str, Key]:
-    """Returns field -> key of a section, in order; fields without a key are left out."""
+    """Returns field -> key of a section, in order."""
     return _DECLARED.get(kind) or {
         field.name: declared._replace(name=declared.name or field.name)
         for field in dataclasses.fields(kind)

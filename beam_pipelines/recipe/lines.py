@@ -29,7 +29,10 @@ class Lines:
         return Lines, (self.origin,)
 
     def line(self, path: Path) -> int | None:
-        """Returns the line of the longest known beginning of a path, or ``None``."""
+        """Returns the line of a path's longest known beginning.
+
+        ``None`` without a recipe file.
+        """
         for length in range(len(path), -1, -1):
             if path[:length] in self.line_for_path:
                 return self.line_for_path[path[:length]]

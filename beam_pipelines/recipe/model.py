@@ -1,4 +1,4 @@
-"""The recipe: what to read, join, select, encode, split and write. Frozen values.
+"""The recipe, as frozen values.
 
 Each key of a recipe is declared here once, in the field that holds it: how it is read, its default
 and its meaning. ``recipe/reader.py`` reads them from YAML. Field names are the recipe's own keys
@@ -66,7 +66,7 @@ class Libsvm:
 
 @dataclasses.dataclass(frozen=True)
 class ImageOptions:
-    """What becomes of the files of an ``images`` source. By default their bytes are kept."""
+    """Changes to the files of an ``images`` source; by default none."""
 
     resize: tuple[int, ...] = recipe_key(
         read_size, (), "as they are", "(height, width) in pixels of all images, not cropped."
@@ -96,7 +96,7 @@ class ImageOptions:
 
 @dataclasses.dataclass(frozen=True)
 class IdxOptions:
-    """What becomes of the numbers of an ``idx`` source, and where their labels are."""
+    """Form and labels of the numbers of an ``idx`` source."""
 
     form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
         read_choice(("png", "bytes", "floats", "values")),
@@ -195,7 +195,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """One step of the join chain: the rows so far on the left, ``source`` on the right."""
+    """A join of the rows so far with another source."""
 
     source: str = needed_key(read_text, "Name of the right source.", "planes")
     on: tuple[tuple[str, str], ...] = needed_key(
@@ -338,7 +338,7 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True)
 class OnError:
-    """What a bad row does."""
+    """The number of bad rows that a run allows."""
 
     reject: int | float = recipe_key(
         read_budget,
@@ -350,7 +350,7 @@ class OnError:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """What encodings are fitted on."""
+    """The rows that encodings are fitted on."""
 
     splits: tuple[str, ...] = recipe_key(
         read_texts, (), "`train`, or else the first split", "Splits whose rows are fitted on."
@@ -362,7 +362,7 @@ class Fit:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """What is computed in addition to the statistics of all rows."""
+    """Statistics in addition to those of all rows."""
 
     weight: str | None = recipe_key(read_text, None, "none", "Column with the weight of each row.")
     slice_by: tuple[str, ...] = recipe_key(

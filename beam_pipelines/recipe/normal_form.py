@@ -1,4 +1,4 @@
-"""A recipe as JSON data with every default filled in, and its hash."""
+"""A recipe as JSON data, and its hash."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _PATHS = ("path", "labels", "schema", "preprocessing_fn")
 
 
 def normalised(recipe: Recipe) -> dict[str, Any]:
-    """Returns the recipe as JSON-ready data: every default filled in, secrets in paths masked;
-    ``append``, directory and date left out.
+    """Returns the recipe as JSON data, with every default filled in.
+
+    Secrets in paths are masked; ``append``, directory, date and lines are left out.
     """
 
     def plain(value: Any) -> Any:
@@ -46,19 +47,17 @@ def normalised(recipe: Recipe) -> dict[str, Any]:
 
 
 def from_normalised(data: Mapping[str, Any], directory: str) -> Recipe:
-    """Returns the recipe of which ``normalised`` made this data.
+    """Returns the recipe of data that ``normalised`` made.
 
     Raises:
-      KeyError, TypeError, ValueError, AttributeError: the data are of no recipe.
+      KeyError, TypeError, ValueError, AttributeError: the data are not a recipe's.
     """
     recipe: Recipe = dataclasses.replace(_built(Recipe, data), directory=directory)
     return recipe
 
 
 def _built(kind: Any, value: Any) -> Any:
-    """Returns what ``normalised`` made plain: a value of a type as the classes above annotate
-    it.
-    """
+    """Returns plain data as a value of an annotated type."""
     if dataclasses.is_dataclass(kind) and value is not None:
         hints = get_type_hints(kind)
         return kind(**{name: _built(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
@@ -76,8 +75,9 @@ def _built(kind: Any, value: Any) -> Any:
 
 
 def recipe_hash(recipe: Recipe) -> str:
-    """Returns the SHA-256 (hex) of the normalised recipe, in which the order of derived columns and
-    encodings counts.
+    """Returns the SHA-256 (hex) of the normalised recipe.
+
+    The order of derived columns and of encodings counts.
     """
     text = json.dumps(
         [normalised(recipe), list(recipe.derive), list(recipe.encode)],

@@ -1,4 +1,4 @@
-"""Reads the ``split:`` of a recipe: by shares, by time or by files."""
+"""Reads ``split:``, by shares, by time or by files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from beam_pipelines.recipe.keys import check_known, keys_of, read_keys
 from beam_pipelines.recipe.model import Split, TimeSplit
 from beam_pipelines.recipe.values import Value, parse_moment, read_share, read_text
 
-# What TFX takes as the name of a split.
+# TFX's rule for the names of splits.
 SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_split(value: Value) -> Split | None:
-    """One of three kinds, told apart by what the splits' names have as values."""
+    """Reads the splits; their values tell the kind."""
     if not isinstance(value.tree, dict):
         value.expected("a mapping such as {train: 0.8, eval: 0.2}")
         return None
@@ -52,7 +52,7 @@ def read_split(value: Value) -> Split | None:
 
 
 def _check_split_keys(value: Value, kind: str) -> None:
-    """Notes keys that do not belong to the kind of split, or are missing."""
+    """Notes keys that the kind of split lacks or does not take."""
     given = value.keys
     if "by" in given and kind != "share":
         value.wrong(
@@ -103,7 +103,7 @@ def _times(value: Value, parts: list[tuple[str, Value]]) -> tuple[TimeSplit, ...
 
 
 def _check_bounds(value: Value, times: list[TimeSplit]) -> None:
-    """Notes bounds of different kinds, splits that hold nothing and splits that overlap."""
+    """Notes bounds of different kinds, empty splits and overlaps."""
     bounds: dict[str, Any] = {
         text: parse_moment(text)
         for time in times

@@ -1,8 +1,7 @@
-"""Reads a recipe from YAML and reports every problem of it at once, each with its line.
+"""Reads a recipe from YAML, and reports all its problems.
 
-``docs/recipe.md`` describes the keys. What only the data can tell (whether a column exists, whether
-types agree) is found later, in planning, and comes back as ``Problem``s that ``explain`` gives
-their lines.
+``docs/recipe.md`` describes the keys. Problems that only the data can show (a column does not
+exist, types do not agree) are found later, in planning, as ``RecipeProblems``.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ RECIPE_SUFFIXES = (".yaml", ".yml")
 
 
 def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe of a ``.yaml`` or ``.yml`` file; of any other path, the recipe that just
-    converts that file.
+    """Returns the recipe of a ``.yaml`` or ``.yml`` file.
+
+    Any other path gives the recipe that converts that file as it is.
     """
     return (
         load_recipe(path, formats, encodings)
@@ -38,14 +38,13 @@ def load(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Rec
 
 
 def load_recipe(path: str, formats: Iterable[str], encodings: Mapping[str, Any]) -> Recipe:
-    """Reads a recipe file; its folder is where the recipe's relative paths start.
+    """Reads a recipe file; the recipe's relative paths start in its folder.
 
     Raises:
       RecipeError: the file is not there or not a recipe; lists every problem.
     """
-    from beam_pipelines.core import (
-        files,
-    )  # imports Beam, which reading a recipe from text does not need
+    # Imports Beam, which reading a recipe from text does not need.
+    from beam_pipelines.core import files
 
     try:
         text = files.read_bytes(path).decode("utf-8-sig")
@@ -70,8 +69,9 @@ def parse_recipe(
     Args:
       text: the YAML.
       origin: path that errors name.
+      formats: the known formats of sources.
+      encodings: the known encodings by kind.
       directory: where the recipe's relative paths start.
-      encodings: the known encodings by kind; by default ``encodings.ENCODING_FOR_KIND``.
 
     Raises:
       RecipeError: lists every problem, one a line.
@@ -84,11 +84,10 @@ def parse_recipe(
 
 
 def bare_recipe(path: str) -> Recipe:
-    """Returns the recipe that converts one file or pattern as it is: all columns, one split
-    ``train``, default output.
+    """Returns the recipe that converts one file or pattern as it is.
 
-    The dataset and its source are named after the file, of ``data/*.csv`` and ``data/{date}.csv``
-    after the folder.
+    It has all columns, one split ``train`` and the default output. The dataset and its source are
+    named after the file; of ``data/*.csv`` and ``data/{date}.csv`` after the folder.
     """
     folder, file = os.path.split(path)
     words = (
@@ -191,8 +190,9 @@ def _encode(
 
 
 def _chain(value: Value, encodings: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """``kind``, ``{kind: parameters}`` or a list of those; a parameter that is no mapping is called
-    ``value``.
+    """Reads ``kind``, ``{kind: parameters}`` or a list of those.
+
+    A parameter that is not a mapping is called ``value``.
     """
     if isinstance(value.tree, list):
         if not value.tree:

@@ -35,7 +35,10 @@ BYTES_FOR_UNIT = {
 
 
 class Value(NamedTuple):
-    """A part of the recipe, its place, and the list that readers add problems to."""
+    """A part of the recipe and its place.
+
+    Readers add to ``problems``.
+    """
 
     tree: Tree
     path: Path
@@ -51,7 +54,7 @@ class Value(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What is here, in an error's words."""
+        """The value in the words of an error."""
         if isinstance(self.tree, dict):
             return "keys" if self.tree else "an empty mapping"
         if isinstance(self.tree, list):
@@ -79,7 +82,7 @@ class Value(NamedTuple):
 
 
 class Reader(Generic[T]):
-    """Reads a value: returns what it reads, or notes the problem and returns ``None``.
+    """Reads a value, or notes a problem and returns ``None``.
 
     Attributes:
       schema: JSON Schema of what it reads.
@@ -136,7 +139,7 @@ def read_texts(value: Value) -> tuple[str, ...] | None:
 
 @reader(**_TEXT_OR_LIST)
 def read_any_texts(value: Value) -> tuple[str, ...] | None:
-    """One text or a list of different ones; texts and list may be empty."""
+    """One text or a list of different ones, empty or not."""
     return _texts(value, allow_empty=True)
 
 
@@ -215,7 +218,7 @@ def read_integer(low: int, high: int | None = None) -> Reader[int]:
 
 
 def read_share(expected: str, includes: Callable[[float], bool]) -> Reader[float]:
-    """Returns a reader of a number, or of a percentage such as ``0.1%``."""
+    """Returns a reader of a number or a percentage."""
 
     @reader(type=["number", "string"])
     def read(value: Value) -> float | None:
@@ -230,9 +233,9 @@ def read_share(expected: str, includes: Callable[[float], bool]) -> Reader[float
 
 
 def _share(text: str) -> float:
-    """Returns the number that is nearest to a decimal or a percentage; NaN if it is neither."""
+    """Returns a decimal or a percentage as a number; else NaN."""
     try:
-        # 7 / 100 and the like would be a bit more or less than what is written.
+        # As floats, 7 / 100 is not exactly 0.07.
         return float(decimal.Decimal(text[:-1]) / 100 if text.endswith("%") else text)
     except (ValueError, decimal.InvalidOperation):
         return math.nan
@@ -292,7 +295,10 @@ def read_quote(value: Value) -> str | None:
 
 @reader(type=["string", "number"])
 def read_bound(value: Value) -> str | None:
-    """A date, a moment or a number, as ISO 8601 or decimal text; a zone is turned into UTC."""
+    """A date, moment or number, as ISO 8601 or decimal text.
+
+    A moment with a zone becomes UTC.
+    """
     text = value.tree.text.strip() if isinstance(value.tree, Scalar) else ""
     moment = parse_moment(text)
     if moment is None:
@@ -307,8 +313,11 @@ def read_bound(value: Value) -> str | None:
 
 
 def parse_moment(text: str) -> float | datetime.datetime | None:
-    """Returns a text as a number or as a moment in UTC without a zone; ``None`` if it is
-    neither.
+    """Returns a text as a number, or as a moment in UTC.
+
+    The moment has no zone.
+
+    ``None`` if it is neither.
     """
     with contextlib.suppress(ValueError):
         return float(text) if math.isfinite(float(text)) else None

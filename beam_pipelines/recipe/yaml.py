@@ -1,5 +1,4 @@
-"""Reads YAML text into values that know their lines, so that every problem of a recipe can say
-where it is.
+"""Parses YAML text into values and their lines.
 
 Stricter and simpler than YAML 1.1: only ``true`` and ``false`` are booleans (YAML's ``on``,
 ``off``, ``yes`` and ``no`` stay text, since ``on`` is a key of ours and ``no`` a fine column name),
@@ -26,8 +25,11 @@ MAX_TEXT_BYTES = 4 << 20
 
 
 class Scalar(NamedTuple):
-    """A YAML scalar: its value (``None``, bool, int, float or str) and its text as it was
-    written.
+    """A YAML scalar.
+
+    Attributes:
+      value: ``None``, bool, int, float or str.
+      text: as it was written.
     """
 
     value: bool | int | float | str | None
@@ -47,15 +49,14 @@ def plain(tree: Tree) -> Any:
 
 
 def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
-    """Reads YAML.
+    """Parses YAML.
 
     Args:
       text: the YAML text.
       origin: the path that errors name.
 
     Returns:
-      The values, their lines, and what is wrong with them: keys that occur twice or are no text,
-        tags.
+      The values, their lines, and their problems: tags, and keys that occur twice or are not text.
 
     Raises:
       RecipeError: not YAML, empty, or larger than any recipe.
@@ -88,14 +89,15 @@ def parse_yaml(text: str, origin: str) -> tuple[Tree, Lines, list[Problem]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Resolves plain scalars as YAML 1.2 does; everything else stays text."""
+    """Resolves plain scalars as YAML 1.2 does; all others stay text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own attribute; add_implicit_resolver fills it
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Reads one value, and those in it: no deeper than the limit, because PyYAML takes time
-        that grows with the square of it.
+        """Reads one value and those in it, to a limited depth.
+
+        PyYAML takes time that grows with the square of the depth.
         """
         self.depth += 1
         if self.depth > MAX_DEPTH + 1:
@@ -131,7 +133,7 @@ _VALUE_FOR_TAG: dict[str, Callable[[str], bool | int | float | str | None]] = {
 
 
 class _Walk:
-    """Turns YAML nodes into a tree; collects lines and problems on the way."""
+    """Turns YAML nodes into a tree, and collects lines and problems."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
@@ -196,7 +198,7 @@ class _Walk:
     def scalar(self, node: yaml.ScalarNode, path: Path) -> Scalar:
         try:
             return Scalar(_VALUE_FOR_TAG[node.tag](node.value), node.value)
-        except ValueError:  # only an explicit tag gets here: !!int abc
+        except ValueError:  # an explicit tag: !!int abc
             self.problems.append(
                 Problem(path, f"found '{node.value}', expected what its tag '{node.tag}' says.")
             )
