@@ -109,37 +109,6 @@ def _set_up_logging(is_verbose: bool) -> None:
     threading.excepthook = lambda _: None
 
 
-def _plan(
-    recipe_or_data: str,
-    schema: str | None = None,
-    date: datetime.date | None = None,
-    input_roots: Sequence[str] = (),
-    into: str | None = None,
-) -> Plan:
-    """Plans a recipe, or a data file as it is. Problems found in planning get the recipe's lines.
-
-    Args:
-      recipe_or_data: path.
-      schema: path of a schema in place of the recipe's.
-      date: the day that ``{date}`` in paths stands for.
-      input_roots: folders and URLs below which all that the recipe reads has to lie; empty:
-        anywhere.
-      into: folder of a dataset, to which is added if it is there and the recipe says so.
-    """
-    from beam_pipelines.pipeline.plan import make_plan
-    from beam_pipelines.pipeline.recipes import load
-
-    recipe = load(recipe_or_data)
-    recipe = dataclasses.replace(recipe, schema=schema or recipe.schema, date=date)
-    with recipe.lines.explained():
-        if into is not None and recipe.append:
-            from beam_pipelines.pipeline.plan_append import appends, plan_append
-
-            if appends(recipe, into):
-                return plan_append(recipe, into, input_roots)
-        return make_plan(recipe, input_roots=input_roots)
-
-
 @click.group(context_settings={"help_option_names": ["--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
@@ -313,9 +282,6 @@ def transform(
     With --date, NEW_DATA may be left out: the files of that day are read from where the dataset's
     recipe has them.
     """
-    from beam_pipelines.pipeline.plan_transform import plan_transform
-    from beam_pipelines.recipe.lines import Lines
-
     for source in sources:
         if "=" not in source:
             raise click.UsageError(
@@ -326,15 +292,6 @@ def transform(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )
     output = output_of_day(output, date)
-    with Lines(dataset).explained():
-        plan = plan_transform(
-            dataset,
-            new_data,
-            dict(source.split("=", 1) for source in sources),
-            split,
-            date,
-            input_root,
-        )
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import api
 

@@ -177,7 +177,9 @@ def compression_of(start: bytes) -> str:
     return "none"
 
 
-def _decode(records: list[bytes], path: str, schema: schema_pb2.Schema | None) -> pa.RecordBatch:
+def decode_examples(
+    records: list[bytes], path: str, schema: schema_pb2.Schema | None
+) -> pa.RecordBatch:
     """Decodes examples to columns of lists; a missing feature is null."""
     try:
         # Without a schema the decoder finds features and types in the records, in any order.

@@ -8,9 +8,9 @@ from beam_pipelines.core.dataset_layout import LABELS, LABELS_FOLDER
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
 from beam_pipelines.encodings.plan import Chain, EncodePlan
 
-# A label of more tokens than this is no class, and its names stay in the vocabulary's own file.
-MOST_NAMES = 100_000
-# Encodings behind which an id is still the same id: a number, or the place of the one in a vector.
+# A vocabulary of more tokens is no list of classes; its tokens stay in the vocabulary's own file.
+MAX_LABELS = 100_000
+# Encodings that keep ids, as a number or as the place of the one in a vector.
 _KEEP_IDS = ("fill", "one_hot", "multi_hot")
 
 Labels = Mapping[str, tuple[str, ...]]

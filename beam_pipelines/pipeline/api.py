@@ -18,7 +18,7 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core import files
-from beam_pipelines.core.errors import RecipeError, RecipeProblems
+from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.dataset.dataset import Dataset
 from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
@@ -31,6 +31,7 @@ from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import dates
+from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
 
 # A recipe: a YAML file, a data file that is converted as it is, a mapping with the keys of
@@ -80,21 +81,19 @@ def plan(
       RecipeError: lists every problem of the recipe, each with its line.
       DataError: a source cannot be read.
     """
-    loaded, lines = _load(recipe)
+    loaded = _load(recipe)
     loaded = dataclasses.replace(loaded, schema=schema or loaded.schema, date=date or loaded.date)
-    try:
+    with loaded.lines.explained():
         if into is not None and loaded.append and appends(loaded, os.fspath(into)):
             made = plan_append(loaded, os.fspath(into), input_roots)
         else:
             made = make_plan(loaded, input_roots=input_roots)
-    except RecipeProblems as error:
-        raise recipes.explain(error.problems, lines) from error
     return with_policy(made, policy)
 
 
-def _load(recipe: RecipeLike) -> tuple[Recipe, recipes.Lines]:
+def _load(recipe: RecipeLike) -> Recipe:
     if isinstance(recipe, Recipe):
-        return recipe, recipes.Lines("recipe")
+        return recipe
     if isinstance(recipe, Mapping):
         # JSON is YAML; one key a line, so that problems have lines.
         return recipes.parse_recipe(json.dumps(recipe, indent=1, default=str), "recipe")
@@ -184,10 +183,8 @@ def transform(
     """
     folder = os.fspath(dataset)
     paths = [new_data] if isinstance(new_data, str) else list(new_data)
-    try:
+    with Lines(folder).explained():
         planned = plan_transform(folder, paths, sources or {}, split, date, input_roots)
-    except RecipeProblems as error:
-        raise recipes.explain(error.problems, recipes.Lines(folder)) from error
     return convert(
         with_policy(planned, policy),
         _output(output, date),

@@ -21,7 +21,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.recipe import dates
 from beam_pipelines.recipe.model import Recipe, Source, Split
 from beam_pipelines.recipe.normal_form import from_normalised
-from beam_pipelines.sources import FORMATS_OF_FOLDERS, TEXT_FORMATS
+from beam_pipelines.sources import FORMATS
 
 
 def plan_transform(

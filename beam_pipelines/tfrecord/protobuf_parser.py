@@ -49,7 +49,9 @@ class WireError(ValueError):
         self.found = found
 
 
-def parse_sequences(records: Iterable[bytes], layout: Layout) -> tuple[list[pa.Array], list[pa.Array]]:
+def parse_sequences(
+    records: Iterable[bytes], layout: Layout
+) -> tuple[list[pa.Array], list[pa.Array]]:
     """Parses serialized records; see ``decoder.decode_sequences``."""
     messages = _parsed(records)
     context: list[pa.Array] = []

@@ -15,6 +15,7 @@ from apache_beam.utils.shared import Shared
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
+from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe.model import Output
 from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 

@@ -12,7 +12,7 @@ from beam_pipelines.core import file_checksums
 from beam_pipelines.core.version import __version__
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
-from beam_pipelines.sources.images.idx import label_path
+from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 
 # Reading and checksums release the interpreter's lock; remote files are asked for one by one.
