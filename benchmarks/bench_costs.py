@@ -35,7 +35,7 @@ import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.first_pass import Folders
+from beam_pipelines.pipeline.first_pass import RunFolders
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
@@ -182,7 +182,7 @@ def graph_bytes(path: pathlib.Path, count: int) -> int:
     )
     plan = dataclasses.replace(plan, sources={plan.recipe.base: base})
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | Conversion(plan, Folders("out", None, ""), 0.0)
+    _ = pipeline | Conversion(plan, RunFolders("out", None, ""), 0.0)
     return len(pipeline.to_runner_api().SerializeToString())
 
 

@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
 
     ``(range_number, part)`` orders chunks and, with a row's place in the batch, gives every row its
     identity. The account (``counts``, ``rejected``, ``crc32c``) travels with the chunk until
-    ``split.AssignSplit`` hands it over as a ``ChunkCounts``.
+    ``split.SplitChunks`` hands it over as a ``ChunkCounts``.
 
     Attributes:
       range_number: number of the range in its source's plan, from 0.
@@ -57,7 +57,7 @@ class Chunk(NamedTuple):
       rejected: the rejected rows, in order.
       crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
       path: path of the file that the range belongs to.
-      split: name of the split, after AssignSplit; before it, empty.
+      split: name of the split, after SplitChunks; before it, empty.
       start: number of its first row in the chunk that it was cut from; 0 of a whole chunk.
     """
 

@@ -1,4 +1,4 @@
-"""The files of a dataset beside its shards: written from what was learned, the manifest last."""
+"""The files of a dataset beside its shards: written from what was found, the manifest last."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from beam_pipelines.dataset.manifest import (
 from beam_pipelines.encodings.labels import label_files, vocabulary_labels
 from beam_pipelines.encodings.plan import with_fitted
 from beam_pipelines.encodings.store import load_encodings
-from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.sources.file_list import masked_to_bytes
 from beam_pipelines.transforms.rejected_rows import StoredRows, write_rejected
@@ -64,7 +64,7 @@ class Earlier(NamedTuple):
 
 def write_files(
     plan: Plan,
-    learned: Learned,
+    result: FirstPassResult,
     shards: Sequence[ShardInfo],
     place: Callable[[str], str],
     manifest_name: str,
@@ -74,7 +74,7 @@ def write_files(
     """Writes everything beside the shards, the manifest last.
 
     Args:
-      plan, learned, shards, started: as of ``commit``.
+      plan, result, shards, started: as of ``commit``.
       place: returns where a path within the dataset is written.
       manifest_name: path of the manifest.
       earlier: the dataset that is appended to.
@@ -89,78 +89,80 @@ def write_files(
             file.write(content.encode() if isinstance(content, str) else content)
         written.append(path)
 
-    for path, stored, places in _rejected(plan, learned):
+    for path, stored, places in _rejected(plan, result):
         write_rejected(place(path), stored, places)
         written.append(path)
     if is_gathered(plan.base):
         write(inputs_path(plan.recipe.base, plan.generation), masked_to_bytes(plan.base.files))
-    statistics = (
-        learned.statistics if earlier is None else _merged(earlier.statistics, plan, learned)
-    )
+    statistics = result.statistics if earlier is None else _merged(earlier.statistics, plan, result)
     for path, content in statistics_to_files(
-        statistics, plan.statistics, plan.generation, learned.statistics
+        statistics, plan.statistics, plan.generation, result.statistics
     ):
         write(path, content)
-    write(RAW_SCHEMA, schema_to_text(learned.schema))
+    write(RAW_SCHEMA, schema_to_text(result.schema))
     expected = (
-        learned.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
+        result.schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     )
-    for name, anomalies in anomalies_to_proto(learned.anomalies, expected).items():
+    for name, anomalies in anomalies_to_proto(result.anomalies, expected).items():
         write(anomalies_path(name), anomalies.SerializeToString(deterministic=True))
-    manifest = _manifest(plan, learned, shards, place, started, earlier)
+    manifest = _manifest(plan, result, shards, place, started, earlier)
     if earlier is None:
-        if manifest["schema"] == SEQUENCE_SCHEMA and learned.encoded is not None:
-            write(SEQUENCE_SCHEMA, schema_to_text(learned.encoded))
+        if manifest["schema"] == SEQUENCE_SCHEMA and result.encoded is not None:
+            write(SEQUENCE_SCHEMA, schema_to_text(result.encoded))
         labels = {name: tuple(names) for name, names in manifest["labels"].items()}
         for path, text in label_files(labels, plan.recipe.label).items():
             write(path, text)
-    write(REPORT, render_report(_report(plan, learned, manifest, statistics)))
+    write(REPORT, render_report(_report(plan, result, manifest, statistics)))
     write(manifest_name, manifest_to_text(manifest))
     return written
 
 
-def _rejected(plan: Plan, learned: Learned) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
+def _rejected(
+    plan: Plan, result: FirstPassResult
+) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
     """Yields for each source with rejected rows the path of their file, where they are stored, and
     the places of its files.
     """
     folder = generation_folder(REJECTED, plan.generation)
-    for name, source in learned.row_counts.sources.items():
+    for name, source in result.row_counts.sources.items():
         if source.stored:
             yield f"{folder}/{name}.jsonl", source.stored, plan.sources[name].places
 
 
-def _merged(earlier: StoredStatistics, plan: Plan, learned: Learned) -> dict[str, TableStatistics]:
+def _merged(
+    earlier: StoredStatistics, plan: Plan, result: FirstPassResult
+) -> dict[str, TableStatistics]:
     """Returns split -> statistics of all generations."""
     merged = merged_statistics(
-        [earlier, StoredStatistics("the new files", learned.statistics, plan.statistics)]
+        [earlier, StoredStatistics("the new files", result.statistics, plan.statistics)]
     )
-    return {name: merged.splits[name] for name in learned.statistics}
+    return {name: merged.splits[name] for name in result.statistics}
 
 
 def _manifest(
     plan: Plan,
-    learned: Learned,
+    result: FirstPassResult,
     shards: Sequence[ShardInfo],
     place: Callable[[str], str],
     started: float,
     earlier: Earlier | None,
 ) -> Manifest:
     """Returns the manifest of the dataset, with all its generations."""
-    schema = ENCODED_SCHEMA if learned.encoded is not None else RAW_SCHEMA
-    if learned.encoded is not None and plan.encode.lists:
+    schema = ENCODED_SCHEMA if result.encoded is not None else RAW_SCHEMA
+    if result.encoded is not None and plan.encode.lists:
         schema = SEQUENCE_SCHEMA
     timings = {"total_secs": round(time.time() - started, 3)}
-    if learned.shards.finished:
-        timings["resumed_shards"] = len(learned.shards.finished)
+    if result.shards.finished:
+        timings["resumed_shards"] = len(result.shards.finished)
     names, encodings = dict(plan.labels), None
     # Of a dataset that is appended to, the manifest says what they are.
     if earlier is None:
-        names |= _vocabulary_of_label(plan, learned, place(ENCODINGS))
-        encodings = None if learned.encoded is None else _fingerprint_of_encodings(plan, place)
+        names |= _vocabulary_of_label(plan, result, place(ENCODINGS))
+        encodings = None if result.encoded is None else _fingerprint_of_encodings(plan, place)
     made = make_manifest(
         plan.recipe if plan.append is None else plan.append.recipe,
         plan.sources,
-        learned.row_counts,
+        result.row_counts,
         shards,
         schema,
         plan.encode.columns,
@@ -173,11 +175,13 @@ def _manifest(
     return made if earlier is None else with_generation(earlier.manifest, made)
 
 
-def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str, tuple[str, ...]]:
+def _vocabulary_of_label(
+    plan: Plan, result: FirstPassResult, folder: str
+) -> dict[str, tuple[str, ...]]:
     """Returns label -> its class names, by id, if a vocabulary in a folder of fitted encodings has
-    learned them.
+    found them.
     """
-    if not learned.fitted or plan.preprocessing is not None:
+    if not result.fitted or plan.preprocessing is not None:
         return {}
     fitted = with_fitted(plan.encode, load_encodings(folder))
     return vocabulary_labels(fitted, plan.recipe.label)
@@ -185,14 +189,17 @@ def _vocabulary_of_label(plan: Plan, learned: Learned, folder: str) -> dict[str,
 
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
     """Returns what two datasets have in common if the same value is the same number in both."""
-    # What a preprocessing_fn has learned lies in the graph alone.
+    # What a preprocessing_fn has found lies in the graph alone.
     return file_checksums.folder_fingerprint(
         place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH)
     )
 
 
 def _report(
-    plan: Plan, learned: Learned, manifest: Manifest, statistics: Mapping[str, TableStatistics]
+    plan: Plan,
+    result: FirstPassResult,
+    manifest: Manifest,
+    statistics: Mapping[str, TableStatistics],
 ) -> Report:
     """Returns what the report shows: numbers of all generations, rejected rows and images of the
     new one.
@@ -233,15 +240,15 @@ def _report(
         splits,
         sources,
         joins,
-        describe(learned.anomalies),
+        describe(result.anomalies),
         statistics,
         filter=recipe.filter or "",
         filtered=manifest["counts"]["filtered"],
         label=recipe.label,
         rejected=[
-            row for source in learned.row_counts.sources.values() for row in source.rejected_rows
+            row for source in result.row_counts.sources.values() for row in source.rejected_rows
         ],
-        images=learned.images,
+        images=result.images,
         baseline=read_accumulators(baseline).splits
         if baseline and has_accumulators(baseline)
         else {},

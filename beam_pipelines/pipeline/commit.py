@@ -31,7 +31,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline.artifacts import Earlier, write_files
-from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import (
     OFFENDERS,
@@ -67,7 +67,7 @@ _STAGES_WRITE = (EXAMPLES, TRANSFORM_GRAPH)
 
 def commit(
     plan: Plan,
-    learned: Learned,
+    result: FirstPassResult,
     shards: Sequence[ShardInfo],
     folder: str,
     started: float,
@@ -81,7 +81,7 @@ def commit(
 
     Args:
       plan: of the conversion.
-      learned: from the first read.
+      result: from the first read.
       shards: all shards of the run, as they were written under ``folder/_temporary``.
       folder: the dataset.
       started: when the run started, in seconds since 1970.
@@ -92,12 +92,12 @@ def commit(
     """
     temporary = files.join(folder, TEMPORARY)
     check_unchanged(plan)
-    check_written(learned.row_counts, learned.shards.num_shards, shards)
+    check_written(result.row_counts, result.shards.num_shards, shards)
     paths = _staged(temporary)
     if not paths:
         if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
             return  # by an earlier attempt of this step, which has cleaned up
-        paths = _write_staged(plan, learned, shards, folder, started)
+        paths = _write_staged(plan, result, shards, folder, started)
     if plan.append is None:
         _replace(folder, temporary, paths)
     else:
@@ -108,7 +108,7 @@ def commit(
 
 
 def _write_staged(
-    plan: Plan, learned: Learned, shards: Sequence[ShardInfo], folder: str, started: float
+    plan: Plan, result: FirstPassResult, shards: Sequence[ShardInfo], folder: str, started: float
 ) -> list[str]:
     """Writes everything beside the shards to the temporary folder, and returns the paths of all
     files to move, in order.
@@ -116,7 +116,7 @@ def _write_staged(
     temporary = files.join(folder, TEMPORARY)
     earlier = None if plan.append is None else _earlier(plan, folder)
     written = write_files(
-        plan, learned, shards, partial(_stage, temporary), MANIFEST, started, earlier
+        plan, result, shards, partial(_stage, temporary), MANIFEST, started, earlier
     )
     graph = [] if earlier else files.list_files(files.join(temporary, TRANSFORM_GRAPH, "**"))
     moved = [
@@ -205,7 +205,7 @@ def _earlier(plan: Plan, folder: str) -> Earlier:
 
 def write_description(
     plan: Plan,
-    learned: Learned,
+    result: FirstPassResult,
     folder: str,
     started: float,
     stops: bool = False,
@@ -215,19 +215,19 @@ def write_description(
     report, description.json.
 
     Args:
-      plan, learned, folder, started: as of ``commit``.
+      plan, result, folder, started: as of ``commit``.
       stops: whether anomalies that were not accepted fail the run.
       stays: whether the folder stays, so that an error may name what is in it.
 
     Raises:
       DataError: there are such anomalies, and they are to fail the run.
     """
-    write_files(plan, learned, (), partial(_under, folder), DESCRIPTION, started)
-    offenders, path = write_offenders(plan, learned.anomalies, learned.schema, folder, OFFENDERS)
-    if stops and has_errors(learned.anomalies):
+    write_files(plan, result, (), partial(_under, folder), DESCRIPTION, started)
+    offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
+    if stops and has_errors(result.anomalies):
         outcome = "the data do not pass"
         raise anomalies_error(
-            learned.anomalies, plan.contract_path, outcome, offenders, path if stays else ""
+            result.anomalies, plan.contract_path, outcome, offenders, path if stays else ""
         )
 
 

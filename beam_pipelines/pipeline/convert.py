@@ -4,7 +4,7 @@
     learn ► check write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress,
     write ► commit
 
-Both are branches of one Beam job; the write waits for what the read has learned
+Both are branches of one Beam job; the write waits for what the read has found
 (``pipeline/first_pass.py``). A job on a cluster therefore needs no launcher once it is submitted.
 """
 
@@ -33,8 +33,8 @@ from beam_pipelines.pipeline.commit import (
     is_committed,
     write_description,
 )
-from beam_pipelines.pipeline.first_pass import EncodeChunks, FirstRead, Folders
-from beam_pipelines.pipeline.first_pass_result import Learned, build_graph, check_anomalies
+from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass, RunFolders
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult, build_graph, check_anomalies
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
@@ -62,7 +62,7 @@ from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows
 from beam_pipelines.transforms.spill import LoadChunks
-from beam_pipelines.transforms.write import ShardInfo, WriteShards
+from beam_pipelines.transforms.write import ShardInfo, WriteShardFiles
 
 ExchangeBy = Literal["files", "engine"]
 
@@ -75,18 +75,18 @@ class Conversion(beam.PTransform):
     """
 
     plan: Plan
-    folders: Folders
+    folders: RunFolders
     started: float
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
-        learned, kept, encoder = begin | "FirstRead" >> FirstRead(plan, folders)
-        learned = learned | "CheckAnomalies" >> beam.Map(
-            lambda learned: check_anomalies(plan, learned, folders.output)
+        result, kept, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
+        result = result | "CheckAnomalies" >> beam.Map(
+            lambda result: check_anomalies(plan, result, folders.output)
         )
-        key = learned | "KeyOfRun" >> beam.Map(lambda learned: key_of(plan, learned))
-        # What was learned has no bound, so that it crosses the runner in slices.
-        slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
+        key = result | "KeyOfRun" >> beam.Map(lambda result: key_of(plan, result))
+        # What was found has no bound, so that it crosses the runner in slices.
+        slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
             lambda _, slices: _build_graph(slices_to_value(slices), plan, folders), slices
@@ -114,12 +114,12 @@ class Conversion(beam.PTransform):
         written = (
             kept
             | "LoadPieces" >> LoadChunks((planned,), folders.takes)
-            | "EncodePieces" >> EncodeChunks(plan, folders, encoder)
+            | "EncodePieces" >> EncodeAndPreprocess(plan, folders, encoder)
             | "ScatterRows"
             >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
             | "WriteShards"
-            >> WriteShards(
+            >> WriteShardFiles(
                 plan.shard_name,
                 recipe.output,
                 shard_plan,
@@ -153,27 +153,27 @@ class Description(beam.PTransform):
     """
 
     plan: Plan
-    folders: Folders
+    folders: RunFolders
     started: float
     stops: bool = False
     stays: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, output, started = without_encodings(self.plan), self.folders.output, self.started
-        learned = (begin | "FirstRead" >> FirstRead(plan, self.folders, keep=False)).learned
+        result = (begin | "FirstPass" >> FirstPass(plan, self.folders, keep=False)).result
         stops, stays = self.stops, self.stays
-        return learned | "Describe" >> beam.Map(
-            lambda learned: write_description(plan, learned, output, started, stops, stays)
+        return result | "Describe" >> beam.Map(
+            lambda result: write_description(plan, result, output, started, stops, stays)
         )
 
 
-def _build_graph(learned: Learned, plan: Plan, folders: Folders) -> None:
+def _build_graph(result: FirstPassResult, plan: Plan, folders: RunFolders) -> None:
     if plan.append is not None:
         return  # the dataset has it
     if folders.graph:
-        request_graph(learned, folders.graph)
+        request_graph(result, folders.graph)
     else:
-        build_graph(plan, learned, folders.temporary_of(TRANSFORM_GRAPH))
+        build_graph(plan, result, folders.temporary_of(TRANSFORM_GRAPH))
 
 
 def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo] = ()) -> str:
@@ -184,9 +184,9 @@ def _save_shard_plan(shards: ShardPlan, path: str, finished: Sequence[ShardInfo]
 
 def _commit(
     plan: Plan,
-    learned: Learned,
+    result: FirstPassResult,
     shards: Sequence[ShardInfo],
-    folders: Folders,
+    folders: RunFolders,
     started: float,
 ) -> None:
     if folders.graph:
@@ -196,8 +196,8 @@ def _commit(
             return  # by an earlier attempt of this step, which has removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
     # With the shards that an earlier run has finished.
-    learned = dataclasses.replace(learned, shards=load_shard_plan(folders.scratch_of("shard_plan")))
-    commit(plan, learned, shards, folders.output, started)
+    result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
+    commit(plan, result, shards, folders.output, started)
 
 
 def _note_shard(shard: ShardInfo, log: ProgressLog) -> ShardInfo:
@@ -283,7 +283,7 @@ def submit(
 def describe(
     plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False
 ) -> Manifest:
-    """Reads everything once and writes what can be learned from it: schema, statistics, anomalies,
+    """Reads everything once and writes what can be found from it: schema, statistics, anomalies,
     report; no examples.
 
     Args:
@@ -434,8 +434,8 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
     return {what: path for what, path in paths.items() if path}
 
 
-def _folders(output: str, scratch: str, exchange: ExchangeBy | None, run: str) -> Folders:
-    folders = Folders(output, None, "", scratch=scratch, run=run)
+def _folders(output: str, scratch: str, exchange: ExchangeBy | None, run: str) -> RunFolders:
+    folders = RunFolders(output, None, "", scratch=scratch, run=run)
     by_files = exchange == "files" or (exchange is None and files.is_local(folders.scratch_of()))
     return dataclasses.replace(
         folders,

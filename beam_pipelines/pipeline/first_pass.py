@@ -1,4 +1,4 @@
-"""The first read: from a source's ranges to chunks of splits, and from chunks to what is learned of
+"""The first read: from a source's ranges to chunks of splits, and from chunks to what is found of
 them.
 """
 
@@ -14,13 +14,13 @@ from beam_pipelines.analysis.report import has_images
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
-from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, learn
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms.encode import EncodeFeatures
+from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
 from beam_pipelines.transforms.group import GroupRows
-from beam_pipelines.transforms.join.join import CountRightSources, JoinBatches, counts_by_source
+from beam_pipelines.transforms.join.join import CountRightSources, JoinChunks, counts_by_source
 from beam_pipelines.transforms.join.unique_key import CheckUniqueKey
 from beam_pipelines.transforms.preprocess import (
     ANALYZED,
@@ -29,10 +29,10 @@ from beam_pipelines.transforms.preprocess import (
     TransformFn,
     TransformPreprocessing,
 )
-from beam_pipelines.transforms.read import ReadBatches
+from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import SelectOrReject
 from beam_pipelines.transforms.sample import SampleRows, sample_share
-from beam_pipelines.transforms.select import SelectBatches
+from beam_pipelines.transforms.select import SelectChunks
 from beam_pipelines.transforms.spill import (
     LoadChunks,
     SpillChunks,
@@ -40,12 +40,12 @@ from beam_pipelines.transforms.spill import (
     load_chunk,
     spill_chunk,
 )
-from beam_pipelines.transforms.split import CHUNK_COUNTS, AssignSplit
+from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
 
 @dataclasses.dataclass(frozen=True)
-class Folders:
+class RunFolders:
     """Where a run writes.
 
     Attributes:
@@ -104,12 +104,12 @@ class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
     Input: the pipeline's begin. Output: ``chunks`` and ``row counts``, as from
-    ``split.AssignSplit``; and ``keys``, empty, on which to wait until the base source's declared
+    ``split.SplitChunks``; and ``keys``, empty, on which to wait until the base source's declared
     key was found unique, if it declares one.
     """
 
     plan: Plan
-    folders: Folders
+    folders: RunFolders
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection[Any]]:
         plan, log = self.plan, ProgressLog(self.folders.progress)
@@ -117,7 +117,7 @@ class ReadSplits(beam.PTransform):
         sizes = [chunk.end - chunk.start for chunk in plan.base.ranges]
         chunks = (
             begin
-            | "Read" >> ReadBatches(plan.base, reject, numbered=reject)
+            | "Read" >> ReadChunks(plan.base, reject, numbered=reject)
             | "NoteRead" >> beam.Map(_note_read, log, sizes)
         )
         keys = {}
@@ -126,10 +126,10 @@ class ReadSplits(beam.PTransform):
                 plan.base, self.folders.exchange_of("base-key")
             )
         if plan.joins.steps:
-            chunks = chunks | "Join" >> JoinBatches(
+            chunks = chunks | "Join" >> JoinChunks(
                 plan.joins, self.folders.exchange_of("join"), reject
             )
-        select = SelectOrReject(plan.checks, plan.base) if reject else SelectBatches(plan.select)
+        select = SelectOrReject(plan.checks, plan.base) if reject else SelectChunks(plan.select)
         chunks = chunks | "Select" >> select
         if plan.groups is not None:
             chunks = chunks | "Group" >> GroupRows(
@@ -138,7 +138,7 @@ class ReadSplits(beam.PTransform):
                 len(plan.base.ranges),
                 self.folders.exchange_of("group"),
             )
-        splits = chunks | "Split" >> AssignSplit(
+        splits = chunks | "Split" >> SplitChunks(
             plan.split, self.folders.rejected_of("base"), plan.recipe.output
         )
         return {"chunks": splits.chunks, "chunk_counts": splits[CHUNK_COUNTS], **keys}
@@ -166,7 +166,7 @@ class Encoder(NamedTuple):
 
 
 @dataclasses.dataclass
-class EncodeChunks(beam.PTransform):
+class EncodeAndPreprocess(beam.PTransform):
     """Applies the encodings, and then the recipe's own function, if it has one.
 
     Input and output: ``Chunk`` elements; behind a function only those with rows. The encoder has to
@@ -174,11 +174,11 @@ class EncodeChunks(beam.PTransform):
     """
 
     plan: Plan
-    folders: Folders
+    folders: RunFolders
     encoder: Encoder
 
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Chunk]:
-        chunks = chunks | "EncodeFeatures" >> EncodeFeatures(self.plan.encode, self.encoder.fitted)
+        chunks = chunks | "EncodeChunks" >> EncodeChunks(self.plan.encode, self.encoder.fitted)
         if self.plan.preprocessing is None:
             return chunks
         transform = TransformPreprocessing(
@@ -187,25 +187,25 @@ class EncodeChunks(beam.PTransform):
         return chunks | "Preprocess" >> transform
 
 
-class FirstResult(NamedTuple):
+class FirstPassOutputs(NamedTuple):
     """What the first read gives.
 
     Attributes:
-      learned: one element.
+      result: one element.
       kept: the chunks of all splits; ``None`` if they are not to be kept.
       encoder: for writing.
     """
 
-    learned: beam.PCollection[Learned]
+    result: beam.PCollection[FirstPassResult]
     kept: beam.PCollection[SpilledChunk] | None
     encoder: Encoder
 
 
 @dataclasses.dataclass
-class FirstRead(beam.PTransform):
+class FirstPass(beam.PTransform):
     """Reads everything once, to learn from it, and keeps it for what comes later.
 
-    Input: the pipeline's begin. Output: a ``FirstResult``.
+    Input: the pipeline's begin. Output: a ``FirstPassOutputs``.
 
     Chunks, statistics and samples cross the runner in files only: they have no bound, and elements
     have.
@@ -215,10 +215,10 @@ class FirstRead(beam.PTransform):
     """
 
     plan: Plan
-    folders: Folders
+    folders: RunFolders
     keep: bool = True
 
-    def expand(self, begin: beam.pvalue.PBegin) -> FirstResult:
+    def expand(self, begin: beam.pvalue.PBegin) -> FirstPassOutputs:
         plan, folders = self.plan, self.folders
         splits = begin | "ReadSplits" >> ReadSplits(plan, folders)
         share = sample_share(plan.base.size_bytes, plan.num_ranges)
@@ -239,7 +239,7 @@ class FirstRead(beam.PTransform):
         encoded = (
             samples
             | "LoadSamples" >> LoadChunks(encoder.done)
-            | "EncodeSamples" >> EncodeChunks(plan, folders, encoder)
+            | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
             | "KeepEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
@@ -248,12 +248,12 @@ class FirstRead(beam.PTransform):
             counted = begin | "RightSources" >> self._count_right_sources()
             rights = beam.pvalue.AsList(counted.chunk_counts)
             waits.append(beam.pvalue.AsList(counted.keys))
-        learned = (
+        result = (
             begin
             | "Once" >> beam.Create([None], reshuffle=False)
-            | "Learn"
+            | "MakeResult"
             >> beam.Map(
-                lambda _, statistics, chunk_counts, pictures, encoded, rights, *_waits: learn(
+                lambda _, statistics, chunk_counts, pictures, encoded, rights, *_waits: make_result(
                     plan,
                     merge_splits(
                         statistics,
@@ -266,7 +266,7 @@ class FirstRead(beam.PTransform):
                     [load_chunk(chunk) for chunk in pictures],
                     [load_chunk(chunk) for chunk in encoded],
                     counts_by_source(rights),
-                    Fitting(encoder.fitted, encoder.analyzed),
+                    FittedFolders(encoder.fitted, encoder.analyzed),
                 ),
                 beam.pvalue.AsList(statistics),
                 beam.pvalue.AsList(splits["chunk_counts"]),
@@ -277,7 +277,7 @@ class FirstRead(beam.PTransform):
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )
         )
-        return FirstResult(learned, kept, encoder)
+        return FirstPassOutputs(result, kept, encoder)
 
     def _count_right_sources(self) -> CountRightSources:
         folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
@@ -337,7 +337,7 @@ class FirstRead(beam.PTransform):
             own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
             return Encoder(fitted, own, analyzed, done)
         chunks = kept | "LoadToAnalyze" >> LoadChunks(done)
-        encoded = chunks | "EncodeToAnalyze" >> EncodeFeatures(plan.encode, fitted)
+        encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, ANALYZED)
         own, written = encoded | "Analyze" >> AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed

@@ -34,7 +34,7 @@ from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 
 
 @dataclasses.dataclass(frozen=True)
-class Learned:
+class FirstPassResult:
     """The result of the first read.
 
     Attributes:
@@ -45,7 +45,7 @@ class Learned:
       encoded: of the written features, where the recipe encodes; else ``None``.
       fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where
         nothing is fitted.
-      analyzed: as in ``Fitting``.
+      analyzed: as in ``FittedFolders``.
       shards: where rows will go.
       images: some of the images, if the rows are images.
     """
@@ -61,7 +61,7 @@ class Learned:
     images: tuple[ImageSample, ...] = ()
 
 
-class Fitting(NamedTuple):
+class FittedFolders(NamedTuple):
     """What came of fitting.
 
     Attributes:
@@ -75,15 +75,15 @@ class Fitting(NamedTuple):
     analyzed: str
 
 
-def learn(
+def make_result(
     plan: Plan,
     statistics: Mapping[str, TableStatistics],
     chunk_counts: Sequence[ChunkCounts],
     pictures: Sequence[Chunk],
     encoded: Sequence[Chunk],
     rights: Mapping[str, Sequence[ChunkCounts]],
-    fitting: Fitting,
-) -> Learned:
+    fitting: FittedFolders,
+) -> FirstPassResult:
     """Draws the conclusions of the first read.
 
     Args:
@@ -123,7 +123,7 @@ def learn(
     )
     shard_bytes, framed_bytes = _estimate(plan, row_counts.rows, encoded)
     give_back_memory()
-    return Learned(
+    return FirstPassResult(
         row_counts=row_counts,
         statistics=statistics,
         anomalies=find_anomalies(statistics, expected, plan.policy),
@@ -140,7 +140,7 @@ def graph_job(
     plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
 ) -> GraphJob:
     """Returns what is needed to build the serving graph: of the schemas, and the folders of
-    ``Fitting``.
+    ``FittedFolders``.
     """
     # The graph takes and gives the values of steps, as a tf.Example has them.
     raw, encoded = flattened(raw), flattened(encoded)
@@ -149,17 +149,17 @@ def graph_job(
     )
 
 
-def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
-    """Builds the serving graph of what was learned into a folder; of encodings that were fitted
+def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
+    """Builds the serving graph of what was found into a folder; of encodings that were fitted
     before, copies it.
 
     Raises:
       DataError: it could not be built.
     """
-    if learned.encoded is None:
+    if result.encoded is None:
         return
     if not plan.transform_graph:
-        job = graph_job(plan, learned.schema, learned.encoded, learned.fitted, learned.analyzed)
+        job = graph_job(plan, result.schema, result.encoded, result.fitted, result.analyzed)
         build_in_subprocess(job, folder)
         return
     for file in files.list_files(files.join(plan.transform_graph, "**")):
@@ -167,8 +167,8 @@ def build_graph(plan: Plan, learned: Learned, folder: str) -> None:
         files.write_bytes(files.join(folder, *path.split("/")), files.read_bytes(file.path))
 
 
-def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
-    """Returns what was learned if the data may be written.
+def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:
+    """Returns what was found if the data may be written.
 
     Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder
     stays as it is.
@@ -176,34 +176,34 @@ def check_anomalies(plan: Plan, learned: Learned, folder: str) -> Learned:
     Raises:
       DataError: there are anomalies that were not accepted, or the label is missing somewhere.
     """
-    check_run(plan, learned.anomalies, learned.schema, folder, "nothing was written")
-    _check_encoded(plan, learned)
+    check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
+    _check_encoded(plan, result)
     label = plan.recipe.label
-    if label is not None and (nulls := _count_nulls(learned, label)):
+    if label is not None and (nulls := _count_nulls(result, label)):
         raise DataError(
             f"label '{label}': found {nulls:,} rows without one, expected none; nothing was "
             "written. Leave them out with "
             f"'filter: {label} IS NOT NULL', or of the columns that it is derived from."
         )
     record = plan.recipe.output.record
-    if record is not None and (nulls := _count_nulls(learned, record)):
+    if record is not None and (nulls := _count_nulls(result, record)):
         raise DataError(missing_records(record, nulls))
-    return learned
+    return result
 
 
-def _check_encoded(plan: Plan, learned: Learned) -> None:
+def _check_encoded(plan: Plan, result: FirstPassResult) -> None:
     """Checks that what is appended parses by the schema of the dataset's features, which its
     serving graph gives.
 
     Raises:
       DataError: an anomaly was accepted that makes features of the new rows look otherwise.
     """
-    if plan.append is None or plan.contract is None or learned.encoded is None or learned.analyzed:
+    if plan.append is None or plan.contract is None or result.encoded is None or result.analyzed:
         return
     before = _encoded_schema(
-        plan, schema_pb2.Schema.FromString(plan.contract), Fitting(learned.fitted, "")
+        plan, schema_pb2.Schema.FromString(plan.contract), FittedFolders(result.fitted, "")
     )
-    if before is not None and without_values(before) != without_values(learned.encoded):
+    if before is not None and without_values(before) != without_values(result.encoded):
         raise DataError(
             "found accepted anomalies that change presence, shape or range of features, expected "
             "features as in the dataset that is "
@@ -212,10 +212,10 @@ def _check_encoded(plan: Plan, learned: Learned) -> None:
         )
 
 
-def _count_nulls(learned: Learned, column: str) -> int:
+def _count_nulls(result: FirstPassResult, column: str) -> int:
     return sum(
         table.columns[column].missing
-        for table in learned.statistics.values()
+        for table in result.statistics.values()
         if column in table.columns
     )
 
@@ -227,7 +227,7 @@ def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_p
 
 
 def _encoded_schema(
-    plan: Plan, schema: schema_pb2.Schema, fitting: Fitting
+    plan: Plan, schema: schema_pb2.Schema, fitting: FittedFolders
 ) -> schema_pb2.Schema | None:
     """Returns the schema of the written features where they differ from the columns."""
     if fitting.analyzed:

@@ -17,7 +17,7 @@ from beam_pipelines.core import file_changes, file_checksums, files
 from beam_pipelines.core.dataset_layout import EXAMPLES
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.version import __version__
-from beam_pipelines.pipeline.first_pass_result import Learned
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.transforms.write import ShardInfo
@@ -27,7 +27,7 @@ FINISHED = "finished"
 KEPT = (FINISHED, EXAMPLES)
 
 
-def key_of(plan: Plan, learned: Learned) -> str:
+def key_of(plan: Plan, result: FirstPassResult) -> str:
     """Returns what two runs have in common if they write the same shards: 64 hexadecimal digits.
 
     Of every file that was read it takes path, size, date and fingerprint; a file that is only
@@ -39,22 +39,22 @@ def key_of(plan: Plan, learned: Learned) -> str:
         recipe_hash(plan.recipe),
         str(plan.recipe.date),
         own,
-        str(learned.encoded),
+        str(result.encoded),
     ]
     parts += [str(plan.generation)]
     parts += [
         file_checksums.folder_fingerprint(folder)
-        for folder in (learned.fitted, learned.analyzed)
+        for folder in (result.fitted, result.analyzed)
         if folder
     ]
     for name, source in sorted(plan.sources.items()):
-        prints = learned.row_counts.sources[name].fingerprints
+        prints = result.row_counts.sources[name].fingerprints
         parts += [
             f"{name} {file.path} {file.size_bytes} {file.modified_secs}" for file in source.files
         ]
         parts += [f"{name} {path} {prints[path]}" for path in sorted(prints)]
     digest = hashlib.sha256("\n".join(parts).encode())
-    for split in learned.shards.splits.values():
+    for split in result.shards.splits.values():
         digest.update(
             f"{split.name} {split.rows} {split.num_shards} {split.partitions_per_shard}\n".encode()
         )

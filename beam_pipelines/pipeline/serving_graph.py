@@ -2,7 +2,7 @@
 
 A local runner takes one step of a job after the other, and building a graph takes seconds, most of
 them for loading TensorFlow. So the launcher starts the process that builds when the run starts. The
-step that has learned everything leaves a request in the temporary folder; a thread of the launcher
+step that has found everything leaves a request in the temporary folder; a thread of the launcher
 finds it, has the graph built while shards are written, and leaves an answer, for which the commit
 waits. On a cluster, whose job outlives its launcher, the step builds the graph itself
 (``learn.build_graph``).
@@ -21,20 +21,20 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import DataError, PipelineError
 from beam_pipelines.encodings.serving.process import GraphBuilder
-from beam_pipelines.pipeline.first_pass_result import Learned, graph_job
+from beam_pipelines.pipeline.first_pass_result import FirstPassResult, graph_job
 from beam_pipelines.pipeline.plan import Plan
 
 _POLL_SECS = 0.05
 
 
-def request_graph(learned: Learned, folder: str) -> None:
-    """Leaves a request for the graph of what was learned in a temporary folder."""
-    if learned.encoded is None:
+def request_graph(result: FirstPassResult, folder: str) -> None:
+    """Leaves a request for the graph of what was found in a temporary folder."""
+    if result.encoded is None:
         return
-    schemas = {"raw": learned.schema, "encoded": learned.encoded}
+    schemas = {"raw": result.schema, "encoded": result.encoded}
     for name, schema in schemas.items():
         files.write_bytes(files.join(folder, f"{name}.pb"), schema.SerializeToString())
-    request = {"fitted": learned.fitted, "analyzed": learned.analyzed}
+    request = {"fitted": result.fitted, "analyzed": result.analyzed}
     with files.replace(files.join(folder, "request.json")) as file:
         file.write(json.dumps(request).encode())
 

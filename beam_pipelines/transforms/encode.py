@@ -259,7 +259,7 @@ def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array])
 
 
 @dataclasses.dataclass
-class EncodeFeatures(beam.PTransform):
+class EncodeChunks(beam.PTransform):
     """Encodes the columns of chunks as features.
 
     Input and output: ``Chunk`` elements, one for one.

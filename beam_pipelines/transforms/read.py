@@ -249,7 +249,7 @@ def _fold_file(scanned: Iterable[tuple[int, Transition]]) -> bytes:
 
 
 @dataclasses.dataclass
-class ReadBatches(beam.PTransform):
+class ReadChunks(beam.PTransform):
     """Reads a source.
 
     Input: the pipeline's begin. Output: ``Chunk`` elements, at least one for each range of the

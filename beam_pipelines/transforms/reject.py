@@ -215,7 +215,7 @@ class SelectOrReject(beam.PTransform):
 
     Input: ``Chunk`` elements of the base source, maybe joined, with the column ``ROW``. Output: a
     ``Chunk`` with the same address for each, without this column; its account as of
-    ``select.SelectBatches``, and in it what was rejected here.
+    ``select.SelectChunks``, and in it what was rejected here.
 
     Attributes:
       checks: what a row has to pass.

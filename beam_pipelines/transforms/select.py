@@ -207,7 +207,7 @@ def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
 
 
 @dataclasses.dataclass
-class SelectBatches(beam.PTransform):
+class SelectChunks(beam.PTransform):
     """Selects rows and columns of chunks.
 
     Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, if with no rows

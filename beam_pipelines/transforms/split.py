@@ -411,7 +411,7 @@ def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | Non
 
 
 @dataclasses.dataclass
-class AssignSplit(beam.PTransform):
+class SplitChunks(beam.PTransform):
     """Divides chunks into their splits.
 
     Input: ``Chunk`` elements. Output: the main one (``chunks``), one ``Chunk`` for each split that

@@ -66,7 +66,7 @@ class AccumulateStatistics(beam.PTransform):
 
 
 @dataclasses.dataclass
-class ComputeStatistics(beam.PTransform):
+class ComputeChunkStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
     Input: see ``AccumulateStatistics``. Output: one dict, split name -> ``TableStatistics``, with

@@ -255,7 +255,7 @@ def _read_back(path: str, size: int, crc: int) -> None:
 
 
 @dataclasses.dataclass
-class WriteShards(beam.PTransform):
+class WriteShardFiles(beam.PTransform):
     """Writes one file for each shard.
 
     Input: one ``Received`` for each shard, or for each partition of one, from an exchange of

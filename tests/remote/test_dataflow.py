@@ -145,7 +145,7 @@ def test_a_pipeline_is_whole_without_the_machine_that_submitted_it(cloud, tmp_pa
         for transform in pipeline.components.transforms.values()
         if "/" in transform.unique_name
     }
-    assert {"FirstRead", "BuildGraph", "WriteShards", "Commit"} <= steps
+    assert {"FirstPass", "BuildGraph", "WriteShards", "Commit"} <= steps
     for environment in pipeline.components.environments.values():
         environment.urn, environment.payload = python_urns.EMBEDDED_PYTHON, b""
         del environment.dependencies[:]

@@ -40,7 +40,7 @@ def test_the_stage_reads_what_reading_alone_does(tmp_path: Path, content: str) -
         assert sum(chunk.counts["read"] for chunk in ordered) == counts["read"] == 2000
 
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        assert_that(pipeline | "Read" >> read.ReadBatches(plan), check)
+        assert_that(pipeline | "Read" >> read.ReadChunks(plan), check)
 
 
 def test_every_range_has_a_chunk_and_a_checksum(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from apache_beam.transforms.ptransform import PTransform
 # Steps of every conversion whose main input, and whose side inputs, cross the engine; more than one
 # range of CSV brings the first one.
 STEPS = {
-    "Convert/FirstRead/ReadSplits/Read/Read",
-    "Convert/FirstRead/Learn",
+    "Convert/FirstPass/ReadSplits/Read/Read",
+    "Convert/FirstPass/MakeResult",
     "Convert/BuildGraph",
     "Convert/SaveShardPlan",
     "Convert/LoadPieces/Await",

@@ -82,7 +82,7 @@ def test_no_element_is_too_large(
             exchange=exchange,
         )
     assert any("Exchange/Group" in step for step in largest)
-    assert set(largest) >= STEPS - {"Convert/FirstRead/ReadSplits/Read/Read"}
+    assert set(largest) >= STEPS - {"Convert/FirstPass/ReadSplits/Read/Read"}
     assert {step: size for step, size in largest.items() if size > MAX_ELEMENT_BYTES} == {}
 
 

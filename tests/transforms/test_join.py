@@ -467,8 +467,8 @@ def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_f
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         joined = (
             pipeline
-            | "Base" >> read.ReadBatches(base, reject=False)
-            | join.JoinBatches(plan, folder, reject=False)
+            | "Base" >> read.ReadChunks(base, reject=False)
+            | join.JoinChunks(plan, folder, reject=False)
         )
         assert_that(joined | beam.Map(describe), equal_to(expected))
 
@@ -498,7 +498,7 @@ def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypat
     READS.clear()
     with beam.Pipeline(runner="FnApiRunner", options=options) as pipeline:
         chunks = pipeline | beam.Create([Chunk(number, 0, batch, {}) for number in range(20)])
-        chunks | beam.Reshuffle() | join.JoinBatches(plan, None, reject=False)
+        chunks | beam.Reshuffle() | join.JoinChunks(plan, None, reject=False)
     assert READS == ["planes", "planes"]
 
 
@@ -525,7 +525,7 @@ def test_no_joins(flights):
     assert plan.schema == base.schema
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         joined = (
-            pipeline | "Base" >> read.ReadBatches(base) | join.JoinBatches(plan, None, reject=False)
+            pipeline | "Base" >> read.ReadChunks(base) | join.JoinChunks(plan, None, reject=False)
         )
         assert_that(joined | beam.Map(describe), equal_to(list(joined_one_by_one(plan, base))))
         counted = pipeline | join.CountRightSources(plan, None, reject=False)

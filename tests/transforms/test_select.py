@@ -378,7 +378,7 @@ def test_select_batches_counts_what_it_filters():
         found = (
             pipeline
             | beam.Create(chunks)
-            | select.SelectBatches(plan)
+            | select.SelectChunks(plan)
             | beam.Map(
                 lambda chunk: (*chunk[:2], chunk.batch["a"].to_pylist(), chunk.counts, chunk.crc32c)
             )

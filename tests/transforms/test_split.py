@@ -337,7 +337,7 @@ def test_assign_split_hands_over_receipts(tmp_path):
     full = Chunk(0, 0, batch, {"read": 4, "filtered": 2}, rejected, 77, "f.csv")
     empty = Chunk(0, 1, batch.slice(0, 0), {"read": 0}, path="f.csv")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        outputs = pipeline | beam.Create([full, empty]) | split.AssignSplit(plan, str(tmp_path))
+        outputs = pipeline | beam.Create([full, empty]) | split.SplitChunks(plan, str(tmp_path))
         rows = outputs.chunks | beam.Map(
             lambda chunk: (*chunk[:2], chunk.split, chunk.batch["day"].to_pylist(), chunk.counts)
         )

@@ -72,7 +72,7 @@ class ComputeStatistics(beam.PTransform):
         computed = (
             splits
             | ToChunks()
-            | beam_pipelines.transforms.statistics.ComputeStatistics(
+            | beam_pipelines.transforms.statistics.ComputeChunkStatistics(
                 NUM_RANGES, tuple(splits), columns, plan
             )
         )
@@ -152,7 +152,7 @@ class EncodeFeatures(beam.PTransform):
         chunks: beam.PCollection[Chunk] = splits | ToChunks()
         fitted, kept = self._fitted(chunks, plan) if plan.reads else ("", chunks)
         written = pa.schema([(name, feature.type) for name, feature in plan.features().items()])
-        encoded = kept | "Encode" >> encode.EncodeFeatures(plan, fitted)
+        encoded = kept | "Encode" >> encode.EncodeChunks(plan, fitted)
         results = {name: encoded | f"Take_{name}" >> ToBatches(written, name) for name in splits}
         return results if isinstance(batches, Mapping) else next(iter(results.values()))
 

@@ -49,7 +49,7 @@ class ReadBatches(beam.PTransform):
             )
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[pa.RecordBatch]:
-        return begin | "Read" >> read.ReadBatches(self._plan) | ToBatches(self._plan.schema)
+        return begin | "Read" >> read.ReadChunks(self._plan) | ToBatches(self._plan.schema)
 
 
 def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
@@ -113,7 +113,7 @@ class JoinBatches(beam.PTransform):
         joined = (
             batches
             | "ToPieces" >> beam.Map(to_chunk)
-            | join.JoinBatches(plan, self._temp_location, reject=False)
+            | join.JoinChunks(plan, self._temp_location, reject=False)
         )
         if self._right.source.key:
             counted = batches.pipeline | "CheckKey" >> join.CountRightSources(
@@ -156,7 +156,7 @@ class SelectBatches(beam.PTransform):
         return (
             batches
             | "ToPieces" >> beam.Map(_unaddressed)
-            | select.SelectBatches(plan)
+            | select.SelectChunks(plan)
             | ToBatches(plan.schema)
         )
 
@@ -185,7 +185,7 @@ class AssignSplit(beam.PTransform):
     ) -> dict[str, beam.PCollection[pa.RecordBatch]]:
         schema = schema_of(batches, "AssignSplit")
         plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
-        chunks = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.AssignSplit(plan)).chunks
+        chunks = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.SplitChunks(plan)).chunks
         return {
             name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names
         }

@@ -28,14 +28,19 @@ from beam_pipelines.integrations.beam.batches import (
     schema_of_splits,
 )
 from beam_pipelines.pipeline.commit import commit
-from beam_pipelines.pipeline.first_pass_result import Fitting, Learned, check_anomalies, learn
+from beam_pipelines.pipeline.first_pass_result import (
+    FirstPassResult,
+    FittedFolders,
+    check_anomalies,
+    make_result,
+)
 from beam_pipelines.pipeline.output_folder import check_output
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.model import Recipe, Source, Split
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import ByteRange, FileInfo, SourcePlan
 from beam_pipelines.transforms import write
-from beam_pipelines.transforms.encode import EncodeFeatures
+from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join.plan import JoinPlan
 from beam_pipelines.transforms.sample import sample_chunk
@@ -109,24 +114,24 @@ class WriteShards(beam.PTransform):
             splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
         )
         kept = chunks | "SpillChunks" >> SpillChunks(self._temporary("kept"))
-        learned = chunks | "Learn" >> _LearnChunks(plan, self._temporary())
-        learned = learned | "CheckAnomalies" >> beam.Map(
-            lambda learned: check_anomalies(plan, learned, self._folder)
+        result = chunks | "FirstPass" >> _AnalyzeChunks(plan, self._temporary())
+        result = result | "CheckAnomalies" >> beam.Map(
+            lambda result: check_anomalies(plan, result, self._folder)
         )
         shard_plan, exchange = self._temporary("shard_plan"), self._temporary("exchange")
         by_files = files.is_local(exchange)
-        planned = learned | "SaveShardPlan" >> beam.Map(
-            lambda learned: save_shard_plan(learned.shards, shard_plan)
+        planned = result | "SaveShardPlan" >> beam.Map(
+            lambda result: save_shard_plan(result.shards, shard_plan)
         )
         shards = (
             kept
             | "LoadPieces" >> LoadChunks((planned,))
-            | "ToFeatures" >> EncodeFeatures(plan.encode, fitted="")
+            | "ToFeatures" >> EncodeChunks(plan.encode, fitted="")
             | "ScatterRows"
             >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
             | "Exchange" >> Exchange(exchange if by_files else None)
             | "Write"
-            >> write.WriteShards(
+            >> write.WriteShardFiles(
                 plan.recipe.name,
                 output,
                 shard_plan,
@@ -134,7 +139,7 @@ class WriteShards(beam.PTransform):
                 parts=None if by_files else self._temporary("parts"),
             )
         )
-        slices = beam.pvalue.AsList(learned | "Slice" >> beam.FlatMap(value_to_slices))
+        slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         return planned | "Commit" >> beam.Map(
             lambda _, slices, *own: _commit(slices_to_value(slices), *own),
             slices,
@@ -169,16 +174,16 @@ class WriteShards(beam.PTransform):
 
 
 @dataclasses.dataclass
-class _LearnChunks(beam.PTransform):
+class _AnalyzeChunks(beam.PTransform):
     """Learns from chunks what has to be known before they are written.
 
-    Input: ``Chunk`` elements. Output: one ``Learned``.
+    Input: ``Chunk`` elements. Output: one ``FirstPassResult``.
     """
 
     plan: Plan
     folder: str
 
-    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[Learned]:
+    def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[FirstPassResult]:
         plan, folder = self.plan, files.join(self.folder, "statistics")
         sent = chunks | "Statistics" >> AccumulateStatistics(NUM_RANGES, plan.statistics, folder)
         counts = (
@@ -199,7 +204,7 @@ class _LearnChunks(beam.PTransform):
         encoded = (
             samples
             | "LoadSamples" >> LoadChunks()
-            | "EncodeSamples" >> EncodeFeatures(plan.encode, fitted="")
+            | "EncodeSamples" >> EncodeChunks(plan.encode, fitted="")
             | "KeepEncoded" >> beam.Map(spill_chunk, files.join(self.folder, "encoded_samples"))
         )
         return (
@@ -207,7 +212,7 @@ class _LearnChunks(beam.PTransform):
             | "Once" >> beam.Create([None], reshuffle=False)
             | "Conclude"
             >> beam.Map(
-                lambda _, sent, *own: _learn(
+                lambda _, sent, *own: _make_result(
                     merge_splits(
                         sent, plan.recipe.split.names, plan.split.schema, plan.statistics, folder
                     ),
@@ -239,13 +244,13 @@ def _sample(chunk: Chunk) -> tuple[str, Chunk]:
     return chunk.split, chunk._replace(batch=rows)
 
 
-def _learn(
+def _make_result(
     computed: Mapping[str, statistics.TableStatistics],
     plan: Plan,
     counts: Sequence[tuple[Address, Rows]],
     samples: Sequence[SpilledChunk],
     encoded: Sequence[SpilledChunk],
-) -> Learned:
+) -> FirstPassResult:
     """Concludes as a conversion does, from chunks that are numbered in order of their addresses,
     each a range of its own.
     """
@@ -256,7 +261,9 @@ def _learn(
     ]
     numbered = _with_ranges(plan, len(chunk_counts))
     pictures, rows = ([load_chunk(kept) for kept in some] for some in (samples, encoded))
-    learned = learn(numbered, computed, chunk_counts, pictures, rows, {}, Fitting("", ""))
+    result = make_result(
+        numbered, computed, chunk_counts, pictures, rows, {}, FittedFolders("", "")
+    )
     splits = {
         name: dataclasses.replace(
             split,
@@ -264,9 +271,9 @@ def _learn(
                 address: split.offsets[number, 0] for number, (address, _) in enumerate(ordered)
             },
         )
-        for name, split in learned.shards.splits.items()
+        for name, split in result.shards.splits.items()
     }
-    return dataclasses.replace(learned, shards=dataclasses.replace(learned.shards, splits=splits))
+    return dataclasses.replace(result, shards=dataclasses.replace(result.shards, splits=splits))
 
 
 def _with_ranges(plan: Plan, count: int) -> Plan:
@@ -278,11 +285,15 @@ def _with_ranges(plan: Plan, count: int) -> Plan:
 
 
 def _commit(
-    learned: Learned, shards: Sequence[write.ShardInfo], plan: Plan, folder: str, started: float
+    result: FirstPassResult,
+    shards: Sequence[write.ShardInfo],
+    plan: Plan,
+    folder: str,
+    started: float,
 ) -> str:
     # The manifest's recipe says how large the splits are, which somebody else has decided.
-    total = max(1, sum(learned.row_counts.rows.values()))
-    shares = {name: rows / total for name, rows in learned.row_counts.rows.items()}
+    total = max(1, sum(result.row_counts.rows.values()))
+    shares = {name: rows / total for name, rows in result.row_counts.rows.items()}
     recipe: Recipe = dataclasses.replace(plan.recipe, split=Split(shares))
-    commit(dataclasses.replace(plan, recipe=recipe), learned, shards, folder, started)
+    commit(dataclasses.replace(plan, recipe=recipe), result, shards, folder, started)
     return folder

@@ -79,7 +79,7 @@ class JoinBroadcast(beam.PTransform):
 
     Attributes:
       step: the join.
-      reject: as ``read.ReadBatches`` takes it.
+      reject: as ``read.ReadChunks`` takes it.
     """
 
     step: JoinStep
@@ -98,7 +98,7 @@ class JoinByHash(beam.PTransform):
     Attributes:
       step: the join.
       folder: where rows wait, or ``None`` to send them through the engine.
-      reject: as ``read.ReadBatches`` takes it.
+      reject: as ``read.ReadChunks`` takes it.
     """
 
     step: JoinStep
@@ -110,7 +110,7 @@ class JoinByHash(beam.PTransform):
         left = chunks | "SendLeft" >> beam.Map(hash_join.send_left, step.left_on, step.partitions)
         right = (
             chunks.pipeline
-            | "ReadRight" >> read.ReadBatches(step.source_plan, self.reject)
+            | "ReadRight" >> read.ReadChunks(step.source_plan, self.reject)
             | "SendRight" >> beam.Map(hash_join.send_right, step.right_on, step.partitions)
         )
         joined = (
@@ -131,7 +131,7 @@ def _subfolder(folder: str | None, name: str) -> str | None:
 
 
 @dataclasses.dataclass
-class JoinBatches(beam.PTransform):
+class JoinChunks(beam.PTransform):
     """Joins chunks with one right source after the other.
 
     Input: ``Chunk`` elements. Output: a ``Chunk`` for each of them, with the same address, its rows
@@ -142,7 +142,7 @@ class JoinBatches(beam.PTransform):
       plan: what ``plan_join`` returned.
       folder: where rows of hash-partitioned joins wait, used by nobody else; ``None`` sends them
         through the engine.
-      reject: as ``read.ReadBatches`` takes it.
+      reject: as ``read.ReadChunks`` takes it.
     """
 
     plan: JoinPlan
@@ -182,7 +182,7 @@ class CountRightSources(beam.PTransform):
     Attributes:
       plan: what ``plan_join`` returned.
       folder: where keys wait, used by nobody else; ``None`` sends them through the engine.
-      reject: as ``read.ReadBatches`` takes it.
+      reject: as ``read.ReadChunks`` takes it.
       rejected: folder for rejected rows, used by nobody else.
     """
 
@@ -195,7 +195,7 @@ class CountRightSources(beam.PTransform):
         chunk_counts, keys = [], []
         for name, step in {step.join.source: step for step in self.plan.steps}.items():
             plan = step.source_plan
-            chunks = start.pipeline | f"Read_{name}" >> read.ReadBatches(plan, self.reject)
+            chunks = start.pipeline | f"Read_{name}" >> read.ReadChunks(plan, self.reject)
             chunk_counts.append(
                 chunks
                 | f"Receipt_{name}"

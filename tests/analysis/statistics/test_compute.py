@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that
 
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.transforms.statistics import ComputeStatistics
+from beam_pipelines.transforms.statistics import ComputeChunkStatistics
 
 SCHEMA = pa.schema([("x", pa.float64()), ("t", pa.string())])
 
@@ -68,7 +68,7 @@ def test_equals_a_plain_merge(num_ranges: int, folder: str | None, tmp_path: Pat
         found = (
             pipeline
             | beam.Create(given)
-            | ComputeStatistics(
+            | ComputeChunkStatistics(
                 num_ranges,
                 ("train", "eval", "test"),
                 SCHEMA,
@@ -86,5 +86,5 @@ def test_no_chunks_give_empty_splits() -> None:
 
     with TestPipeline("FnApiRunner") as pipeline:
         assert_that(
-            pipeline | beam.Create([]) | ComputeStatistics(1, ("train", "eval"), SCHEMA), check
+            pipeline | beam.Create([]) | ComputeChunkStatistics(1, ("train", "eval"), SCHEMA), check
         )
