@@ -20,21 +20,20 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.anomalies import SplitAnomalies
 from beam_pipelines.analysis.rules.offenders import can_blame_rows, offending_rows
 from beam_pipelines.analysis.rules.reason import Info, Reason
-from beam_pipelines.core.chunks import Chunk, Rejected
+from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.core.schema_features import domains_of, features_of, flattened
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.row_chain import split_rows
 from beam_pipelines.sources.plan import ByteRange
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
-from beam_pipelines.transforms.join.join import join_chunk, load_index
+from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.row_positions import RowPlaces
-from beam_pipelines.transforms.select import select_chunk
-from beam_pipelines.transforms.split import split_chunk
 
 # Rows that are listed for each anomaly, and bytes of sources that are read to find them: some
 # seconds.
@@ -148,12 +147,11 @@ class _Reader:
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
         self._reject = plan.recipe.on_error.reject > 0
-        self._column = _free_name(plan)
-        number = pa.field(self._column, pa.int64())
+        row = pa.field(ROW, pa.int64())
         self._plan = dataclasses.replace(
             plan,
-            select=dataclasses.replace(plan.select, schema=plan.select.schema.append(number)),
-            split=dataclasses.replace(plan.split, schema=plan.split.schema.append(number)),
+            select=plan.select.numbered(),
+            split=dataclasses.replace(plan.split, schema=plan.split.schema.append(row)),
         )
         self.places = RowPlaces(plan.base)
         self._indexes: dict[int, JoinIndex] = {}
@@ -200,12 +198,12 @@ class _Reader:
             domains_of(schema),
         )
         found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
-        for part in self._split(chunks):
+        for part in self.split(chunks):
             for key, number in wanted.items():
                 if key.split == part.split and len(found[key]) < number:
                     column, rows = (
                         part.batch.column(key.feature),
-                        part.batch.column(self._column).to_numpy(),
+                        part.batch.column(ROW).to_numpy(),
                     )
                     for place in np.flatnonzero(
                         offending_rows(column, key.type, features[key.feature], domains)
@@ -222,23 +220,9 @@ class _Reader:
                             break
         return [hit for some in found.values() for hit in some]
 
-    def _split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Yields the chunks of a range as they land in their splits, with the number of each row in
-        the range.
-        """
-        before = 0
-        for chunk in chunks:
-            numbers = pa.array(np.arange(before, before + chunk.batch.num_rows))
-            before += chunk.batch.num_rows
-            schema = chunk.batch.schema.append(pa.field(self._column, pa.int64()))
-            numbered = chunk._replace(
-                batch=pa.RecordBatch.from_arrays([*chunk.batch.columns, numbers], schema=schema)
-            )
-            for step in self._plan.joins.steps:
-                numbered = join_chunk(numbered, step, self._index(step, numbered))
-            for part in split_chunk(self._plan.split, select_chunk(numbered, self._plan.select)):
-                if isinstance(part, Chunk):
-                    yield part
+    def split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Yields the chunks of a range as they reach their splits, with the column ``ROW``."""
+        return split_rows(self._plan, chunks, self._index)
 
     def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:
         """Returns an index of all rows of the right source that this chunk, at least, can match."""
@@ -264,13 +248,3 @@ class _Reader:
                 )
                 batches.append(right.batch.filter(pa.array(found)))
         return build_index(pa.Table.from_batches(batches, source.schema), step.right_on, step.added)
-
-
-def _free_name(plan: Plan) -> str:
-    """Returns a name that no column has."""
-    names = (*plan.joins.schema.names, *plan.select.schema.names, *plan.recipe.derive)
-    taken = {name.lower() for name in names}  # DuckDB does not tell them apart
-    name = "row_number"
-    while name in taken:
-        name = f"_{name}"
-    return name

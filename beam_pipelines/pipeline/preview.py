@@ -16,20 +16,18 @@ from beam_pipelines.encodings.analyzers import KeyedSums
 from beam_pipelines.encodings.plan import EncodePlan, with_fitted
 from beam_pipelines.encodings.store import FittedSteps
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.row_chain import IndexOf, split_rows
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.encode import encode_batch
 from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
-from beam_pipelines.transforms.group import group_batch
-from beam_pipelines.transforms.join.join import join_chunk, load_index
-from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES, JoinStep
-from beam_pipelines.transforms.reject import select_good
+from beam_pipelines.transforms.join.index import JoinIndex
+from beam_pipelines.transforms.join.join import load_index
+from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES
 from beam_pipelines.transforms.sample import estimate_row_bytes
-from beam_pipelines.transforms.select import select_chunk
 from beam_pipelines.transforms.shuffle import pack_blocks
-from beam_pipelines.transforms.split import split_chunk
 
 _FILES = 8
 _SAMPLED_ROWS = 50_000
@@ -86,13 +84,11 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
             f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by."
         )
     guessed: list[str] = []
-    chunks = [_select(plan, chunk, guessed) for chunk in _joined(plan, read_chunks, guessed)]
-    split = [
-        part
-        for chunk in chunks
-        for part in split_chunk(plan.split, chunk)
-        if isinstance(part, Chunk)
-    ]
+    split = list(split_rows(plan, read_chunks, _index_of(plan, guessed)))
+    if plan.groups is not None:
+        guessed.append(
+            "rows are grouped within a chunk only, so that sequences look shorter than they will be"
+        )
     written = sum(chunk.batch.num_rows for chunk in split)
     if not written:
         raise DataError(
@@ -122,50 +118,22 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     states: dict[str, bytes] = {}
     if format_of(source).quoting(source.source) is not None:
         states[byte_range.file.path] = fold([read.scan_range(source, byte_range)])
-    return list(read.number_rows(read.read_range(source, byte_range, states, reject=True)))
+    return list(read.read_range(source, byte_range, states, reject=True))
 
 
-def _joined(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
-    """Joins by index, whatever the strategy; of right sources too large for that, the columns are
-    null.
-    """
-    joined = list(chunks)
+def _index_of(plan: Plan, guessed: list[str]) -> IndexOf:
+    """Returns the index of each join, whatever its strategy; ``None`` for a large right source."""
+    indexes: dict[int, JoinIndex | None] = {}
     for step in plan.joins.steps:
+        indexes[step.number] = None
         if step.size_bytes > BROADCAST_LIMIT_BYTES:
             guessed.append(
                 f"the columns of '{step.join.source}' count as null: it is too large to be read "
                 "for a plan"
             )
-            joined = [chunk._replace(batch=_with_nulls(chunk.batch, step)) for chunk in joined]
         else:
-            index = load_index(step, reject=True)
-            joined = [join_chunk(chunk, step, index) for chunk in joined]
-    return joined
-
-
-def _with_nulls(batch: pa.RecordBatch, step: JoinStep) -> pa.RecordBatch:
-    schema = step.schema
-    arrays = [
-        batch.column(field.name)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _select(plan: Plan, chunk: Chunk, guessed: list[str]) -> Chunk:
-    chunk = (
-        select_good(chunk, plan.checks)[0]
-        if plan.recipe.on_error.reject
-        else select_chunk(chunk, plan.select)
-    )
-    if plan.groups is None:
-        return chunk
-    guessed.append(
-        "rows are grouped within a chunk only, so that sequences look shorter than they will be"
-    )
-    return chunk._replace(batch=group_batch(chunk.batch, plan.groups))
+            indexes[step.number] = load_index(step, reject=True)
+    return lambda step, _: indexes[step.number]
 
 
 def _shares(plan: Plan, split: Sequence[Chunk], written: int, is_whole: bool) -> dict[str, float]:

@@ -93,10 +93,7 @@ def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
         good = batch.filter(
             pa.array(~np.isin(batch.column(ROW).to_numpy(), np.array(list(bad), np.int64)))
         )
-        numbered = dataclasses.replace(
-            checks.select, schema=checks.select.schema.append(pa.field(ROW, pa.int64()))
-        )
-        selected, _ = select_rows(numbered, good)
+        selected, _ = select_rows(checks.select.numbered(), good)
         numbers = selected.column(ROW).to_numpy()
         bad.update(
             _unencodable(checks.encode, selected.select(checks.encode.columns.names), numbers)

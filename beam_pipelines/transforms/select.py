@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.core.chunks import Chunk, add_counts
+from beam_pipelines.core.chunks import ROW, Chunk, add_counts
 from beam_pipelines.core.errors import DataError, Problem, RecipeProblems, nearest
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.pickling import PickledOnce
@@ -57,6 +57,12 @@ class SelectPlan(PickledOnce):
     filter: Expression | None
     derive: tuple[Expression, ...]
     schema: pa.Schema
+
+    def numbered(self) -> SelectPlan:
+        """Returns the plan that keeps the column ``ROW`` as well."""
+        if ROW in self.schema.names:
+            return self
+        return dataclasses.replace(self, schema=self.schema.append(pa.field(ROW, pa.int64())))
 
 
 def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:

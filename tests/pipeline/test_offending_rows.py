@@ -25,6 +25,7 @@ from beam_pipelines.analysis.rules.offenders import can_blame_rows
 from beam_pipelines.analysis.rules.offenders import offending_rows as blamed
 from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics
+from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline.offending_rows import Key, find_offenders
@@ -116,10 +117,8 @@ def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
                 planned.base, byte_range, reader.places.states(byte_range), True
             )
         )
-        for part in reader._split(chunks):
-            batch = part.batch.select(
-                [name for name in part.batch.schema.names if name != reader._column]
-            )
+        for part in reader.split(chunks):
+            batch = part.batch.drop_columns([ROW])
             tables.setdefault(part.split, []).append(TableStatistics.of(batch))
     return {split: TableStatistics.merged(parts) for split, parts in tables.items()}
 
@@ -206,6 +205,19 @@ def test_rows_are_followed_through_join_filter_and_split(
             assert [
                 place for _, place, _, _ in rows[Key(split, "n", Info.INT_TYPE_BIG_INT)]
             ] == expected[:10]
+
+
+def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None:
+    """A rejected row does not stop the search, and the rows after it keep their places."""
+    (tmp_path / "a.csv").write_text("n,t,f\n1,2,1\n1,x,1\n9,3,1\n")
+    recipe = (
+        "name: a\nsources: {a: {path: a.csv, types: {t: text}}}\n"
+        'derive: {d: "CAST(t AS BIGINT)"}\non_error: {reject: 50%}'
+    )
+    rows = found(tmp_path, recipe)
+    assert [place for _, place, _, _ in rows[Key("train", "n", Info.INT_TYPE_BIG_INT)]] == [
+        "line 4"
+    ]
 
 
 def test_the_search_is_bounded(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""The rows of a byte range as they reach their splits, without a Beam pipeline.
+
+A conversion runs the same functions as the PTransforms of ``pipeline/first_pass.py``. Here one
+generator chains them, for previews, for the rows behind anomalies, and for a debugger::
+
+    chunks = read_range(plan.base, byte_range, quote_states={}, reject=False)
+    for chunk in split_rows(plan, chunks, lambda step, _: load_index(step, reject=False)):
+        print(chunk.split, chunk.batch.to_pylist())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.transforms.group import group_batch
+from beam_pipelines.transforms.join.index import JoinIndex
+from beam_pipelines.transforms.join.join import join_chunk
+from beam_pipelines.transforms.join.plan import JoinStep
+from beam_pipelines.transforms.read import number_rows
+from beam_pipelines.transforms.reject import select_good
+from beam_pipelines.transforms.select import select_chunk
+from beam_pipelines.transforms.split import split_chunk
+
+IndexOf = Callable[[JoinStep, Chunk], JoinIndex | None]
+
+
+def split_rows(plan: Plan, chunks: Iterable[Chunk], index_of: IndexOf) -> Iterator[Chunk]:
+    """Joins, selects, groups and splits the chunks of one byte range.
+
+    Args:
+      plan: of the conversion. Rows are grouped within each chunk only. If ``plan.select`` is
+        ``numbered``, the chunks keep the column ``ROW``.
+      chunks: of the byte range, in order, as ``read_range`` yields them.
+      index_of: returns an index of the right rows that a chunk can match; ``None``: the columns
+        that the join adds are null.
+
+    Yields:
+      For each chunk and each split with rows, a ``Chunk`` of these rows. Rejected rows are left
+      out.
+
+    Raises:
+      DataError: an expression has no value for a row, and the recipe rejects no rows; or a row
+        fits no split.
+    """
+    for chunk in number_rows(chunks):
+        for part in split_chunk(plan.split, _select(plan, chunk, index_of)):
+            if isinstance(part, Chunk):
+                yield part
+
+
+def _select(plan: Plan, chunk: Chunk, index_of: IndexOf) -> Chunk:
+    for step in plan.joins.steps:
+        index = index_of(step, chunk)
+        chunk = _add_nulls(chunk, step) if index is None else join_chunk(chunk, step, index)
+    if plan.recipe.on_error.reject:
+        chunk, _ = select_good(chunk, plan.checks)
+    else:
+        chunk = select_chunk(chunk, plan.select)
+    if plan.groups is None:
+        return chunk
+    return chunk._replace(batch=group_batch(chunk.batch, plan.groups))
+
+
+def _add_nulls(chunk: Chunk, step: JoinStep) -> Chunk:
+    """Adds the columns of a join to a chunk, all null."""
+    added = [step.schema.field(name) for _, name in step.added]
+    batch = chunk.batch
+    arrays = [*batch.columns, *(pa.nulls(batch.num_rows, field.type) for field in added)]
+    schema = pa.schema([*batch.schema, *added])
+    return chunk._replace(batch=pa.RecordBatch.from_arrays(arrays, schema=schema))
