@@ -35,8 +35,8 @@ import criteo_like
 from beam_pipelines.core.chunks import ChunkCounts
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.pipeline.convert import Conversion
-from beam_pipelines.pipeline.first_pass import RunFolders
 from beam_pipelines.pipeline.plan import make_plan
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import RANGE_BYTES, FileInfo, cut_ranges
 from beam_pipelines.transforms.shards import ShardPlan, SplitShards, shard_path

@@ -170,13 +170,14 @@ def convert(
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
+    from beam_pipelines.pipeline.run_options import RunOptions
     from beam_pipelines.runners.run import pipeline_options, waits
 
     if plan.append is None:
         output_folder.check_inputs(output, [recipe_or_data])
-    options = context.meta[BEAM_OPTIONS]
-    if not waits(pipeline_options(options, plan.size_bytes)):
-        where = convert_module.submit(plan, output, overwrite, options, resume)
+    options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], quiet)
+    if not waits(pipeline_options(options.beam_options, plan.size_bytes)):
+        where = convert_module.submit(plan, options)
         click.echo(
             f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."
         )
@@ -186,7 +187,7 @@ def convert(
         output,
         overwrite=overwrite,
         resume=resume,
-        beam_options=options,
+        beam_options=options.beam_options,
         quiet=quiet,
         warn=None if quiet else warn,
     )
@@ -228,13 +229,15 @@ def describe(
     )
     from beam_pipelines.cli.summary import print_description
     from beam_pipelines.pipeline import convert as convert_module
+    from beam_pipelines.pipeline.run_options import RunOptions
 
     with (
         tempfile.TemporaryDirectory()
         if output is None
         else contextlib.nullcontext(output) as folder
     ):
-        manifest = convert_module.describe(plan, folder, context.meta[BEAM_OPTIONS], quiet)
+        options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=quiet)
+        manifest = convert_module.describe(plan, options)
         print_description(manifest, folder, is_kept=output is not None)
 
 

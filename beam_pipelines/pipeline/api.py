@@ -29,6 +29,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.plan_append import appends, plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
+from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
 from beam_pipelines.recipe import dates
 from beam_pipelines.recipe.lines import Lines
@@ -133,8 +134,9 @@ def convert(
         return Dataset(output)
     if isinstance(recipe, str | os.PathLike) and planned.append is None:
         output_folder.check_inputs(output, [os.fspath(recipe)])
-    with watched(planned, output, beam_options, warn):
-        convert_module.convert(planned, output, overwrite, beam_options, quiet, resume=resume)
+    options = RunOptions(output, overwrite, resume, beam_options, quiet)
+    with watched(planned, options, warn):
+        convert_module.run_conversion(planned, options)
     return Dataset(output)
 
 
@@ -216,7 +218,8 @@ def describe(
     """
     planned = _planned(recipe, planning)
     with _folder(output) as folder:
-        manifest = convert_module.describe(planned, folder, beam_options, quiet)
+        options = RunOptions(folder, beam_options=beam_options, quiet=quiet)
+        manifest = convert_module.describe(planned, options)
         return Description(
             {name: split["rows"] for name, split in manifest["splits"].items()},
             read_schema(schema_of(folder)),
@@ -275,7 +278,8 @@ def validate(
     schema = None if schema is None else files.absolute(schema)
     planned = _planned(data, {"schema": schema, "policy": policy, **planning})
     with _folder(output) as folder:
-        convert_module.validate(planned, folder, beam_options, quiet, stays=output is not None)
+        options = RunOptions(folder, beam_options=beam_options, quiet=quiet)
+        convert_module.validate(planned, options, stays=output is not None)
         return _read_anomalies(folder, planned)
 
 

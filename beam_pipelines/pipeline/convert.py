@@ -15,12 +15,12 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.core import files
-from beam_pipelines.core.dataset_layout import DESCRIPTION, TEMPORARY, TRANSFORM_GRAPH
+from beam_pipelines.core.dataset_layout import DESCRIPTION, TRANSFORM_GRAPH
 from beam_pipelines.core.errors import PipelineError, RecipeError
 from beam_pipelines.core.slices import slices_to_value, value_to_slices
 from beam_pipelines.dataset.generations import remove_left_behind
@@ -33,14 +33,14 @@ from beam_pipelines.pipeline.commit import (
     is_committed,
     write_description,
 )
-from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass, RunFolders
+from beam_pipelines.pipeline.first_pass import EncodeAndPreprocess, FirstPass
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, build_graph, check_anomalies
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
     cleaned,
     remove_orphans,
-    scratch_beside,
+    scratch_folder,
 )
 from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.resume import (
@@ -50,7 +50,8 @@ from beam_pipelines.pipeline.resume import (
     key_of,
     note_finished,
 )
-from beam_pipelines.pipeline.serving_graph import await_graph, graph_beside, request_graph
+from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
+from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.dataflow_options import check_dataflow
@@ -63,8 +64,6 @@ from beam_pipelines.transforms.shards import ShardPlan, load_shard_plan, save_sh
 from beam_pipelines.transforms.shuffle import ScatterRows
 from beam_pipelines.transforms.spill import LoadChunks
 from beam_pipelines.transforms.write import ShardInfo, WriteShardFiles
-
-ExchangeBy = Literal["files", "engine"]
 
 
 @dataclasses.dataclass
@@ -93,7 +92,7 @@ class Conversion(beam.PTransform):
         )
         temporary = folders.temporary_of()
         finished: tuple[beam.PCollection[ShardInfo], ...] = ()
-        if folders.resumes:
+        if folders.finds_finished:
             found = (
                 key
                 | "FindFinished" >> beam.FlatMap(find_finished, temporary)
@@ -113,7 +112,7 @@ class Conversion(beam.PTransform):
         by_files = exchange is not None
         written = (
             kept
-            | "LoadPieces" >> LoadChunks((planned,), folders.takes)
+            | "LoadPieces" >> LoadChunks((planned,), folders.removes_spilled)
             | "EncodePieces" >> EncodeAndPreprocess(plan, folders, encoder)
             | "ScatterRows"
             >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
@@ -191,7 +190,7 @@ def _commit(
 ) -> None:
     if folders.graph:
         await_graph(folders.graph)
-    if folders.run and run_lock.mark_of(folders.temporary_of()) != folders.run:
+    if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
         if is_committed(folders.output, shards):
             return  # by an earlier attempt of this step, which has removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
@@ -217,180 +216,153 @@ def convert(
     """Converts, and returns the manifest of the new dataset.
 
     Args:
-      plan: from ``planning.make_plan``.
-      output: folder of the dataset; made if it is not there.
-      overwrite: replace a dataset that is there, once the new one is complete.
-      beam_options: flags for Beam, as on the command line.
-      quiet: show no progress.
-      exchange: how rows travel between workers; by default through files if the output is on a
-        filesystem, which all workers share, and else through the engine.
-      resume: take over the shards that a run which broke off has finished, if it was of the same
-        recipe, inputs and version.
+      plan: from ``plan.make_plan``.
+      output, overwrite, beam_options, quiet, exchange, resume: as in ``RunOptions``.
 
     Raises:
-      RecipeError: the output is there already, or is no place for a dataset.
-      DataError: the data are not as the recipe says, or the run failed. There is no new dataset
-        then.
+      RecipeError: the output exists already, or is not a place for a dataset.
+      DataError: the data do not match the recipe, or the run failed. No new dataset exists then.
     """
-    check_output(output, overwrite, plan.generation)
-    _run(
-        "Convert",
-        Conversion,
-        plan,
-        output,
-        beam_options,
-        quiet,
-        exchange,
-        overwrite=overwrite,
-        resume=resume,
+    return run_conversion(
+        plan, RunOptions(output, overwrite, resume, beam_options, quiet, exchange)
     )
-    return read_manifest(output)
 
 
-def submit(
-    plan: Plan,
-    output: str,
-    overwrite: bool = False,
-    beam_options: Sequence[str] = (),
-    resume: bool = False,
-) -> str:
-    """Hands a conversion to a runner whose jobs go on without us, or makes a template of it, as
-    ``beam_options`` say.
+def run_conversion(plan: Plan, options: RunOptions) -> Manifest:
+    """Does what ``convert`` does, with the settings as one value."""
+    _run("Convert", Conversion, plan, options)
+    return read_manifest(options.output)
+
+
+def submit(plan: Plan, options: RunOptions) -> str:
+    """Submits a conversion and returns without waiting, or makes a template of it.
 
     Args:
-      plan, output, overwrite, beam_options, resume: as of ``convert``.
+      plan: from ``plan.make_plan``.
+      options: with ``--no_wait_until_finish`` or ``--template_location`` among ``beam_options``.
 
     Returns:
       The job's id, or the path of the template.
 
     Raises:
-      RecipeError: as of ``convert``.
+      RecipeError: as ``convert`` raises it.
     """
-    check_output(output, overwrite, plan.generation)
-    return _run(
-        "Convert",
-        Conversion,
-        plan,
-        output,
-        beam_options,
-        quiet=True,
-        submits=True,
-        overwrite=overwrite,
-        resume=resume,
-    )
+    return _run("Convert", Conversion, plan, dataclasses.replace(options, quiet=True), submits=True)
 
 
-def describe(
-    plan: Plan, output: str, beam_options: Sequence[str] = (), quiet: bool = False
-) -> Manifest:
-    """Reads everything once and writes what can be found from it: schema, statistics, anomalies,
-    report; no examples.
+def describe(plan: Plan, options: RunOptions) -> Manifest:
+    """Runs the first pass and writes schema, statistics, anomalies and report, but no examples.
 
     Args:
-      plan, beam_options, quiet: as of ``convert``.
-      output: folder for the description, without a dataset in it.
+      plan: from ``plan.make_plan``.
+      options: ``output`` is the folder of the description; it holds no dataset.
 
     Returns:
-      What a manifest would say, without shards; it lies in ``description.json``.
+      A manifest without shards, as it is stored in ``description.json``.
     """
-    check_output(output, overwrite=False)
-    _run("Describe", Description, plan, output, beam_options, quiet)
-    return read_manifest(output, DESCRIPTION)
+    _run("Describe", Description, plan, options)
+    return read_manifest(options.output, DESCRIPTION)
 
 
-def validate(
-    plan: Plan,
-    output: str,
-    beam_options: Sequence[str] = (),
-    quiet: bool = False,
-    stays: bool = True,
-) -> None:
-    """Reads everything once, writes what ``describe`` writes, and fails if there are anomalies that
-    were not accepted.
+def validate(plan: Plan, options: RunOptions, stays: bool = True) -> None:
+    """Writes what ``describe`` writes, and fails if an anomaly is not accepted.
 
     Args:
-      plan, output, beam_options, quiet: as of ``describe``.
-      stays: whether the folder stays, so that an error may name what is in it.
+      plan, options: as in ``describe``.
+      stays: whether the folder stays, so that an error may name files in it.
 
     Raises:
-      DataError: there are such anomalies; or as of ``convert``.
+      DataError: an anomaly is not accepted; or as ``convert`` raises it.
     """
-    check_output(output, overwrite=False)
-    job = functools.partial(Description, stops=True, stays=stays)
-    _run("Validate", job, plan, output, beam_options, quiet)
+    _run("Validate", functools.partial(Description, stops=True, stays=stays), plan, options)
 
 
 def _run(
     label: str,
     job: Callable[..., beam.PTransform],
     plan: Plan,
-    output: str,
-    beam_options: Sequence[str],
-    quiet: bool,
-    exchange: ExchangeBy | None = None,
+    options: RunOptions,
     submits: bool = False,
-    overwrite: bool = False,
-    resume: bool = False,
 ) -> str:
-    """Runs a job, shows its progress, and leaves no temporary file, unless the job goes on: then
-    returns where to find it.
+    """Runs a job and removes its temporary files.
 
-    A conversion that fails leaves the shards that are finished, for one that resumes it.
+    A conversion that fails keeps its finished shards, so that another run can resume it.
+
+    Returns:
+      The job's id, or a template's path, if the run ``submits``.
     """
     started = time.time()
-    options = run_module.pipeline_options(beam_options, plan.size_bytes)
-    for check in (check_dataflow, check_engine):
-        check(options, _paths_of_workers(plan, output))
-    run_module.check_address_space(options)
+    check_output(options.output, options.overwrite, plan.generation)
+    beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
+    _check_options(plan, options, beam_options, submits)
+    waits, is_local = run_module.waits(beam_options), run_module.is_local(beam_options)
+    is_watched = is_engine(beam_options) and waits
+    state = functools.partial(describe_state, beam_options) if is_watched else None
+    with (
+        job_server.started(beam_options),
+        run_lock.locked(options.output, options.temporary),
+    ):
+        with show_progress(ProgressLog(""), 0, options.quiet, state=state):
+            check_workers(beam_options)
+        # Again: another run may have ended before this one had the lock.
+        check_output(options.output, options.overwrite, plan.generation)
+        _prepare_output(plan, options)
+        has_finished = clear(options.temporary, keeps=options.resume) > 0
+        with (
+            cleaned(options.output, options.temporary, waits, options.resume) as mark,
+            scratch_folder(options.output, is_local) as scratch,
+        ):
+            plan = store_lists(plan, options.temporary)
+            runs_once = run_module.runs_once(beam_options)
+            folders = dataclasses.replace(
+                make_folders(options, scratch),
+                # The jobs of one template do not share a mark.
+                mark="" if run_module.makes_template(beam_options) else mark,
+                removes_spilled=runs_once,
+                # A restarted job takes over its own finished shards.
+                finds_finished=has_finished or not runs_once,
+            )
+            if is_local and job is Conversion and _fits_encodings(plan):
+                folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
+            log = ProgressLog(folders.progress)
+            with (
+                graph_builder(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH)),
+                show_progress(log, plan.base.size_bytes, options.quiet, state=state),
+                _changed_input_named(plan),
+            ):
+                return run_module.run(
+                    lambda pipeline: pipeline | label >> job(plan, folders, started), beam_options
+                )
+
+
+def _check_options(
+    plan: Plan, options: RunOptions, beam_options: PipelineOptions, submits: bool
+) -> None:
+    """Raises ``RecipeError`` if a run cannot work with its Beam options."""
+    paths = _paths_of_workers(plan, options.output)
+    check_dataflow(beam_options, paths)
+    check_engine(beam_options, paths)
+    run_module.check_address_space(beam_options)
     if plan.preprocessing is not None:
-        check_storage(output)
-    waits = run_module.waits(options)
-    if not (submits or waits):
+        check_storage(options.output)
+    if not (submits or run_module.waits(beam_options)):
         raise RecipeError(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' "
             "takes them."
         )
-    temporary, is_local = files.join(output, TEMPORARY), run_module.is_local(options)
-    state = functools.partial(describe_state, options) if is_engine(options) and waits else None
-    with job_server.started(options), run_lock.locked(output, temporary):
-        with show_progress(ProgressLog(""), 0, quiet, state=state):
-            check_workers(options)
-        check_output(
-            output, overwrite, plan.generation
-        )  # once more: another run may have ended meanwhile
-        if plan.append is None:
-            check_inputs(output, _read_paths(plan))
-            remove_orphans(output)
-        else:
-            remove_left_behind(output)
-        resumes = clear(temporary, keeps=resume) > 0
-        with (
-            cleaned(output, temporary, waits, resume) as run,
-            scratch_beside(output, is_local) as scratch,
-        ):
-            plan = store_lists(plan, temporary)
-            # A template becomes any number of jobs, which do not share what its maker is known by.
-            folders = _folders(
-                output, scratch, exchange, "" if run_module.makes_template(options) else run
-            )
-            once = run_module.runs_once(options)
-            # A job that may begin anew elsewhere looks for what it has finished itself, too.
-            folders = dataclasses.replace(folders, takes=once, resumes=resumes or not once)
-            log = ProgressLog(folders.progress)
-            beside: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if (
-                is_local
-                and job is Conversion
-                and plan.encode.changes
-                and not (plan.transform_graph or plan.append)
-            ):
-                folders = dataclasses.replace(folders, graph=folders.scratch_of("graph"))
-                beside = graph_beside(plan, folders.graph, folders.temporary_of(TRANSFORM_GRAPH))
-            progress = show_progress(log, plan.base.size_bytes, quiet, state=state)
-            with beside, progress, _changed_input_named(plan):
-                return run_module.run(
-                    lambda pipeline: pipeline | label >> job(plan, folders, started), options
-                )
+
+
+def _prepare_output(plan: Plan, options: RunOptions) -> None:
+    """Removes files that a killed run left; checks that the run replaces none of its inputs."""
+    if plan.append is None:
+        check_inputs(options.output, _read_paths(plan))
+        remove_orphans(options.output)
+    else:
+        remove_left_behind(options.output)
+
+
+def _fits_encodings(plan: Plan) -> bool:
+    return plan.encode.changes and not (plan.transform_graph or plan.append)
 
 
 @contextlib.contextmanager
@@ -432,13 +404,3 @@ def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
             (path for path in labels if files.is_local(path)), ""
         )
     return {what: path for what, path in paths.items() if path}
-
-
-def _folders(output: str, scratch: str, exchange: ExchangeBy | None, run: str) -> RunFolders:
-    folders = RunFolders(output, None, "", scratch=scratch, run=run)
-    by_files = exchange == "files" or (exchange is None and files.is_local(folders.scratch_of()))
-    return dataclasses.replace(
-        folders,
-        exchange=folders.scratch_of("exchange") if by_files else None,
-        progress=folders.scratch_of("progress") if files.is_local(folders.scratch_of()) else "",
-    )

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from beam_pipelines.core import files
@@ -20,6 +20,7 @@ from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.pipeline.estimate import make_scale
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.preview import make_preview
+from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 
 # A table of text takes 2 to 3 times its size, of Parquet up to 10 times, what is compressed more.
@@ -57,22 +58,21 @@ class Room(NamedTuple):
 
 @contextlib.contextmanager
 def watched(
-    plan: Plan,
-    output: str,
-    beam_options: Sequence[str] = (),
-    warn: Callable[[str], None] | None = None,
+    plan: Plan, options: RunOptions, warn: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Says how much room the conversion inside needs: before it, where that is clearly too little,
     and when it fails because a disk is full.
 
     Args:
-      plan, output, beam_options: as of ``pipeline.convert``.
+      plan, options: of the conversion.
       warn: tells the user; default: nobody is told before it fails.
 
     Raises:
       DataError: the one that is raised inside, with one more line if there is an estimate.
     """
-    is_local = run_module.is_local(run_module.pipeline_options(beam_options, plan.size_bytes))
+    output = options.output
+    beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
+    is_local = run_module.is_local(beam_options)
     folder = output if files.is_local(output) else tempfile.gettempdir()
     if is_local and warn is not None and (message := _too_little(plan, output, folder)):
         warn(message)

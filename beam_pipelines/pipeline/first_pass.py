@@ -13,9 +13,10 @@ import apache_beam as beam
 from beam_pipelines.analysis.report import has_images
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import Chunk
-from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
+from beam_pipelines.core.dataset_layout import ENCODINGS
 from beam_pipelines.pipeline.first_pass_result import FirstPassResult, FittedFolders, make_result
 from beam_pipelines.pipeline.plan import Plan
+from beam_pipelines.pipeline.run_options import RunFolders
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.fit import FitEncodings
@@ -42,61 +43,6 @@ from beam_pipelines.transforms.spill import (
 )
 from beam_pipelines.transforms.split import CHUNK_COUNTS, SplitChunks
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
-
-
-@dataclasses.dataclass(frozen=True)
-class RunFolders:
-    """Where a run writes.
-
-    Attributes:
-      output: the dataset.
-      exchange: where payloads wait on their way between stages, or ``None`` to send them through
-        the engine.
-      progress: where local workers note their progress, or an empty text.
-      graph: where the serving graph is requested from the launcher, or an empty text if it is built
-        where it is due.
-      scratch: where else temporary files may lie that never become part of the dataset: on this
-        machine, when a local run writes to a storage elsewhere. An empty text: with the others.
-      run: what the run is known by, while others must not write to the same output; empty: nobody
-        asks.
-      takes: whether kept chunks are removed as soon as they are dealt out to shards.
-      resumes: whether to look for shards that a run which broke off has finished.
-    """
-
-    output: str
-    exchange: str | None
-    progress: str
-    graph: str = ""
-    scratch: str = ""
-    run: str = ""
-    takes: bool = False
-    resumes: bool = True
-
-    def temporary_of(self, *names: str) -> str:
-        """Returns a path in the temporary folder of the run."""
-        return files.join(self.output, TEMPORARY, *names)
-
-    def scratch_of(self, *names: str) -> str:
-        """Returns the path of a temporary file that never becomes part of the dataset."""
-        return files.join(self.scratch, *names) if self.scratch else self.temporary_of(*names)
-
-    @property
-    def encodings(self) -> str:
-        """Where fitted encodings are written, and stay."""
-        return self.temporary_of(*ENCODINGS.split("/"))
-
-    @property
-    def preprocessing(self) -> str:
-        """Where tensorflow-transform puts what it needs during the run."""
-        return self.scratch_of("preprocessing")
-
-    def rejected_of(self, side: str) -> str:
-        """Where rejected rows of the base source, or of the right ones, wait for the commit."""
-        return self.scratch_of("rejected", side)
-
-    def exchange_of(self, step: str) -> str | None:
-        """Returns the exchange folder of one step, or ``None``."""
-        return None if self.exchange is None else files.join(self.exchange, step)
 
 
 @dataclasses.dataclass

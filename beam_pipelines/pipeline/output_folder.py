@@ -171,7 +171,7 @@ def remove_orphans(output: str) -> None:
             file_changes.delete(files.join(output, REJECTED, name))
 
 
-def scratch_beside(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
+def scratch_folder(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
     """Makes a folder on this machine for a local run that writes elsewhere: what passes between its
     workers need not travel.
     """

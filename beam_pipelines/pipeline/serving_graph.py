@@ -56,15 +56,17 @@ def await_graph(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def graph_beside(plan: Plan, folder: str, target: str) -> Iterator[None]:
-    """Answers a request in a folder, if there comes one, while the run inside goes on; then ends
-    the process that builds.
+def graph_builder(plan: Plan, folder: str, target: str) -> Iterator[None]:
+    """Builds the serving graph in a process of its own while the body runs, on request.
 
     Args:
       plan: of the run.
-      folder: of requests.
-      target: where the graph is written.
+      folder: folder of the request; empty: starts nothing.
+      target: folder of the graph.
     """
+    if not folder:
+        yield
+        return
     stop = threading.Event()
     with GraphBuilder(target) as builder:
         thread = threading.Thread(target=_serve, args=(plan, folder, builder, stop), daemon=True)

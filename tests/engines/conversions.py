@@ -19,6 +19,7 @@ from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.plan_append import plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
 
 ROWS = 3_000
 # Cuts the visits into several ranges, so that there is something to distribute.
@@ -177,9 +178,8 @@ def convert(
 
 def describe(data: Path, output: Path, options: Sequence[str]) -> None:
     """Describes what ``everything`` reads, on a runner."""
-    convert_module.describe(
-        plan_of(EVERYTHING, data), str(output), beam_options=options, quiet=True
-    )
+    run_options = RunOptions(str(output), beam_options=options, quiet=True)
+    convert_module.describe(plan_of(EVERYTHING, data), run_options)
 
 
 def append(data: Path, output: Path, options: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from beam_pipelines.dataset import loader
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.recipes import load_recipe
+from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics
 from tests.support import image_sets
 from tests.support.image_sets import colour_digits, write_archive, write_mnist
@@ -126,7 +127,8 @@ def test_data_as_it_is_handed_out_passes(tmp_path: Path, repository: Path, name:
     line of the schema changed, the feature is named.
     """
     folder = tmp_path / "found"
-    convert.validate(prepare(name, tmp_path, repository), str(folder), quiet=True)
+    options = RunOptions(str(folder), quiet=True)
+    convert.validate(prepare(name, tmp_path, repository), options)
     found = sorted((folder / "anomalies").glob("Split-*/SchemaDiff.pb"))
     assert len(found) == 2
     for path in found:

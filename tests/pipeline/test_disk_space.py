@@ -18,6 +18,7 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.pipeline import convert, disk_space
 from beam_pipelines.pipeline import plan as plan_module
 from beam_pipelines.pipeline.recipes import load
+from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 
 ROWS = 100_000
@@ -166,6 +167,6 @@ def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
     assert disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path)) is None
     with (
         pytest.raises(DataError, match=r"numbers\.csv"),
-        disk_space.watched(plan, str(tmp_path / "out"), warn=pytest.fail),
+        disk_space.watched(plan, RunOptions(str(tmp_path / "out")), warn=pytest.fail),
     ):
         convert.convert(plan, str(tmp_path / "out"), quiet=True)

@@ -16,6 +16,7 @@ from beam_pipelines.core.slices import MAX_ELEMENT_BYTES
 from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import ExchangeBy
 from tests.support.crossings import STEPS, measured
 
 ROWS = 40_000
@@ -66,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("exchange", ["files", "engine"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_element_is_too_large(
-    name: str, exchange: convert.ExchangeBy, data: Path, tmp_path: Path
+    name: str, exchange: ExchangeBy, data: Path, tmp_path: Path
 ) -> None:
     """Rows of 3 MiB, joins, groups, vocabularies, rejected rows and statistics cross in small
     elements.

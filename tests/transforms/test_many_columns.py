@@ -31,9 +31,10 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.pickling import PickledOnce
 from beam_pipelines.core.schema_features import duplicates
 from beam_pipelines.encodings.plan import plan_encode
-from beam_pipelines.pipeline.convert import Conversion, _folders
+from beam_pipelines.pipeline.convert import Conversion
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
+from beam_pipelines.pipeline.run_options import RunOptions, make_folders
 from beam_pipelines.recipe.model import Join, Recipe, Source
 from beam_pipelines.sources.plan import FileInfo, SourcePlan
 from beam_pipelines.transforms.join.plan import JoinStep, plan_join
@@ -192,7 +193,7 @@ def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(pickling, "pickle", Pickle)
     pipeline = beam.Pipeline("FnApiRunner")
-    _ = pipeline | Conversion(plan, _folders(str(tmp_path / "out"), "", None, "run"), 0.0)
+    _ = pipeline | Conversion(plan, make_folders(RunOptions(str(tmp_path / "out"))), 0.0)
     pipeline.to_runner_api()
     assert len(pickled) == len(set(pickled)) > 4
     assert type(plan) in pickled

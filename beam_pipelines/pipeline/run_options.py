@@ -1,0 +1,110 @@
+"""The settings of a run, and the folders that it writes to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import ENCODINGS, TEMPORARY
+
+ExchangeBy = Literal["files", "engine"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """The settings of a run, whatever its recipe.
+
+    Attributes:
+      output: folder of the dataset; the run makes it.
+      overwrite: replaces an existing dataset once the new one is complete.
+      resume: takes over the finished shards of an interrupted run of the same recipe, inputs and
+        version.
+      beam_options: flags for Beam, as on the command line.
+      quiet: shows no progress.
+      exchange: moves rows between workers through files or through the engine. ``None``: through
+        files if the temporary folder is on a filesystem, which all workers share.
+    """
+
+    output: str
+    overwrite: bool = False
+    resume: bool = False
+    beam_options: Sequence[str] = ()
+    quiet: bool = False
+    exchange: ExchangeBy | None = None
+
+    @property
+    def temporary(self) -> str:
+        """The temporary folder of the run."""
+        return files.join(self.output, TEMPORARY)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolders:
+    """The folders of a run, and how its steps use them.
+
+    Attributes:
+      output: the dataset.
+      exchange: payloads between stages; ``None`` sends them through the engine.
+      progress: local workers note their progress here; empty: they do not.
+      graph: requests to the launcher for the serving graph; empty: the step builds it.
+      scratch: temporary files on this machine that never become part of the dataset; empty: they
+        are stored in the temporary folder of ``output``.
+      mark: the run's mark, by which the commit finds out that another run has begun; empty: the
+        commit does not check.
+      removes_spilled: removes a spilled chunk as soon as its rows are sent to their shards.
+      finds_finished: looks for finished shards of an interrupted run.
+    """
+
+    output: str
+    exchange: str | None
+    progress: str
+    graph: str = ""
+    scratch: str = ""
+    mark: str = ""
+    removes_spilled: bool = False
+    finds_finished: bool = True
+
+    def temporary_of(self, *names: str) -> str:
+        """Returns a path in the temporary folder of the run."""
+        return files.join(self.output, TEMPORARY, *names)
+
+    def scratch_of(self, *names: str) -> str:
+        """Returns the path of a temporary file that never becomes part of the dataset."""
+        return files.join(self.scratch, *names) if self.scratch else self.temporary_of(*names)
+
+    @property
+    def encodings(self) -> str:
+        """The folder of the fitted encodings; the commit moves it into the dataset."""
+        return self.temporary_of(*ENCODINGS.split("/"))
+
+    @property
+    def preprocessing(self) -> str:
+        """The working folder of tensorflow-transform."""
+        return self.scratch_of("preprocessing")
+
+    def rejected_of(self, side: str) -> str:
+        """Returns the folder of the rejected rows of the ``base`` or the ``right`` sources."""
+        return self.scratch_of("rejected", side)
+
+    def exchange_of(self, step: str) -> str | None:
+        """Returns the exchange folder of one step, or ``None``."""
+        return None if self.exchange is None else files.join(self.exchange, step)
+
+
+def make_folders(options: RunOptions, scratch: str = "") -> RunFolders:
+    """Returns the folders of a run; its steps exchange rows as ``options.exchange`` says.
+
+    Args:
+      options: of the run.
+      scratch: see ``RunFolders``.
+    """
+    folders = RunFolders(options.output, None, "", scratch=scratch)
+    is_local = files.is_local(folders.scratch_of())
+    by_files = options.exchange == "files" or (options.exchange is None and is_local)
+    return dataclasses.replace(
+        folders,
+        exchange=folders.scratch_of("exchange") if by_files else None,
+        progress=folders.scratch_of("progress") if is_local else "",
+    )
