@@ -24,7 +24,7 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.verify import Verification, verify_dataset
 from beam_pipelines.pipeline import convert as convert_module
 from beam_pipelines.pipeline import output_folder, recipes
-from beam_pipelines.pipeline.disk_space import watched
+from beam_pipelines.pipeline.disk_space import report_disk_space
 from beam_pipelines.pipeline.plan import Plan, make_plan
 from beam_pipelines.pipeline.plan_append import appends, plan_append
 from beam_pipelines.pipeline.plan_transform import plan_transform
@@ -135,7 +135,7 @@ def convert(
     if isinstance(recipe, str | os.PathLike) and planned.append is None:
         output_folder.check_inputs(output, [os.fspath(recipe)])
     options = RunOptions(output, overwrite, resume, beam_options, quiet)
-    with watched(planned, options, warn):
+    with report_disk_space(planned, options, warn):
         convert_module.run_conversion(planned, options)
     return Dataset(output)
 

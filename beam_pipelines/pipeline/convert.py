@@ -1,11 +1,12 @@
-"""The pipeline: a read, a write and a commit, wired from the stages.
+"""Runs a conversion: wires first pass, write and commit into one Beam job.
 
-    read:   read ► join ► select ► split ► keep, statistics, fitted encodings, samples, row counts ►
-    learn ► check write:  load what was kept ► encode ► scatter ► exchange ► serialize, compress,
-    write ► commit
+    first pass:  read ► join ► select ► group ► split ► spill, statistics, encodings, samples,
+                 row counts ► result ► check
+    write:       load spilled chunks ► encode ► scatter ► exchange ► serialize, compress, write
+                 ► commit
 
-Both are branches of one Beam job; the write waits for what the read has found
-(``pipeline/first_pass.py``). A job on a cluster therefore needs no launcher once it is submitted.
+The write waits for the result of the first pass (``pipeline/first_pass.py``) inside the job. So a
+job on a cluster needs no launcher after it is submitted.
 """
 
 from __future__ import annotations
@@ -68,9 +69,13 @@ from beam_pipelines.transforms.write import ShardInfo, WriteShardFiles
 
 @dataclasses.dataclass
 class Conversion(beam.PTransform):
-    """Converts: reads, writes shards, commits.
+    """Converts: runs the first pass, writes shards, commits.
 
-    Input: the pipeline's begin. Output: nothing; the dataset is complete when the pipeline is done.
+    Input: the pipeline's begin. Output: one ``None`` after the commit.
+
+    Attributes:
+      plan, folders: of the run.
+      started: start of the run, in seconds since 1970.
     """
 
     plan: Plan
@@ -79,12 +84,12 @@ class Conversion(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, recipe, folders, started = self.plan, self.plan.recipe, self.folders, self.started
-        result, kept, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
+        result, spilled, encoder = begin | "FirstPass" >> FirstPass(plan, folders)
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, folders.output)
         )
         key = result | "KeyOfRun" >> beam.Map(lambda result: key_of(plan, result))
-        # What was found has no bound, so that it crosses the runner in slices.
+        # The result has no size limit, and elements have one.
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
         graph = once | "BuildGraph" >> beam.Map(
@@ -111,9 +116,9 @@ class Conversion(beam.PTransform):
         exchange = folders.exchange_of("shards")
         by_files = exchange is not None
         written = (
-            kept
-            | "LoadPieces" >> LoadChunks((planned,), folders.removes_spilled)
-            | "EncodePieces" >> EncodeAndPreprocess(plan, folders, encoder)
+            spilled
+            | "LoadChunks" >> LoadChunks((planned,), folders.removes_spilled)
+            | "EncodeChunks" >> EncodeAndPreprocess(plan, folders, encoder)
             | "ScatterRows"
             >> ScatterRows(recipe.output, shard_plan, planned, not by_files, not by_files)
             | "Exchange" >> Exchange(exchange)
@@ -142,13 +147,13 @@ class Conversion(beam.PTransform):
 
 @dataclasses.dataclass
 class Description(beam.PTransform):
-    """Reads once and describes what was read.
+    """Runs the first pass and describes the data.
 
-    Input: the pipeline's begin. Output: nothing; the description is complete when the pipeline is
-    done.
+    Input: the pipeline's begin. Output: one ``None`` after the description is written.
 
     Attributes:
-      stops, stays: as ``write_description`` takes them.
+      plan, folders, started: as in ``Conversion``.
+      stops, stays: as in ``write_description``.
     """
 
     plan: Plan
@@ -159,7 +164,7 @@ class Description(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[None]:
         plan, output, started = without_encodings(self.plan), self.folders.output, self.started
-        result = (begin | "FirstPass" >> FirstPass(plan, self.folders, keep=False)).result
+        result = (begin | "FirstPass" >> FirstPass(plan, self.folders, spills=False)).result
         stops, stays = self.stops, self.stays
         return result | "Describe" >> beam.Map(
             lambda result: write_description(plan, result, output, started, stops, stays)
@@ -168,7 +173,7 @@ class Description(beam.PTransform):
 
 def _build_graph(result: FirstPassResult, plan: Plan, folders: RunFolders) -> None:
     if plan.append is not None:
-        return  # the dataset has it
+        return  # the dataset has one
     if folders.graph:
         request_graph(result, folders.graph)
     else:
@@ -192,9 +197,9 @@ def _commit(
         await_graph(folders.graph)
     if folders.mark and run_lock.mark_of(folders.temporary_of()) != folders.mark:
         if is_committed(folders.output, shards):
-            return  # by an earlier attempt of this step, which has removed the mark
+            return  # an earlier attempt of this step committed, and removed the mark
         raise run_lock.other_run(folders.output, folders.temporary_of())
-    # With the shards that an earlier run has finished.
+    # This shard plan knows the finished shards of an interrupted run.
     result = dataclasses.replace(result, shards=load_shard_plan(folders.scratch_of("shard_plan")))
     commit(plan, result, shards, folders.output, started)
 
@@ -367,9 +372,7 @@ def _fits_encodings(plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def _changed_input_named(plan: Plan) -> Iterator[None]:
-    """Says of a run that fails that an input changed during it, if one did: what else there is to
-    say came of that.
-    """
+    """Reports a changed input, if there is one, as the cause of a failure."""
     try:
         yield
     except PipelineError:
@@ -378,15 +381,16 @@ def _changed_input_named(plan: Plan) -> Iterator[None]:
 
 
 def _read_paths(plan: Plan) -> Iterator[str]:
-    """Yields the paths of all files that a run reads rows from; of an archive its own."""
+    """Yields the paths of all files that a run reads; for a file in an archive, the archive's."""
     for source in plan.sources.values():
         yield from dict.fromkeys(file.archive or file.path for file in source.files)
         yield from source.source.idx.labels or ()
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
-    """Returns what workers read and write: what it is -> path. Schemas and a ``preprocessing_fn``
-    travel with the job.
+    """Returns option or recipe key -> path, for all paths that workers read or write.
+
+    Schemas and a ``preprocessing_fn`` are part of the job.
     """
     paths = {
         "--output": output,

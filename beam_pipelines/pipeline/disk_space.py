@@ -1,8 +1,7 @@
-"""Room on this machine's disk: what a conversion is estimated to need, said before it starts where
-there is too little, and again when the disk is full.
+"""Disk space that a conversion needs, reported before it starts and when a disk is full.
 
-An estimate costs a preview of the data. So it is made only where less is free than
-``CHECK_BELOW_FACTOR`` times what the sources take on disk.
+An estimate needs a preview of the data. So it is made only if less than ``CHECK_BELOW_FACTOR``
+times the sources' size is free.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from beam_pipelines.pipeline.preview import make_preview
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.runners import run as run_module
 
-# A table of text takes 2 to 3 times its size, of Parquet up to 10 times, what is compressed more.
+# Text takes 2 to 3 times its size, Parquet up to 10 times, compressed text more.
 CHECK_BELOW_FACTOR = 20
-# Of what is needed, so much has to be missing that the estimate's own error does not explain it.
-_TOLERANCE = 0.1
+# A shortage below this share of the need may be an error of the estimate.
+_ESTIMATE_ERROR = 0.1
 _PREVIEWED_FILES = 2
-_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_DISK_FULL_TEXTS = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
-class Room(NamedTuple):
-    """What a conversion needs on a disk of this machine, as far as a preview of some rows tells.
+class DiskSpace(NamedTuple):
+    """Estimate of the disk space that a conversion needs on this machine.
 
     Attributes:
-      folder: on that disk.
-      temporary_bytes: of temporary files, at the moment when they are the most.
-      shard_bytes: of shards, 0 if they are written elsewhere.
+      folder: a folder on that disk.
+      temporary_bytes: peak of the temporary files.
+      shard_bytes: of the shards; 0 if they are written elsewhere.
     """
 
     folder: str
@@ -45,9 +44,7 @@ class Room(NamedTuple):
     shard_bytes: float
 
     def describe(self) -> str:
-        """Returns
-        ``the run is estimated to need 6.3 GB of disk in all, 4.2 GB of it for temporary files``.
-        """
+        """Returns the estimate as a clause: ``the run is estimated to need 6.3 GB …``."""
         total = self.temporary_bytes + self.shard_bytes
         return (
             f"the run is estimated to need {show_bytes(total)} of disk in all, "
@@ -57,62 +54,69 @@ class Room(NamedTuple):
 
 
 @contextlib.contextmanager
-def watched(
+def report_disk_space(
     plan: Plan, options: RunOptions, warn: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Says how much room the conversion inside needs: before it, where that is clearly too little,
-    and when it fails because a disk is full.
+    """Warns before the body if the disk is too small; explains a failure on a full disk.
 
     Args:
       plan, options: of the conversion.
-      warn: tells the user; default: nobody is told before it fails.
+      warn: shows a warning; ``None``: no warning.
 
     Raises:
-      DataError: the one that is raised inside, with one more line if there is an estimate.
+      DataError: the body's error, with one more line if the disk is full and there is an estimate.
     """
     output = options.output
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     is_local = run_module.is_local(beam_options)
     folder = output if files.is_local(output) else tempfile.gettempdir()
-    if is_local and warn is not None and (message := _too_little(plan, output, folder)):
+    if is_local and warn is not None and (message := _shortage(plan, output, folder)):
         warn(message)
     try:
         yield
     except DataError as error:
-        is_full = is_local and any(text in str(error) for text in _FULL)
-        room = estimate(plan, output, folder) if is_full else None
-        if room is None:
+        is_full = is_local and any(text in str(error) for text in _DISK_FULL_TEXTS)
+        needed = estimate_disk_space(plan, output, folder) if is_full else None
+        if needed is None:
             raise
         free = show_bytes(files.free_bytes(folder))
         raise DataError(
-            f"{error}\n{folder}: {room.describe()}; {free} are free there now, without what the "
+            f"{error}\n{folder}: {needed.describe()}; {free} are free there now, without what the "
             "run had written."
         ) from error
 
 
-def _too_little(plan: Plan, output: str, folder: str) -> str:
-    """Returns what to tell the user if there is clearly too little room; else an empty text."""
+def _shortage(plan: Plan, output: str, folder: str) -> str:
+    """Returns the warning if the disk space is clearly too small; else an empty text."""
     free = files.free_bytes(folder)
-    room = estimate(plan, output, folder) if free < CHECK_BELOW_FACTOR * plan.size_bytes else None
-    if room is None or free >= (1 - _TOLERANCE) * (room.temporary_bytes + room.shard_bytes):
+    needed = (
+        estimate_disk_space(plan, output, folder)
+        if free < CHECK_BELOW_FACTOR * plan.size_bytes
+        else None
+    )
+    if needed is None or free >= (1 - _ESTIMATE_ERROR) * (
+        needed.temporary_bytes + needed.shard_bytes
+    ):
         return ""
     cure = "another --output" if folder == output else "another folder for temporary files (TMPDIR)"
     return (
-        f"{folder}: {room.describe()}; found {show_bytes(free)} free. It starts all the same: "
+        f"{folder}: {needed.describe()}; found {show_bytes(free)} free. It starts all the same: "
         f"make room on the disk, or stop it and choose {cure}."
     )
 
 
-def estimate(plan: Plan, output: str, folder: str) -> Room | None:
-    """Returns what a conversion needs on the disk of a folder, or ``None`` if its data cannot be
-    previewed, which the run will explain.
+def estimate_disk_space(plan: Plan, output: str, folder: str) -> DiskSpace | None:
+    """Estimates the disk space of a conversion; ``None`` if its data cannot be previewed.
 
     Args:
-      plan, output: as of ``pipeline.convert``.
+      plan: of the conversion.
+      output: folder of the dataset.
       folder: for temporary files.
     """
     try:
         scale = make_scale(plan, make_preview(plan, _PREVIEWED_FILES))
-    except Exception:  # noqa: BLE001 - an estimate is no reason for a run to fail
+    except Exception:  # noqa: BLE001 - a failed estimate must not fail the run
         return None
-    return Room(folder, scale.temporary_bytes, scale.shard_bytes if files.is_local(output) else 0.0)
+    return DiskSpace(
+        folder, scale.temporary_bytes, scale.shard_bytes if files.is_local(output) else 0.0
+    )

@@ -1,6 +1,4 @@
-"""The first read: from a source's ranges to chunks of splits, and from chunks to what is found of
-them.
-"""
+"""The first pass: reads all rows, spills them, and computes what the write needs."""
 
 from __future__ import annotations
 
@@ -49,9 +47,9 @@ from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_spl
 class ReadSplits(beam.PTransform):
     """Reads, joins, selects, groups and splits.
 
-    Input: the pipeline's begin. Output: ``chunks`` and ``row counts``, as from
-    ``split.SplitChunks``; and ``keys``, empty, on which to wait until the base source's declared
-    key was found unique, if it declares one.
+    Input: the pipeline's begin. Output: a dict with ``chunks`` and ``chunk_counts`` from
+    ``split.SplitChunks``. If the base source declares a key, also ``keys``: complete when the key
+    was found unique.
     """
 
     plan: Plan
@@ -96,27 +94,27 @@ def _note_read(chunk: Chunk, log: ProgressLog, sizes: Sequence[int]) -> Chunk:
 
 
 class Encoder(NamedTuple):
-    """The encodings and the recipe's own function, fitted.
+    """The fitted encodings and the analyzed user function.
 
     Attributes:
-      fitted: folder of the fitted encodings; empty where there are none.
-      own: the recipe's own function, analysed, or ``None``.
-      analyzed: folder of what its analysis has written; empty where there is none.
-      done: one element each, which are there when both folders are complete.
+      fitted: folder of the fitted encodings; empty: nothing is fitted.
+      function: the recipe's ``preprocessing_fn``, analyzed, or ``None``.
+      analyzed: folder that tensorflow-transform's analysis wrote; empty: there is no function.
+      done: one element each, once both folders are complete.
     """
 
     fitted: str
-    own: TransformFn | None
+    function: TransformFn | None
     analyzed: str
     done: tuple[beam.PCollection[str], ...]
 
 
 @dataclasses.dataclass
 class EncodeAndPreprocess(beam.PTransform):
-    """Applies the encodings, and then the recipe's own function, if it has one.
+    """Applies the encodings, then the recipe's ``preprocessing_fn``.
 
-    Input and output: ``Chunk`` elements; behind a function only those with rows. The encoder has to
-    be ``done`` before the first chunk comes.
+    Input and output: ``Chunk`` elements; a ``preprocessing_fn`` drops chunks without rows. The
+    encoder must be ``done`` before the first chunk arrives.
     """
 
     plan: Plan
@@ -128,41 +126,42 @@ class EncodeAndPreprocess(beam.PTransform):
         if self.plan.preprocessing is None:
             return chunks
         transform = TransformPreprocessing(
-            self.plan.preprocessing, self.encoder.own, self.folders.preprocessing
+            self.plan.preprocessing, self.encoder.function, self.folders.preprocessing
         )
         return chunks | "Preprocess" >> transform
 
 
 class FirstPassOutputs(NamedTuple):
-    """What the first read gives.
+    """The outputs of the first pass.
 
     Attributes:
       result: one element.
-      kept: the chunks of all splits; ``None`` if they are not to be kept.
-      encoder: for writing.
+      spilled: the chunks of all splits; ``None`` if the pass does not spill.
+      encoder: for the write.
     """
 
     result: beam.PCollection[FirstPassResult]
-    kept: beam.PCollection[SpilledChunk] | None
+    spilled: beam.PCollection[SpilledChunk] | None
     encoder: Encoder
 
 
 @dataclasses.dataclass
 class FirstPass(beam.PTransform):
-    """Reads everything once, to learn from it, and keeps it for what comes later.
+    """Reads everything once, computes a ``FirstPassResult``, and spills the chunks.
 
-    Input: the pipeline's begin. Output: a ``FirstPassOutputs``.
+    Input: the pipeline's begin. Output: ``FirstPassOutputs``.
 
-    Chunks, statistics and samples cross the runner in files only: they have no bound, and elements
-    have.
+    Chunks, statistics and samples have no size limit, and Beam elements have one. So they cross the
+    runner as files.
 
     Attributes:
-      keep: whether there is anything to come.
+      plan, folders: of the run.
+      spills: whether a later step loads the chunks.
     """
 
     plan: Plan
     folders: RunFolders
-    keep: bool = True
+    spills: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> FirstPassOutputs:
         plan, folders = self.plan, self.folders
@@ -175,18 +174,18 @@ class FirstPass(beam.PTransform):
         samples = (
             splits["chunks"]
             | "SampleRows" >> SampleRows(share, plan.recipe.output.shuffle)
-            | "KeepSamples" >> beam.Map(spill_chunk, folders.scratch_of("samples"))
+            | "SpillSamples" >> beam.Map(spill_chunk, folders.scratch_of("samples"))
         )
-        kept = None
-        if self.keep:
-            kept = splits["chunks"] | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
-        fitted, done = self._fit(splits["chunks"], kept)
-        encoder = self._analyze(begin, fitted, done, kept)
+        spilled = None
+        if self.spills:
+            spilled = splits["chunks"] | "SpillChunks" >> SpillChunks(folders.scratch_of("kept"))
+        fitted, done = self._fit(splits["chunks"], spilled)
+        encoder = self._analyze(begin, fitted, done, spilled)
         encoded = (
             samples
             | "LoadSamples" >> LoadChunks(encoder.done)
             | "EncodeSamples" >> EncodeAndPreprocess(plan, folders, encoder)
-            | "KeepEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
+            | "SpillEncoded" >> beam.Map(spill_chunk, folders.scratch_of("encoded_samples"))
         )
         rights: Any = ()
         waits = [beam.pvalue.AsList(splits["keys"])] if "keys" in splits else []
@@ -223,7 +222,7 @@ class FirstPass(beam.PTransform):
                 *(beam.pvalue.AsSingleton(each) for each in encoder.done),
             )
         )
-        return FirstPassOutputs(result, kept, encoder)
+        return FirstPassOutputs(result, spilled, encoder)
 
     def _count_right_sources(self) -> CountRightSources:
         folders, rejects = self.folders, self.plan.recipe.on_error.reject > 0
@@ -232,13 +231,15 @@ class FirstPass(beam.PTransform):
         )
 
     def _fit(
-        self, chunks: beam.PCollection[Chunk], kept: beam.PCollection[SpilledChunk] | None
+        self, chunks: beam.PCollection[Chunk], spilled: beam.PCollection[SpilledChunk] | None
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
-        """Fits the encodings: on what is read, and on what was kept those that are fitted on what a
-        fitted one gives.
+        """Fits the encodings.
+
+        The first read fits on the chunks as they pass. Encodings of fitted encodings need more
+        reads, which load the spilled chunks.
 
         Returns:
-          Their folder, and what is there when it is complete.
+          The folder of the fitted encodings, and one element once it is complete.
         """
         plan, folders = self.plan, self.folders
         if plan.transform_graph and plan.encode.reads:
@@ -247,8 +248,8 @@ class FirstPass(beam.PTransform):
         done: tuple[beam.PCollection[str], ...] = ()
         for read in range(plan.encode.reads):
             if read:
-                chunks = kept | f"LoadToFit{read}" >> LoadChunks(done)
-            # The last ones stay.
+                chunks = spilled | f"LoadToFit{read}" >> LoadChunks(done)
+            # The dataset keeps the encodings of the last read.
             folder = (
                 folders.encodings
                 if read + 1 == plan.encode.reads
@@ -272,20 +273,20 @@ class FirstPass(beam.PTransform):
         begin: beam.pvalue.PBegin,
         fitted: str,
         done: tuple[beam.PCollection[str], ...],
-        kept: beam.PCollection[SpilledChunk] | None,
+        spilled: beam.PCollection[SpilledChunk] | None,
     ) -> Encoder:
-        """Analyses the recipe's own function, if it has one, on what was kept."""
+        """Analyzes the recipe's ``preprocessing_fn``, if there is one, on the spilled chunks."""
         plan, function = self.plan, self.plan.preprocessing
         if function is None:
             return Encoder(fitted, None, "", done)
         if plan.transform_graph:
             analyzed = files.join(plan.transform_graph, files.name_of(ENCODINGS), ANALYZED)
-            own = begin | "AnalyzedBefore" >> ReadPreprocessing(analyzed)
-            return Encoder(fitted, own, analyzed, done)
-        chunks = kept | "LoadToAnalyze" >> LoadChunks(done)
+            transform_fn = begin | "ReadPreprocessing" >> ReadPreprocessing(analyzed)
+            return Encoder(fitted, transform_fn, analyzed, done)
+        chunks = spilled | "LoadToAnalyze" >> LoadChunks(done)
         encoded = chunks | "EncodeToAnalyze" >> EncodeChunks(plan.encode, fitted)
         analyzed = files.join(self.folders.encodings, ANALYZED)
-        own, written = encoded | "Analyze" >> AnalyzePreprocessing(
+        transform_fn, written = encoded | "Analyze" >> AnalyzePreprocessing(
             function, plan.encode.fit.splits, self.folders.preprocessing, analyzed
         )
-        return Encoder(fitted, own, analyzed, (*done, written))
+        return Encoder(fitted, transform_fn, analyzed, (*done, written))

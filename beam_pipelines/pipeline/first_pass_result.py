@@ -1,6 +1,4 @@
-"""What the first read teaches: statistics, schema, anomalies, fitted encodings, and how many shards
-there will be.
-"""
+"""The result of the first pass: row counts, statistics, schema, anomalies and shard plan."""
 
 from __future__ import annotations
 
@@ -35,19 +33,17 @@ from beam_pipelines.transforms.shards import ShardPlan, plan_shards
 
 @dataclasses.dataclass(frozen=True)
 class FirstPassResult:
-    """The result of the first read.
+    """The result of the first pass.
 
     Attributes:
-      account: what became of every row.
+      row_counts: read, dropped and written rows.
       statistics, anomalies: by split.
-      schema: of the raw joined columns: the contract, widened by the anomalies that were accepted;
-        or inferred.
-      encoded: of the written features, where the recipe encodes; else ``None``.
-      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where
-        nothing is fitted.
-      analyzed: as in ``FittedFolders``.
-      shards: where rows will go.
-      images: some of the images, if the rows are images.
+      schema: of the raw joined columns. With a contract: the contract, widened by accepted
+        anomalies. Else inferred.
+      encoded: schema of the written features; ``None`` if the recipe encodes nothing.
+      fitted, analyzed: as in ``FittedFolders``.
+      shards: the shard plan.
+      images: sampled images, if rows are images.
     """
 
     row_counts: RowCounts
@@ -62,13 +58,11 @@ class FirstPassResult:
 
 
 class FittedFolders(NamedTuple):
-    """What came of fitting.
+    """The folders of fitted encodings.
 
     Attributes:
-      fitted: the folder in which the fitted encodings lie (``encodings.store``); empty where
-        nothing is fitted.
-      analyzed: the folder of what tensorflow-transform wrote of the recipe's own function; empty
-        where there is none.
+      fitted: fitted encodings (``encodings.store``); empty: nothing is fitted.
+      analyzed: tensorflow-transform's analysis of the ``preprocessing_fn``; empty: there is none.
     """
 
     fitted: str
@@ -84,20 +78,20 @@ def make_result(
     rights: Mapping[str, Sequence[ChunkCounts]],
     fitting: FittedFolders,
 ) -> FirstPassResult:
-    """Draws the conclusions of the first read.
+    """Computes the result of the first pass.
 
     Args:
       plan: of the conversion.
       statistics: split -> statistics of the selected columns.
       chunk_counts: of the base source's chunks, in any order.
-      pictures: sampled rows before encoding, in any order; none where no column holds images.
-      encoded: sampled rows, in any order.
+      pictures: sampled rows before encoding, in any order; empty if no column holds images.
+      encoded: sampled rows after encoding, in any order.
       rights: right source -> row counts of its chunks, in order.
-      fitting: of the encodings.
+      fitting: folders of the fitted encodings.
 
     Raises:
-      DataError: rows were lost, or too many rejected, or an encoding cannot take what the data
-        turned out to be.
+      DataError: rows were lost, or too many were rejected, or an encoding does not take the data's
+        schema.
     """
     recipe = plan.recipe
     names = recipe.split.names
@@ -114,7 +108,7 @@ def make_result(
     expected = (
         _inferred(plan, statistics) if contract is None else schema_pb2.Schema.FromString(contract)
     )
-    # The records have to parse by the dataset's schema, with what was accepted in them.
+    # Records with accepted anomalies have to parse by the dataset's schema.
     allowed = plan.policy.allowed
     schema = (
         update_schema(expected, list(statistics.values()), plan.policy.allows)
@@ -139,10 +133,14 @@ def make_result(
 def graph_job(
     plan: Plan, raw: schema_pb2.Schema, encoded: schema_pb2.Schema, fitted: str, analyzed: str
 ) -> GraphJob:
-    """Returns what is needed to build the serving graph: of the schemas, and the folders of
-    ``FittedFolders``.
+    """Returns the input of the process that builds the serving graph.
+
+    Args:
+      plan: of the conversion.
+      raw, encoded: schemas of the columns and of the features.
+      fitted, analyzed: as in ``FittedFolders``.
     """
-    # The graph takes and gives the values of steps, as a tf.Example has them.
+    # The graph takes feature lists as flat values, as a tf.Example has them.
     raw, encoded = flattened(raw), flattened(encoded)
     return GraphJob.of(
         load_fitted(plan.encode, fitted), raw, encoded, plan.recipe.label, analyzed or None
@@ -150,8 +148,7 @@ def graph_job(
 
 
 def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
-    """Builds the serving graph of what was found into a folder; of encodings that were fitted
-    before, copies it.
+    """Builds the serving graph in a folder, or copies the graph of ``plan.transform_graph``.
 
     Raises:
       DataError: it could not be built.
@@ -168,13 +165,13 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
 
 
 def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:
-    """Returns what was found if the data may be written.
+    """Returns the result if the data may be written.
 
-    Rows that are to blame for anomalies are listed in ``folder/rejected/``; a dataset in the folder
+    Rows behind anomalies are listed in ``folder/rejected/``. An existing dataset in the folder
     stays as it is.
 
     Raises:
-      DataError: there are anomalies that were not accepted, or the label is missing somewhere.
+      DataError: an anomaly is not accepted, or a row has no label or no record.
     """
     check_run(plan, result.anomalies, result.schema, folder, "nothing was written")
     _check_encoded(plan, result)
@@ -192,11 +189,10 @@ def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPa
 
 
 def _check_encoded(plan: Plan, result: FirstPassResult) -> None:
-    """Checks that what is appended parses by the schema of the dataset's features, which its
-    serving graph gives.
+    """Checks that appended rows parse by the dataset's feature schema.
 
     Raises:
-      DataError: an anomaly was accepted that makes features of the new rows look otherwise.
+      DataError: an accepted anomaly changes the features of the new rows.
     """
     if plan.append is None or plan.contract is None or result.encoded is None or result.analyzed:
         return
@@ -229,7 +225,7 @@ def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_p
 def _encoded_schema(
     plan: Plan, schema: schema_pb2.Schema, fitting: FittedFolders
 ) -> schema_pb2.Schema | None:
-    """Returns the schema of the written features where they differ from the columns."""
+    """Returns the schema of the written features; ``None`` if they equal the columns."""
     if fitting.analyzed:
         return read_schema(files.join(fitting.analyzed, "transformed_metadata", "schema.pbtxt"))
     encode = load_fitted(plan.encode, fitting.fitted)
@@ -244,7 +240,7 @@ def _images(samples: Sequence[Chunk], label: str | None) -> tuple[ImageSample, .
 def _estimate(
     plan: Plan, rows: Mapping[str, int], samples: Sequence[Chunk]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns for each split the bytes of its shards, and of its framed examples."""
+    """Returns split -> bytes of its shards, and split -> bytes of its framed examples."""
     shard_bytes, framed_bytes = {}, {}
     for name, count in rows.items():
         own = [sample for sample in samples if sample.split == name]

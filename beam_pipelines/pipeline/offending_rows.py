@@ -1,9 +1,8 @@
-"""Finds the rows behind anomalies: reads the source again, up to a bound, once something is known
-to be wrong.
+"""Finds the rows behind anomalies by reading the source again, up to a limit.
 
-The statistics say how many values are wrong, not where. So this costs nothing while the data are
-right; once they are not, ranges are read, joined and selected again by the stages' own functions,
-with the number of each row beside its values.
+Statistics count wrong values but do not locate them. So correct data cost nothing; after an
+anomaly, byte ranges are read, joined and selected again (``pipeline/row_chain.py``) with the column
+``ROW``.
 """
 
 from __future__ import annotations
@@ -35,15 +34,14 @@ from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import JoinStep
 from beam_pipelines.transforms.row_positions import RowPlaces
 
-# Rows that are listed for each anomaly, and bytes of sources that are read to find them: some
-# seconds.
+# Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
 ROWS_PER_ANOMALY = 10
 MAX_READ_BYTES = 1024 * MIB
 _SHOWN_VALUE = 100
 
 
 class Key(NamedTuple):
-    """One anomaly: in which split, of which feature, of which type."""
+    """One anomaly: its split, feature and type."""
 
     split: str
     feature: str
@@ -52,13 +50,13 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Offenders:
-    """Rows that are to blame.
+    """Rows behind anomalies.
 
     Attributes:
-      rows: anomaly -> its first rows, in the order in which they were found; every anomaly that can
-        blame rows has an entry.
-      read_bytes: bytes of the base source that were read.
-      is_complete: whether all there was to read was read, or enough rows found.
+      rows: anomaly -> its first rows, in the order found. Every anomaly that rows can cause has an
+        entry.
+      read_bytes: bytes of the sources that were read.
+      is_complete: whether the search ended because it had read everything or found enough rows.
     """
 
     rows: Mapping[Key, tuple[Rejected, ...]]
@@ -66,9 +64,7 @@ class Offenders:
     is_complete: bool = True
 
     def to_json_lines(self) -> str:
-        """Returns one JSON object a line, for each anomaly's rows: the split, the anomaly's type,
-        then as in ``rejected/``.
-        """
+        """Returns one JSON object a line: split, anomaly type, and the fields of ``Rejected``."""
         lines = [
             json.dumps(
                 {"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()},
@@ -86,20 +82,20 @@ def find_offenders(
     schema: schema_pb2.Schema,
     max_bytes: int = MAX_READ_BYTES,
 ) -> Offenders:
-    """Finds rows that are to blame for anomalies that were not accepted.
+    """Finds the rows behind anomalies that are not accepted.
 
-    Files are looked at in turn, from their beginnings, so that one bad file among many is found. It
-    reads at least one range, and stops when ``ROWS_PER_ANOMALY`` rows are found for each anomaly or
-    ``max_bytes`` of the sources were read.
+    It reads byte ranges by their number in their file, so that it finds one bad file among many. It
+    reads at least one range. It stops when each anomaly has ``ROWS_PER_ANOMALY`` rows, or after
+    ``max_bytes``.
 
     Args:
       plan: of the conversion.
       anomalies: by split.
-      schema: against which they were found.
-      max_bytes: of the base source, and of joined sources that are too large to keep.
+      schema: the schema that the anomalies violate.
+      max_bytes: of the base source, and of right sources that are too large to keep.
 
     Returns:
-      The rows; none of a recipe that groups rows, of which several would be to blame.
+      The rows; none if the recipe groups rows, because a group has several.
     """
     if plan.groups is not None:
         return Offenders({})
@@ -134,7 +130,7 @@ def find_offenders(
 
 
 class _Hit(NamedTuple):
-    """A row that is to blame: its number in its range, and what is wrong with it."""
+    """A row behind an anomaly: its number in its range, and the reason."""
 
     key: Key
     row: int
@@ -142,7 +138,7 @@ class _Hit(NamedTuple):
 
 
 class _Reader:
-    """Reads ranges up to the splits, one after the other, and keeps what further ranges need."""
+    """Reads byte ranges one after the other, and keeps scans and indexes between them."""
 
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
@@ -212,20 +208,19 @@ class _Reader:
                         shown = "null" if value is None else shorten(repr(value), _SHOWN_VALUE)
                         expected = "a value" if value is None else reasons[key].expected
                         hit = _Hit(key, row, f"found {shown}, expected {expected}")
-                        if all(
-                            other.row != row for other in found[key]
-                        ):  # several matches of a join are one row
+                        # A join may have made several rows of one.
+                        if all(other.row != row for other in found[key]):
                             found[key].append(hit)
                         if len(found[key]) == number:
                             break
         return [hit for some in found.values() for hit in some]
 
     def split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Yields the chunks of a range as they reach their splits, with the column ``ROW``."""
+        """Yields a range's chunks as they reach their splits, with the column ``ROW``."""
         return split_rows(self._plan, chunks, self._index)
 
     def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:
-        """Returns an index of all rows of the right source that this chunk, at least, can match."""
+        """Returns an index of the right rows that a chunk can match; it may hold more rows."""
         if step.strategy == "broadcast":
             if step.number not in self._indexes:
                 self._indexes[step.number] = load_index(step, self._reject)

@@ -1,5 +1,6 @@
-"""A preview of a conversion: the first range of some files, converted in memory by the stages' own
-functions, to see what a row measures at every point.
+"""A preview: converts the first byte range of some files in memory to measure a row.
+
+It runs the functions of the PTransforms themselves (``pipeline/row_chain.py``).
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ _SAMPLED_ROWS = 50_000
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What the first range of some files says about all.
+    """Measures of the first byte range of some files, to extrapolate from.
 
     Attributes:
-      row_bytes: of a row of the base source as it lies on disk.
-      chunk_rows: rows of a chunk, which is what a range is read into.
-      written: rows written for one that is read.
+      row_bytes: of a row of the base source on disk.
+      chunk_rows: rows of a chunk.
+      written: rows written for each row read.
       splits: split -> share of the written rows.
-      columns: read of the base source.
-      features: written.
-      kept_bytes: of a row of columns, as it is kept until it is written.
+      columns: number of columns read of the base source.
+      features: number of features written.
+      kept_bytes: of a row of columns as Arrow data, as spilled.
       packed_bytes: of a row of features on its way to its shard.
-      block_bytes: of a block of one row, which is mostly the block.
+      block_bytes: of a block of one row, which is mostly overhead.
       framed_bytes, shard_bytes: of a record, before and after compression.
-      guessed: what these figures leave out, and why.
+      guessed: notes on parts that the preview leaves out.
     """
 
     row_bytes: float
@@ -66,14 +67,14 @@ class Preview:
 
 
 def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
-    """Converts the first range of some files in memory.
+    """Converts the first byte range of some files in memory.
 
     Args:
       plan: of the conversion.
-      most_files: how many.
+      most_files: number of files, at most.
 
     Raises:
-      DataError: they cannot be read or converted, or hold no rows.
+      DataError: the files cannot be read or converted, or hold no rows.
     """
     firsts = [byte_range for byte_range in plan.base.ranges if byte_range.number_in_file == 0]
     chosen = firsts[:: -(-len(firsts) // most_files)]
@@ -122,7 +123,7 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
 
 
 def _index_of(plan: Plan, guessed: list[str]) -> IndexOf:
-    """Returns the index of each join, whatever its strategy; ``None`` for a large right source."""
+    """Returns the index of each join, whatever its strategy; ``None`` if it is too large."""
     indexes: dict[int, JoinIndex | None] = {}
     for step in plan.joins.steps:
         indexes[step.number] = None
@@ -157,7 +158,7 @@ def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
-    """Encodes chunks by encodings that are fitted on these very chunks."""
+    """Encodes chunks by encodings that are fitted on these chunks."""
     if plan.preprocessing is not None:
         guessed.append("what 'preprocessing_fn' adds or leaves out is not counted")
     encode = _fitted(plan.encode, chunks)

@@ -1,11 +1,10 @@
-"""Builds the serving graph beside the writing of a local run.
+"""Builds the serving graph while a local run writes its shards.
 
-A local runner takes one step of a job after the other, and building a graph takes seconds, most of
-them for loading TensorFlow. So the launcher starts the process that builds when the run starts. The
-step that has found everything leaves a request in the temporary folder; a thread of the launcher
-finds it, has the graph built while shards are written, and leaves an answer, for which the commit
-waits. On a cluster, whose job outlives its launcher, the step builds the graph itself
-(``learn.build_graph``).
+Building a graph takes seconds, mostly to load TensorFlow, and a local runner runs one step at a
+time. So the launcher starts the building process with the run. The step ``BuildGraph`` writes a
+request to the temporary folder. A thread of the launcher finds it, has the graph built, and writes
+an answer. The commit waits for the answer. On a cluster, whose job outlives its launcher, the step
+builds the graph itself (``first_pass_result.build_graph``).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _POLL_SECS = 0.05
 
 
 def request_graph(result: FirstPassResult, folder: str) -> None:
-    """Leaves a request for the graph of what was found in a temporary folder."""
+    """Writes a request for the graph of a first pass to a folder."""
     if result.encoded is None:
         return
     schemas = {"raw": result.schema, "encoded": result.encoded}
@@ -40,7 +39,7 @@ def request_graph(result: FirstPassResult, folder: str) -> None:
 
 
 def await_graph(folder: str) -> None:
-    """Waits until the request in a folder was answered; returns at once if there is none.
+    """Waits until the request in a folder is answered; returns at once if there is none.
 
     Raises:
       DataError: the graph could not be built.
@@ -94,7 +93,7 @@ def _serve(plan: Plan, folder: str, builder: GraphBuilder, stop: threading.Event
         builder.build(graph_job(plan, raw, encoded, asked["fitted"], asked["analyzed"]))
     except PipelineError as failure:
         error = str(failure)
-    except Exception as failure:  # noqa: BLE001 - the commit waits for an answer, whatever happens
+    except Exception as failure:  # noqa: BLE001 - without an answer, the commit would wait forever
         error = f"the serving graph could not be built: {type(failure).__name__}: {failure}"
     if not stop.is_set():
         with files.replace(files.join(folder, "answer.json")) as file:

@@ -63,7 +63,7 @@ def test_the_estimate_is_what_a_run_takes(
 ) -> None:
     """What lies in the output at the commit is within a third of what was estimated."""
     plan = plan_module.make_plan(load(str(folder / f"{name}.yaml")))
-    estimate = disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path / "out"))
+    estimate = disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path / "out"))
     found = []
     commit = convert.commit
     monkeypatch.setattr(
@@ -113,9 +113,9 @@ def test_nothing_is_said_where_there_is_room(
     """
     with_free(monkeypatch, free)
     estimated = []
-    estimate = disk_space.estimate
+    estimate = disk_space.estimate_disk_space
     monkeypatch.setattr(
-        disk_space, "estimate", lambda *given: (estimated.append(1), estimate(*given))[1]
+        disk_space, "estimate_disk_space", lambda *given: (estimated.append(1), estimate(*given))[1]
     )
     assert (
         run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out"), *options])
@@ -164,9 +164,9 @@ def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
     shutil.copy(folder / "numbers.csv", tmp_path)
     plan = plan_module.make_plan(load(str(tmp_path / "numbers.csv")))
     (tmp_path / "numbers.csv").unlink()
-    assert disk_space.estimate(plan, str(tmp_path / "out"), str(tmp_path)) is None
+    assert disk_space.estimate_disk_space(plan, str(tmp_path / "out"), str(tmp_path)) is None
     with (
         pytest.raises(DataError, match=r"numbers\.csv"),
-        disk_space.watched(plan, RunOptions(str(tmp_path / "out")), warn=pytest.fail),
+        disk_space.report_disk_space(plan, RunOptions(str(tmp_path / "out")), warn=pytest.fail),
     ):
         convert.convert(plan, str(tmp_path / "out"), quiet=True)

@@ -28,7 +28,7 @@ STEPS = {
     "Convert/FirstPass/MakeResult",
     "Convert/BuildGraph",
     "Convert/SaveShardPlan",
-    "Convert/LoadPieces/Await",
+    "Convert/LoadChunks/Await",
     "Convert/NoteFinished",
     "Convert/Commit",
 }
