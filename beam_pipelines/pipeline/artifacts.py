@@ -1,4 +1,4 @@
-"""The files of a dataset beside its shards: written from what was found, the manifest last."""
+"""Writes the files of a dataset other than its shards, the manifest last."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from beam_pipelines.transforms.write import ShardInfo
 
 
 class Earlier(NamedTuple):
-    """The dataset that is appended to, as it was."""
+    """The dataset before an append."""
 
     manifest: Manifest
     statistics: StoredStatistics
@@ -71,12 +71,12 @@ def write_files(
     started: float,
     earlier: Earlier | None = None,
 ) -> list[str]:
-    """Writes everything beside the shards, the manifest last.
+    """Writes all files except the shards, the manifest last.
 
     Args:
-      plan, result, shards, started: as of ``commit``.
-      place: returns where a path within the dataset is written.
-      manifest_name: path of the manifest.
+      plan, result, shards, started: as in ``commit``.
+      place: returns the target of a path within the dataset.
+      manifest_name: path of the manifest within the dataset.
       earlier: the dataset that is appended to.
 
     Returns:
@@ -120,8 +120,10 @@ def write_files(
 def _rejected(
     plan: Plan, result: FirstPassResult
 ) -> Iterator[tuple[str, StoredRows, Mapping[str, int]]]:
-    """Yields for each source with rejected rows the path of their file, where they are stored, and
-    the places of its files.
+    """Yields the rejected rows of each source that has some.
+
+    Yields:
+      Path of their file, where they are stored, and the order of the source's files.
     """
     folder = generation_folder(REJECTED, plan.generation)
     for name, source in result.row_counts.sources.items():
@@ -155,7 +157,7 @@ def _manifest(
     if result.shards.finished:
         timings["resumed_shards"] = len(result.shards.finished)
     names, encodings = dict(plan.labels), None
-    # Of a dataset that is appended to, the manifest says what they are.
+    # An append keeps those in the manifest.
     if earlier is None:
         names |= _vocabulary_of_label(plan, result, place(ENCODINGS))
         encodings = None if result.encoded is None else _fingerprint_of_encodings(plan, place)
@@ -178,8 +180,10 @@ def _manifest(
 def _vocabulary_of_label(
     plan: Plan, result: FirstPassResult, folder: str
 ) -> dict[str, tuple[str, ...]]:
-    """Returns label -> its class names, by id, if a vocabulary in a folder of fitted encodings has
-    found them.
+    """Returns label -> its class names by id, if a vocabulary encodes it.
+
+    Args:
+      folder: of the fitted encodings.
     """
     if not result.fitted or plan.preprocessing is not None:
         return {}
@@ -188,8 +192,8 @@ def _vocabulary_of_label(
 
 
 def _fingerprint_of_encodings(plan: Plan, place: Callable[[str], str]) -> str:
-    """Returns what two datasets have in common if the same value is the same number in both."""
-    # What a preprocessing_fn has found lies in the graph alone.
+    """Returns a fingerprint; equal ones encode equal values alike."""
+    # The analysis of a preprocessing_fn is stored in the graph only.
     return file_checksums.folder_fingerprint(
         place(ENCODINGS if plan.preprocessing is None else TRANSFORM_GRAPH)
     )
@@ -201,8 +205,9 @@ def _report(
     manifest: Manifest,
     statistics: Mapping[str, TableStatistics],
 ) -> Report:
-    """Returns what the report shows: numbers of all generations, rejected rows and images of the
-    new one.
+    """Returns the content of the report.
+
+    Counts are of all generations; rejected rows and images are of the new one.
     """
     recipe, baseline = plan.recipe, "" if plan.append else plan.policy.baseline_path
     splits = {

@@ -1,5 +1,6 @@
-"""The commit: the last step of a conversion, which makes a dataset of what was written, or
-nothing.
+"""The commit: makes a dataset of the written files, or leaves nothing.
+
+It is the last step of a conversion.
 """
 
 from __future__ import annotations
@@ -72,22 +73,21 @@ def commit(
     folder: str,
     started: float,
 ) -> None:
-    """Checks that nothing was lost, writes everything beside the shards, and then moves all of it
-    into place, the manifest last.
+    """Checks counts, writes the other files, and moves all into place.
 
-    A dataset that is there stays as it is until everything is written. One that is appended to
-    stays readable throughout; another is replaced, for which a local disk takes a rename or two for
-    each of ``PARTS``. It can be repeated: what was written and moved is left alone.
+    An existing dataset stays as it is until everything is written. An append keeps it readable
+    throughout. A replacement takes a rename or two for each of ``PARTS`` on a local disk. The step
+    can run twice: it skips files that are written or moved.
 
     Args:
       plan: of the conversion.
-      result: from the first read.
-      shards: all shards of the run, as they were written under ``folder/_temporary``.
+      result: of the first pass.
+      shards: all shards of the run, written under ``folder/_temporary``.
       folder: the dataset.
-      started: when the run started, in seconds since 1970.
+      started: start of the run, in seconds since 1970.
 
     Raises:
-      DataError: rows were lost, or the input or the dataset that is appended to changed during the
+      DataError: rows were lost; or an input, or the dataset that is appended to, changed during the
         run.
     """
     temporary = files.join(folder, TEMPORARY)
@@ -96,13 +96,13 @@ def commit(
     paths = _staged(temporary)
     if not paths:
         if not files.exists(_stage(temporary, shards[0].path)) and is_committed(folder, shards):
-            return  # by an earlier attempt of this step, which has cleaned up
+            return  # an earlier attempt of this step committed and cleaned up
         paths = _write_staged(plan, result, shards, folder, started)
     if plan.append is None:
         _replace(folder, temporary, paths)
     else:
         _add(folder, temporary, paths)
-    # The dataset is complete; the launcher tries once more, and says so if the folder stays.
+    # The dataset is complete. The launcher tries again, and reports a folder that stays.
     with contextlib.suppress(DataError):
         file_changes.delete(temporary)
 
@@ -110,8 +110,10 @@ def commit(
 def _write_staged(
     plan: Plan, result: FirstPassResult, shards: Sequence[ShardInfo], folder: str, started: float
 ) -> list[str]:
-    """Writes everything beside the shards to the temporary folder, and returns the paths of all
-    files to move, in order.
+    """Writes all files except the shards to the temporary folder.
+
+    Returns:
+      The paths of all files to move, in order.
     """
     temporary = files.join(folder, TEMPORARY)
     earlier = None if plan.append is None else _earlier(plan, folder)
@@ -125,7 +127,7 @@ def _write_staged(
         *written,
     ]
     paths = list(dict.fromkeys(moved))
-    # What a worker that was killed has left must not be moved with a folder.
+    # Files of a killed worker must not be moved with their folder.
     own = {shard.path for shard in shards}
     for listed in files.list_files(files.join(temporary, EXAMPLES, "**")):
         if files.relative(listed.path, temporary) not in own:
@@ -136,15 +138,13 @@ def _write_staged(
 
 
 def _staged(temporary: str) -> list[str]:
-    """Returns the paths of files to move if an earlier attempt has written them all."""
+    """Returns the paths to move if an earlier attempt wrote them all."""
     path = files.join(temporary, STAGED, _PATHS)
     return list(json.loads(files.read_bytes(path))) if files.exists(path) else []
 
 
 def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Removes an earlier dataset, its manifest first, and moves the new one into its place, its
-    manifest last.
-    """
+    """Removes the old dataset, manifest first; moves the new one, manifest last."""
     if not files.exists(_stage(temporary, paths[-1])):
         return  # an earlier attempt has moved all
     file_changes.delete(files.join(folder, MANIFEST))
@@ -161,7 +161,7 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
             for file in files.list_files(files.join(temporary, "**"))
         }
         waiting = {files.relative(_stage(temporary, path), temporary) for path in paths}
-        if waiting <= listed:  # none was moved by an earlier attempt
+        if waiting <= listed:  # an earlier attempt moved none
             for part in PARTS:
                 file_changes.delete(files.join(folder, part))
         moved = paths[:-1]
@@ -170,7 +170,7 @@ def _replace(folder: str, temporary: str, paths: Sequence[str]) -> None:
 
 
 def _set_aside(path: str, target: str) -> None:
-    """Moves an old file or folder away, which is quicker than to delete it."""
+    """Moves an old file or folder away, which is quicker than deletion."""
     try:
         file_changes.rename([(path, target)])
     except DataError:  # such as a folder in a lower layer of a container's filesystem
@@ -190,7 +190,7 @@ def _earlier(plan: Plan, folder: str) -> Earlier:
     """Returns the dataset that is appended to.
 
     Raises:
-      DataError: it is not the one that the run was planned for.
+      DataError: its generations changed since the run was planned.
     """
     manifest = read_manifest(folder)
     if count_generations(manifest) != plan.generation - 1:
@@ -211,16 +211,17 @@ def write_description(
     stops: bool = False,
     stays: bool = True,
 ) -> None:
-    """Writes what the first read taught, without any examples: schema, statistics, anomalies,
-    report, description.json.
+    """Writes the result of the first pass, without examples.
+
+    These files are schema, statistics, anomalies, report and ``description.json``.
 
     Args:
-      plan, result, folder, started: as of ``commit``.
-      stops: whether anomalies that were not accepted fail the run.
-      stays: whether the folder stays, so that an error may name what is in it.
+      plan, result, folder, started: as in ``commit``.
+      stops: fails if an anomaly is not accepted.
+      stays: whether the folder stays, so that an error may name files in it.
 
     Raises:
-      DataError: there are such anomalies, and they are to fail the run.
+      DataError: ``stops``, and an anomaly is not accepted.
     """
     write_files(plan, result, (), partial(_under, folder), DESCRIPTION, started)
     offenders, path = write_offenders(plan, result.anomalies, result.schema, folder, OFFENDERS)
@@ -241,10 +242,10 @@ def is_committed(folder: str, shards: Sequence[ShardInfo]) -> bool:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Checks that no file was written to since the run was planned.
+    """Checks that no input file changed since the run was planned.
 
     Raises:
-      DataError: names the first file that was.
+      DataError: names the first file that changed.
     """
     planned = [
         (file.archive or file.path, file)
@@ -261,10 +262,10 @@ def check_unchanged(plan: Plan) -> None:
 
 
 def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[ShardInfo]) -> None:
-    """Checks that every row of every split was written, once.
+    """Checks that every row of every split was written once.
 
     Raises:
-      DataError: the rows in the shards are not those of the account.
+      DataError: the rows in the shards differ from the row counts.
     """
     written = dict.fromkeys(row_counts.rows, 0)
     for shard in shards:
@@ -283,8 +284,9 @@ def check_written(row_counts: RowCounts, num_shards: int, shards: Sequence[Shard
 
 
 def _stage(temporary: str, path: str) -> str:
-    """Returns where a file, or a part, of a dataset waits to be moved: what stages write in their
-    place, anything else beside it.
+    """Returns the path of a file or part before it is moved.
+
+    Stages of the job write to their final names; the other files are in ``STAGED``.
     """
     names = path.split("/")
     return files.join(temporary, *(() if names[0] in _STAGES_WRITE else (STAGED,)), *names)

@@ -372,7 +372,7 @@ def _fits_encodings(plan: Plan) -> bool:
 
 @contextlib.contextmanager
 def _changed_input_named(plan: Plan) -> Iterator[None]:
-    """Reports a changed input, if there is one, as the cause of a failure."""
+    """Reports a changed input file as the cause of a failure."""
     try:
         yield
     except PipelineError:
@@ -381,14 +381,17 @@ def _changed_input_named(plan: Plan) -> Iterator[None]:
 
 
 def _read_paths(plan: Plan) -> Iterator[str]:
-    """Yields the paths of all files that a run reads; for a file in an archive, the archive's."""
+    """Yields the paths of all files that a run reads.
+
+    A file in an archive counts as its archive.
+    """
     for source in plan.sources.values():
         yield from dict.fromkeys(file.archive or file.path for file in source.files)
         yield from source.source.idx.labels or ()
 
 
 def _paths_of_workers(plan: Plan, output: str) -> dict[str, str]:
-    """Returns option or recipe key -> path, for all paths that workers read or write.
+    """Returns option or recipe key -> a path that workers use.
 
     Schemas and a ``preprocessing_fn`` are part of the job.
     """

@@ -1,5 +1,6 @@
-"""What things cost: constants that were measured, which ``scale`` multiplies. docs/scale.md says on
-what, and how to measure them again.
+"""Measured costs, from which ``pipeline/estimate.py`` estimates.
+
+docs/scale.md describes the measurements.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ READ_AND_STATISTICS = 58e-9
 SHUFFLE_AND_WRITE = 115e-9
 # For each value and step of an encoding.
 ENCODE = 100e-9
-# For each block, to be packed and unpacked, whatever is in it.
+# For each block, to pack and unpack it, whatever its size.
 BLOCK = 142e-6
 # CPU seconds for each row of the base source; of a hash join, for each of the right source as well.
 JOIN_BROADCAST = 0.6e-6
@@ -21,5 +22,5 @@ GRAPH_BYTES_PER_RANGE = 14
 COUNTS_BYTES = 1000
 OFFSET_BYTES = 170
 MANIFEST_BYTES_PER_SHARD = 160
-# Of a worker process that has imported everything and waits.
+# An idle worker process after its imports.
 PROCESS_BYTES = 466 << 20

@@ -1,4 +1,4 @@
-"""Disk space that a conversion needs, reported before it starts and when a disk is full.
+"""Disk space: estimated and reported before a run and on a full disk.
 
 An estimate needs a preview of the data. So it is made only if less than ``CHECK_BELOW_FACTOR``
 times the sources' size is free.
@@ -44,7 +44,7 @@ class DiskSpace(NamedTuple):
     shard_bytes: float
 
     def describe(self) -> str:
-        """Returns the estimate as a clause: ``the run is estimated to need 6.3 GB …``."""
+        """Returns ``the run is estimated to need 6.3 GB of …``."""
         total = self.temporary_bytes + self.shard_bytes
         return (
             f"the run is estimated to need {show_bytes(total)} of disk in all, "
@@ -57,11 +57,11 @@ class DiskSpace(NamedTuple):
 def report_disk_space(
     plan: Plan, options: RunOptions, warn: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Warns before the body if the disk is too small; explains a failure on a full disk.
+    """Warns if the disk is too small; explains a full disk.
 
     Args:
-      plan, options: of the conversion.
-      warn: shows a warning; ``None``: no warning.
+      plan, options: of the conversion, which is the body.
+      warn: shows a warning before the body; ``None``: no warning.
 
     Raises:
       DataError: the body's error, with one more line if the disk is full and there is an estimate.
@@ -87,7 +87,7 @@ def report_disk_space(
 
 
 def _shortage(plan: Plan, output: str, folder: str) -> str:
-    """Returns the warning if the disk space is clearly too small; else an empty text."""
+    """Returns the warning if the disk is too small, or an empty text."""
     free = files.free_bytes(folder)
     needed = (
         estimate_disk_space(plan, output, folder)
@@ -106,12 +106,15 @@ def _shortage(plan: Plan, output: str, folder: str) -> str:
 
 
 def estimate_disk_space(plan: Plan, output: str, folder: str) -> DiskSpace | None:
-    """Estimates the disk space of a conversion; ``None`` if its data cannot be previewed.
+    """Estimates the disk space of a conversion.
 
     Args:
       plan: of the conversion.
       output: folder of the dataset.
       folder: for temporary files.
+
+    Returns:
+      ``None`` if the data cannot be previewed; the run reports why.
     """
     try:
         scale = make_scale(plan, make_preview(plan, _PREVIEWED_FILES))

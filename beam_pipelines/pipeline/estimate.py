@@ -1,9 +1,7 @@
-"""A conversion at a size: how many ranges, shards and blocks, how many bytes on the way, what a
-worker holds, what it costs, and which limits come first.
+"""Estimates a conversion at any size: counts, bytes, memory, cost, limits.
 
-Counts follow from the plan by the functions that decide them in a run; what depends on the rows
-comes from a preview of some of them, and costs from measured constants (``pipeline/costs.py``).
-docs/scale.md explains every line.
+Counts follow from the plan, by the functions that a run uses. Bytes of rows come from a preview,
+costs from ``pipeline/costs.py``. docs/scale.md explains every line.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
 from beam_pipelines.transforms.shuffle import pack_rows
 
 GIB = 1024 * MIB
-# What Dataflow takes:
+# The limit of Dataflow:
 # https://cloud.google.com/dataflow/docs/guides/common-errors#job-graph-too-large
 GRAPH_BYTES = 20 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitScale:
-    """A split: its rows, its shards, and the partitions that a shard is written in."""
+    """A split: its rows, its shards, and the partitions of a shard."""
 
     rows: float
     shards: int
@@ -43,13 +41,13 @@ class SplitScale:
 
 
 class Limit(NamedTuple):
-    """Something that grows with the data until it is too much.
+    """A quantity that grows with the data, and its maximum.
 
     Attributes:
-      name: what it is when it is too much.
+      name: describes the state beyond the maximum.
       value: at this size.
-      most: up to where it does.
-      remedy: what to do about it.
+      most: the maximum.
+      remedy: what the user can do.
     """
 
     name: str
@@ -58,35 +56,35 @@ class Limit(NamedTuple):
     remedy: str
 
     def size_bytes(self, scale: Scale) -> float:
-        """Returns the size of the base source at which it is met, if it grows in step with it."""
+        """Returns the base source's size at the maximum, by linear growth."""
         return scale.size_bytes * self.most / self.value
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A conversion at a size.
+    """Estimates for a conversion.
 
     Attributes:
       size_bytes: of the base source.
-      ranges: of it.
-      largest_range_bytes: which one worker has to read alone.
-      chunks: that flow.
+      ranges: byte ranges of the base source.
+      largest_range_bytes: one worker reads such a range alone.
+      chunks: of the base source.
       rows: read.
       splits: by name.
-      kept_bytes: temporary, of the columns.
-      shuffle_bytes: of rows on their way to their shards.
-      exchanged_bytes: of rows on their way to others with the same key, for hash joins and groups.
-      blocks: in which they travel.
-      block_rows: rows of one.
+      kept_bytes: temporary files of spilled columns.
+      shuffle_bytes: rows on their way to their shards.
+      exchanged_bytes: rows in the exchanges of hash joins and groups.
+      blocks: of rows on their way to their shards.
+      block_rows: rows of one block.
       shard_bytes: of all shards.
-      graph_bytes: of the job as it is submitted.
-      offsets_bytes: of the shard plan, which every worker process holds.
-      counts_bytes: of all row counts, which one worker holds for a moment.
+      graph_bytes: of the submitted job.
+      offsets_bytes: of the shard plan, in every worker process.
+      counts_bytes: of all row counts, for a moment in one worker.
       manifest_bytes: of ``dataset.json``.
-      broadcast_bytes: of the indexes of joined tables, which every worker process holds.
-      join_partition_bytes: of the base's rows in one partition of the coarsest hash join; 0: there
-        is none.
-      worker_bytes: a worker process at its largest.
+      broadcast_bytes: of the indexes of broadcast joins, in every worker process.
+      join_partition_bytes: base rows in one partition of the hash join with the fewest partitions;
+        0: no hash join.
+      worker_bytes: peak memory of a worker process.
       cpu_secs: step -> CPU seconds.
     """
 
@@ -118,15 +116,17 @@ class Scale:
 
     @property
     def side_input_bytes(self) -> float:
-        """Bytes of the largest side input: the row counts, or what was learned of them with the
-        shard plan, in elements of 1 MiB at most.
+        """Bytes of the largest side input, in elements of at most 1 MiB.
+
+        It is either the row counts or the first pass' result with the shard plan.
         """
         return max(self.counts_bytes, self.offsets_bytes)
 
     @property
     def group_bytes(self) -> float:
-        """Bytes of a group of the shuffle, before lz4, where rows go through the engine: those of
-        one partition of a shard.
+        """Bytes of a group of the engine's shuffle, before lz4.
+
+        A group is one partition of a shard.
         """
         return self.shuffle_bytes / max(
             1, sum(split.shards * split.partitions for split in self.splits.values())
@@ -134,11 +134,12 @@ class Scale:
 
     @property
     def temporary_bytes(self) -> float:
-        """Bytes of temporary files, without shards, when they are the most; on one machine, where
-        kept chunks are removed as they are dealt.
+        """Peak bytes of temporary files without shards, on one machine.
+
+        There, spilled chunks are removed as their rows are sent.
         """
         sampled = self.kept_bytes * min(1.0, SAMPLE_BYTES / max(self.size_bytes, 1))
-        # Samples are stored as they were read, and as they are encoded.
+        # Samples are stored twice: before and after encoding.
         return (
             self.exchanged_bytes
             + max(self.kept_bytes, self.shuffle_bytes)
@@ -147,13 +148,13 @@ class Scale:
 
 
 def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -> Scale:
-    """Computes a conversion at a size.
+    """Estimates a conversion.
 
     Args:
       plan: of the conversion.
-      preview: of it.
-      assumed_bytes: of the base source, instead of what it has: files of the same kind and size,
-        or, where files are cut, of any. Other sources keep theirs.
+      preview: of the conversion.
+      assumed_bytes: another size of the base source: more files of the same size, or, if files are
+        cut, of any size. Other sources keep their size.
     """
     base = plan.base
     size = float(base.size_bytes if assumed_bytes is None else assumed_bytes)
@@ -208,8 +209,10 @@ def make_scale(plan: Plan, preview: Preview, assumed_bytes: int | None = None) -
 
 
 def _ranges(plan: Plan, size: float) -> tuple[int, float]:
-    """Returns how many ranges a base source of another size is cut into, and the bytes of the
-    largest.
+    """Returns the number of byte ranges, and the bytes of the largest.
+
+    Args:
+      size: of the base source.
     """
     base = plan.base
     file_bytes = base.size_bytes / len(base.files)
@@ -237,8 +240,9 @@ def _split(plan: Plan, preview: Preview, rows: float) -> SplitScale:
 def _blocks(
     plan: Plan, splits: Mapping[str, SplitScale], chunks: float, written: float
 ) -> tuple[float, float]:
-    """Returns in how many blocks rows travel, and the rows of one: a chunk has a block for each
-    partition of a shard that it gives rows to.
+    """Returns the number of blocks, and the rows of one.
+
+    A chunk has a block for each partition of a shard that gets rows of it.
     """
     blocks = 0.0
     for split in splits.values():
@@ -253,8 +257,9 @@ def _blocks(
 
 
 def _exchanged(plan: Plan, read_bytes: float) -> float:
-    """Returns the bytes of hash joins, which send rows to their partition and back, and of
-    grouping; the files stay to the end.
+    """Returns the bytes of hash joins and of grouping.
+
+    A hash join sends rows to their partition and back. Its files stay to the end of the run.
     """
     hashed = [step for step in plan.joins.steps if step.strategy == "hash"]
     return sum(2 * read_bytes + plain_bytes(step.source_plan) for step in hashed) + (
@@ -282,8 +287,9 @@ def _cpu(
 
 
 def limits(scale: Scale) -> list[Limit]:
-    """Returns what grows with the data, in the order in which it becomes too much; what does not
-    grow, only if it is too much.
+    """Returns the limits, the first to be met first.
+
+    It leaves out quantities that are 0.
     """
     parts = "or convert parts of the source into datasets of their own"
     larger = "raise 'shard_size' in 'output'"

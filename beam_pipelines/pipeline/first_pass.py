@@ -1,4 +1,7 @@
-"""The first pass: reads all rows, spills them, and computes what the write needs."""
+"""The first pass: reads all rows and spills them to files.
+
+It computes everything that the write needs: statistics, encodings, row counts, shard plan.
+"""
 
 from __future__ import annotations
 

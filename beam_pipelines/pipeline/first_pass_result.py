@@ -1,4 +1,4 @@
-"""The result of the first pass: row counts, statistics, schema, anomalies and shard plan."""
+"""The result of the first pass, and the checks on it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
 def check_anomalies(plan: Plan, result: FirstPassResult, folder: str) -> FirstPassResult:
     """Returns the result if the data may be written.
 
-    Rows behind anomalies are listed in ``folder/rejected/``. An existing dataset in the folder
+    Offending rows are listed in ``folder/rejected/``. An existing dataset in the folder
     stays as it is.
 
     Raises:
@@ -240,7 +240,7 @@ def _images(samples: Sequence[Chunk], label: str | None) -> tuple[ImageSample, .
 def _estimate(
     plan: Plan, rows: Mapping[str, int], samples: Sequence[Chunk]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns split -> bytes of its shards, and split -> bytes of its framed examples."""
+    """Returns split -> shard bytes, and split -> framed bytes."""
     shard_bytes, framed_bytes = {}, {}
     for name, count in rows.items():
         own = [sample for sample in samples if sample.split == name]

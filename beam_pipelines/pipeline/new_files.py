@@ -1,6 +1,4 @@
-"""The files that a dataset was made of, held against those that a source has now: which are new,
-and is any other than it was?
-"""
+"""Compares a source's files with those of a dataset, for an append."""
 
 from __future__ import annotations
 
@@ -21,13 +19,14 @@ _CURE = "Put it back, or convert everything anew with --overwrite."
 
 
 class Known(NamedTuple):
-    """Files of a dataset that have one fingerprint: one file, or small ones that were read
-    together.
+    """Files of a dataset that have one fingerprint.
+
+    They are one file, or small files that were read together.
 
     Attributes:
-      generation: number of the generation that they were read for.
-      fingerprint: of what was read.
-      files: as they were listed then, by what ``key_of`` calls them.
+      generation: number of the generation that read them.
+      fingerprint: of their content.
+      files: their sizes and dates then, by ``key_of``.
     """
 
     generation: int
@@ -38,20 +37,19 @@ class Known(NamedTuple):
 def new_files(
     dataset: str, manifest: Manifest, plan: SourcePlan, directory: str
 ) -> tuple[FileInfo, ...]:
-    """Returns the files of a source that a dataset does not have yet, in order; the others are as
-    they were.
+    """Returns the files of a source that a dataset lacks, in order.
 
-    A file of the same size and date counts as the same. One that was written to is read, and
+    A file of the same size and date counts as the same. A file with another date is read and
     compared by its fingerprint.
 
     Args:
       dataset: its folder.
       manifest: of the dataset.
-      plan: the source as it is now, with all its files.
+      plan: the source with all its files now.
       directory: where the recipe's relative paths start.
 
     Raises:
-      DataError: a file has changed, or is gone; names the first ones, and what is listed of them.
+      DataError: a file of the dataset has changed or is missing; lists the first ones.
     """
     now = {key_of(file.path, directory): file for file in plan.files}
     known = list(known_files(dataset, manifest, plan.source.name))
@@ -79,13 +77,13 @@ def new_files(
 
 
 def key_of(path: str, directory: str) -> str:
-    """Returns what a file is known by wherever its dataset and the recipe beside it are: its path
-    as seen from the recipe's folder.
+    """Returns the key of a file: its path relative to the recipe's folder.
 
-    A file that the recipe names by a path from the root, or a URL, keeps it.
+    So a dataset and its recipe can move together. A file that the recipe names by an absolute path
+    or a URL keeps it.
     """
     if not files.is_local(path):
-        path, directory = mask(path), mask(directory)  # as the manifest has them
+        path, directory = mask(path), mask(directory)  # as in the manifest
         return (
             files.relative(path, directory)
             if directory and path.startswith(directory.rstrip("/") + "/")
@@ -134,7 +132,7 @@ def _listed(entry: Mapping[str, Any]) -> FileInfo:
 
 
 def _difference(before: FileInfo, now: FileInfo | None) -> str:
-    """Returns what is other about a file that need not be read to see it; empty if nothing is."""
+    """Returns how a file's size differs, or an empty text."""
     if now is None:
         return f"{before.path}: found nothing, expected {before.size_bytes:,} bytes"
     if now.size_bytes != before.size_bytes:
@@ -143,7 +141,7 @@ def _difference(before: FileInfo, now: FileInfo | None) -> str:
 
 
 def _changed_contents(group: Known, now: Mapping[str, FileInfo], plan: SourcePlan) -> list[str]:
-    """Reads files of which one was written to, and returns what is other about them."""
+    """Reads files with another date, and returns their differences."""
     written = [
         now[key].path
         for key, file in group.files.items()

@@ -1,8 +1,8 @@
-"""Finds the rows behind anomalies by reading the source again, up to a limit.
+"""Finds offending rows by reading the source again.
 
-Statistics count wrong values but do not locate them. So correct data cost nothing; after an
-anomaly, byte ranges are read, joined and selected again (``pipeline/row_chain.py``) with the column
-``ROW``.
+Statistics count wrong values but do not locate them. So correct data cost nothing. After an
+anomaly, byte ranges are read, joined and selected again (``pipeline/row_chain.py``), with the
+column ``ROW``, up to a limit of bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Key(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Offenders:
-    """Rows behind anomalies.
+    """Offending rows.
 
     Attributes:
       rows: anomaly -> its first rows, in the order found. Every anomaly that rows can cause has an
@@ -64,7 +64,10 @@ class Offenders:
     is_complete: bool = True
 
     def to_json_lines(self) -> str:
-        """Returns one JSON object a line: split, anomaly type, and the fields of ``Rejected``."""
+        """Returns one JSON object a line.
+
+        It has the split, the anomaly's type, and the fields of ``Rejected``.
+        """
         lines = [
             json.dumps(
                 {"split": key.split, "anomaly": Info.Type.Name(key.type), **row._asdict()},
@@ -82,7 +85,7 @@ def find_offenders(
     schema: schema_pb2.Schema,
     max_bytes: int = MAX_READ_BYTES,
 ) -> Offenders:
-    """Finds the rows behind anomalies that are not accepted.
+    """Finds the rows that cause anomalies, if these are not accepted.
 
     It reads byte ranges by their number in their file, so that it finds one bad file among many. It
     reads at least one range. It stops when each anomaly has ``ROWS_PER_ANOMALY`` rows, or after
@@ -130,7 +133,7 @@ def find_offenders(
 
 
 class _Hit(NamedTuple):
-    """A row behind an anomaly: its number in its range, and the reason."""
+    """An offending row: its number in its range, and the reason."""
 
     key: Key
     row: int
@@ -138,7 +141,7 @@ class _Hit(NamedTuple):
 
 
 class _Reader:
-    """Reads byte ranges one after the other, and keeps scans and indexes between them."""
+    """Reads byte ranges; keeps scans and indexes between them."""
 
     def __init__(self, plan: Plan) -> None:
         self.read_bytes = 0
@@ -159,7 +162,7 @@ class _Reader:
         reasons: Mapping[Key, Reason],
         schema: schema_pb2.Schema,
     ) -> list[tuple[Key, Rejected]]:
-        """Returns up to ``wanted`` rows of a range for each anomaly, in the range's order."""
+        """Returns up to ``wanted`` rows of a range for each anomaly, in order."""
         states = self.places.states(byte_range)
         base = self._plan.base
         self.read_bytes += byte_range.end - byte_range.start
@@ -220,7 +223,7 @@ class _Reader:
         return split_rows(self._plan, chunks, self._index)
 
     def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:
-        """Returns an index of the right rows that a chunk can match; it may hold more rows."""
+        """Returns an index of all right rows that a chunk can match."""
         if step.strategy == "broadcast":
             if step.number not in self._indexes:
                 self._indexes[step.number] = load_index(step, self._reject)

@@ -1,6 +1,4 @@
-"""The folder that a run writes to: what may be in it before, what is in it meanwhile, and what is
-left behind.
-"""
+"""The output folder of a run: checked before, cleaned after."""
 
 from __future__ import annotations
 
@@ -21,26 +19,25 @@ from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
 from beam_pipelines.pipeline.resume import clear
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 
-# What runs make in their temporary folder. A folder of that name with anything else in it is
-# somebody else's.
+# Names of a run's temporary files. A folder with any other name in it is not a run's.
 _TEMPORARY_NAMES = re.compile(
     r"run\.json.*|progress|files-.*\.arrow|exchange|kept|rejected|encodings\d+|fit\d+|statistics|samples|encoded_samples|shard_plan|parts|preprocessing|graph|transform_graph|examples|finished|staged|replaced"
 )
 
 
 def left_behind(output: str) -> str:
-    """Returns the temporary folder of a conversion if it is still there, or an empty text."""
+    """Returns the temporary folder if it exists, or an empty text."""
     temporary = files.join(output, TEMPORARY)
     return temporary if files.exists(temporary) else ""
 
 
 def check_output(output: str, overwrite: bool, generation: int = 1) -> None:
-    """Checks that a generation of a dataset may be written to a folder, and that all that this
-    would replace is ours.
+    """Checks that a run may write a generation to a folder.
+
+    A run replaces only files that runs have written.
 
     Raises:
-      RecipeError: there is a dataset already, or not the one that is to be appended to, or
-        something else.
+      RecipeError: there is a dataset, or not the one to append to, or other files.
     """
     if files.is_local(output) and files.is_file(output):
         raise _strange(output, "a file")
@@ -73,12 +70,13 @@ def _strange(output: str, found: str) -> RecipeError:
 
 
 def _check_ours(output: str) -> None:
-    """Raises ``RecipeError`` if a folder without a dataset holds anything but what a run has left,
-    or a description: a run replaces what is called as its own.
+    """Raises ``RecipeError`` if a folder without a dataset holds files of others.
+
+    A run may replace a description, and the files that a run has left.
     """
     names = [name for name in _filled(output) if not name.startswith(".")]
     ours = {TEMPORARY}
-    if TEMPORARY in names:  # a run that was killed while it moved them may have left any
+    if TEMPORARY in names:  # a run may have been killed while it moved them
         ours |= {*PARTS}
     if DESCRIPTION in names:
         ours |= {*PARTS_OF_DESCRIPTION, DESCRIPTION}
@@ -90,7 +88,10 @@ def _check_ours(output: str) -> None:
 
 
 def _first_file(path: str) -> str:
-    """Returns the path of a file in a folder or below; of a file its own."""
+    """Returns the path of a file in a folder or below.
+
+    Of a file it returns its own path.
+    """
     if files.is_local(path):
         return next(
             (os.path.join(folder, names[0]) for folder, _, names in os.walk(path) if names), path
@@ -100,8 +101,9 @@ def _first_file(path: str) -> str:
 
 
 def _filled(folder: str) -> list[str]:
-    """Returns the names in a folder, without those of folders that hold no file: whoever has made a
-    place for what comes, as TFX does, has not put anything there.
+    """Returns the names in a folder, without folders that hold no file.
+
+    TFX makes empty folders for the results of a component.
     """
     return [
         name for name in files.names_in(folder) if not files.is_hollow(files.join(folder, name))
@@ -109,15 +111,16 @@ def _filled(folder: str) -> list[str]:
 
 
 def check_inputs(output: str, paths: Iterable[str]) -> None:
-    """Checks that a run does not read what it is about to replace, but for shards of the dataset
-    that is there.
+    """Checks that a run reads no file that it replaces.
+
+    The shards of the existing dataset are allowed.
 
     Args:
       output: the dataset's folder.
       paths: of the recipe and of its sources' files.
 
     Raises:
-      RecipeError: it does.
+      RecipeError: it reads such a file.
     """
     folder = _real(files.absolute(output))
     there = {*PARTS, TEMPORARY, DESCRIPTION, MANIFEST}.intersection(files.names_in(output))
@@ -138,7 +141,10 @@ def check_inputs(output: str, paths: Iterable[str]) -> None:
 
 @functools.cache
 def _real(folder: str) -> str:
-    """Returns an absolute path without links; there may be very many files in the folder."""
+    """Returns an absolute path without links.
+
+    It is cached: a folder may hold very many files.
+    """
     return os.path.realpath(folder) if files.is_local(folder) else folder
 
 
@@ -156,8 +162,9 @@ def _shards(output: str) -> set[str]:
 
 
 def remove_orphans(output: str) -> None:
-    """Removes the parts of a dataset that a run which was killed, or failed, has left without a
-    manifest; what says why a run stopped stays.
+    """Removes files that a killed or failed run left without a manifest.
+
+    The file that lists offending rows stays.
     """
     names = set(_filled(output))
     # On a storage without locks they may be those of another run, which is about to write the
@@ -172,8 +179,12 @@ def remove_orphans(output: str) -> None:
 
 
 def scratch_folder(output: str, is_local: bool) -> contextlib.AbstractContextManager[str]:
-    """Makes a folder on this machine for a local run that writes elsewhere: what passes between its
-    workers need not travel.
+    """Makes a local folder if a local run writes to other storage.
+
+    Files between its workers need not travel then.
+
+    Returns:
+      A context manager that gives the folder, or an empty text.
     """
     is_needed = is_local and not files.is_local(output)
     return (
@@ -184,8 +195,9 @@ def scratch_folder(output: str, is_local: bool) -> contextlib.AbstractContextMan
 
 
 def _is_another(temporary: str, run: str) -> bool:
-    """Whether another run has begun in a temporary folder; one that cannot be looked at does not
-    hide why the run failed.
+    """Returns whether another run has begun in a temporary folder.
+
+    It returns False if the folder cannot be read, so that the run's own error is shown.
     """
     with contextlib.suppress(DataError, OSError):
         return run_lock.mark_of(temporary) not in ("", run)
@@ -199,24 +211,22 @@ def _manifest(output: str) -> bytes:
 
 
 def _note_commit(output: str, before: bytes) -> None:
-    """Takes note of a new manifest: whoever interrupts a run at its very end hears that it was too
-    late.
-    """
+    """Notes a new manifest: a late interruption reports a complete dataset."""
     if _manifest(output) not in (b"", before):
         signals.note_committed(output)
 
 
 @contextlib.contextmanager
 def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
-    """Gives the run's mark, and removes the temporary folder behind it.
+    """Gives the run's mark; removes the temporary folder after the body.
 
-    A run that fails leaves what another one can resume; an interrupted one only if it was to resume
-    itself. What cannot be removed does not hide why the run failed.
+    A run that fails leaves finished shards for another one to resume. An interrupted run leaves
+    them only if it was resuming itself. An error of the removal does not hide the run's own error.
 
     Args:
       output, temporary: the dataset, and its temporary folder.
-      waits: whether the job is done when the body is; one that goes on needs the folder, and
-        removes it itself.
+      waits: whether the job ends with the body; a job that continues needs the folder, and removes
+        it itself.
       resume: whether the run itself resumes.
     """
     run, before = run_lock.leave_mark(temporary), _manifest(output)
@@ -229,9 +239,8 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
                 raise
             raise run_lock.other_run(output, temporary) from error
         with signals.ignoring_signals(), contextlib.suppress(Exception):
-            remove_orphans(
-                output
-            )  # first: without the temporary folder they would be taken for somebody else's
+            # First: without the temporary folder, orphans would look like files of others.
+            remove_orphans(output)
             left = clear(temporary, keeps=resume or not is_interrupted)
             _note_commit(output, before)
         if left and isinstance(error, DataError):

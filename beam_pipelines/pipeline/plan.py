@@ -1,6 +1,4 @@
-"""The plan of a whole conversion: every decision that can be made before a row is read, and every
-mistake found by then.
-"""
+"""The plan of a conversion: every decision before a row is read."""
 
 from __future__ import annotations
 
@@ -44,11 +42,11 @@ T = TypeVar("T")
 
 
 class Append(NamedTuple):
-    """What a run adds to a dataset that is there.
+    """An append to a dataset.
 
     Attributes:
-      generation: number of the generation that it makes, from 2.
-      recipe: as it was written; the plan's own has types and schema of the dataset.
+      generation: number of the new generation, from 2.
+      recipe: as it was written; the plan's own has the dataset's types and schema.
     """
 
     generation: int
@@ -60,18 +58,17 @@ class Plan(PickledOnce):
     """A conversion that is ready to run.
 
     Attributes:
-      recipe: what was asked for.
-      sources: name -> plan, of the sources that are joined.
-      joins, select, split, encode: the stages' own plans.
-      statistics: weight and slices.
-      contract: the recipe's schema as serialized ``schema_pb2.Schema``, or ``None`` to infer one.
-      groups: how rows become sequences, or ``None``: rows stay as they are.
-      gate: what is checked beside the schema, and what is accepted.
-      preprocessing: the recipe's own function behind the encodings, or ``None``.
-      transform_graph: folder with encodings that are fitted already, of another dataset or of that
-        to append to; empty: they are fitted.
-      append: the dataset is there, and the run adds to it the rows of the base source's files, of
-        which there may be none; ``None``: it makes a dataset.
+      recipe: the recipe.
+      sources: name -> plan, of the base source and of the joined ones.
+      joins, select, split, encode: plans of the stages.
+      statistics: plan of the statistics: weight and slices.
+      contract: the recipe's schema as serialized ``schema_pb2.Schema``; ``None``: inferred.
+      groups: plan of the grouping; ``None``: rows are not grouped.
+      policy: validation policy.
+      preprocessing: the recipe's ``preprocessing_fn``, which runs after the encodings, or ``None``.
+      transform_graph: folder with fitted encodings of a dataset; empty: the run fits them.
+      append: the run appends to a dataset; the base source has the new files only, maybe none.
+        ``None``: the run makes a dataset.
     """
 
     recipe: Recipe
@@ -90,14 +87,12 @@ class Plan(PickledOnce):
 
     @property
     def generation(self) -> int:
-        """Number of the generation that the run makes, from 1."""
+        """Number of the run's generation, from 1."""
         return 1 if self.append is None else self.append.generation
 
     @property
     def shard_name(self) -> str:
-        """What the names of the run's shards begin with, of which no two generations have the
-        same.
-        """
+        """First part of the shards' names; it differs between generations."""
         return (
             self.recipe.name
             if self.append is None
@@ -106,17 +101,17 @@ class Plan(PickledOnce):
 
     @property
     def checks(self) -> Checks:
-        """What rows have to pass that may be rejected."""
+        """The checks of rows that may be rejected."""
         return Checks(self.select, self.encode if self.groups is None else None)
 
     @property
     def partitions(self) -> int:
-        """Partitions that rows are cut into to group them."""
+        """Partitions of the grouping; 0: rows are not grouped."""
         return 0 if self.groups is None else self.groups.partitions
 
     @property
     def num_ranges(self) -> int:
-        """Ranges of chunks that are split: of the base source, and one for each partition."""
+        """Ranges of chunks after grouping: byte ranges, and one for each partition."""
         return len(self.base.ranges) + self.partitions
 
     @property
@@ -126,8 +121,9 @@ class Plan(PickledOnce):
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Class names that sources know of ids that are written, as numbers or one-hot: feature ->
-        names, by id.
+        """Feature -> class names by id, where a source knows them.
+
+        The feature holds the ids as integers or one-hot.
         """
         return (
             {}
@@ -137,7 +133,7 @@ class Plan(PickledOnce):
 
     @property
     def sparse(self) -> tuple[SparseColumns, ...]:
-        """Sparse tensors of which all columns are among the selected ones, before encoding."""
+        """Sparse tensors whose columns are all selected, before encoding."""
         found = list(self.base.sparse)
         for step in self.joins.steps:
             added = dict(step.added)
@@ -150,39 +146,37 @@ class Plan(PickledOnce):
                 )
                 for sparse in step.source_plan.sparse
             ]
-        # Steps are no values of a sparse tensor.
+        # A feature list holds steps, not the values of a sparse tensor.
         names = set(self.encode.columns.names) - set(self.statistics.lists)
         return tuple(sparse for sparse in found if set(sparse.columns) <= names)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all sources, as they lie on disk."""
+        """Bytes of all sources on disk."""
         return sum(source.size_bytes for source in self.sources.values())
 
     @property
     def contract_path(self) -> str | None:
-        """Where the contract lies, if there is one."""
+        """Path of the contract, or ``None``."""
         return self.recipe.schema and files.resolve(self.recipe.schema, self.recipe.directory)
 
     def describe(self) -> str:
-        """Returns the plan as a person wants to read it."""
+        """Returns the plan as text for the user."""
         return mask("\n".join(_describe(self)))
 
 
 def make_plan(
     recipe: Recipe, contract: bytes | None = None, input_roots: Sequence[str] = ()
 ) -> Plan:
-    """Plans a conversion: lists the files, looks at their beginnings, checks every column that the
-    recipe names.
+    """Plans a conversion: lists files, samples them, checks the recipe's columns.
 
     Args:
-      recipe: what was asked for.
-      contract: serialized ``schema_pb2.Schema`` to take instead of the recipe's.
-      input_roots: folders and URLs below which all that the recipe reads has to lie; empty:
-        anywhere.
+      recipe: the recipe.
+      contract: serialized ``schema_pb2.Schema``; overrides the recipe's.
+      input_roots: folders and URLs; all inputs have to be below one of them. Empty: anywhere.
 
     Raises:
-      RecipeProblems: everything that is wrong with the recipe and can be known before reading.
+      RecipeProblems: every problem that can be found before the data are read.
       DataError: a file cannot be read.
     """
     with only_below(input_roots):
@@ -222,7 +216,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
         raise RecipeProblems(problems)
     rows = select.schema if groups is None else groups.schema
     split = attempt(lambda: plan_split(recipe, rows))
-    # What is wrong with the split does not hide what is wrong with the encodings.
+    # After a problem with the split, the encodings are checked all the same.
     columns = rows if split is None else split.schema
     sizes = (
         {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()}
@@ -262,7 +256,10 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
 
 
 def store_lists(plan: Plan, folder: str) -> Plan:
-    """Returns the plan with long lists of small files in a folder, from where workers read them."""
+    """Returns the plan with long file lists stored in a folder.
+
+    Workers read the lists of small files from there.
+    """
     sources = {name: store_files(source, folder) for name, source in plan.sources.items()}
     steps = tuple(
         dataclasses.replace(step, source_plan=sources[step.join.source])
@@ -274,14 +271,14 @@ def store_lists(plan: Plan, folder: str) -> Plan:
 
 
 def without_encodings(plan: Plan) -> Plan:
-    """Returns the plan of the same conversion with the columns as they are."""
+    """Returns the plan of the same conversion without encodings."""
     columns = plan.encode.columns
     encode = EncodePlan(columns, (), tuple(columns.names), lists=plan.statistics.lists)
     return dataclasses.replace(plan, encode=encode, preprocessing=None)
 
 
 def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
-    """Returns joined column of ids -> class names, by id, as the sources know them."""
+    """Returns joined column of ids -> class names by id."""
     named = dict(base.labels)
     for step in joins.steps:
         known = step.source_plan.labels
@@ -290,7 +287,7 @@ def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]
 
 
 def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
-    """Plans a source, of the recipe's day."""
+    """Plans a source with the recipe's date in its paths."""
     path = tuple(_of_day(source, pattern, recipe.date) for pattern in source.path)
     try:
         return plan_source(
@@ -301,7 +298,7 @@ def _plan_source(source: Source, recipe: Recipe) -> SourcePlan:
 
 
 def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
-    """Returns one of a source's patterns with the date in it, if it has a place for one."""
+    """Returns a pattern with the date in place of ``{date}``."""
     where = ("sources", source.name, "path")
     try:
         has_date = dates.has_date(pattern)
@@ -317,13 +314,13 @@ def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
 
 
 def _check_date(recipe: Recipe, used: Collection[str]) -> None:
-    """Raises ``RecipeProblems`` if there is a date that no path takes."""
+    """Raises ``RecipeProblems`` if there is a date that no path uses."""
 
     def takes_date(pattern: str) -> bool:
         try:
             return dates.has_date(pattern)
         except ValueError:
-            return True  # is wrong, and reported as such
+            return True  # reported by _of_day
 
     patterns = [pattern for name in used for pattern in recipe.sources[name].path]
     if recipe.date is not None and not any(map(takes_date, patterns)):
@@ -335,7 +332,7 @@ def _check_date(recipe: Recipe, used: Collection[str]) -> None:
 
 
 def _check_sparse_names(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if a sparse feature has the name of a column, or of another one."""
+    """Raises ``RecipeProblems`` if a sparse feature's name is taken."""
     taken = {*plan.encode.columns.names, *plan.encode.written}
     for sparse in plan.sparse:
         if sparse.name in taken:
@@ -349,8 +346,9 @@ def _check_sparse_names(plan: Plan) -> None:
 
 
 def _check_characters(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if a name has a NUL, at which Arrow's C interface, and so tfx-bsl
-    and TFDV, cut it off.
+    """Raises ``RecipeProblems`` if a name has a NUL.
+
+    Arrow's C interface ends a name at a NUL, and so do tfx-bsl and TFDV.
     """
     names = [
         *plan.encode.columns.names,
@@ -374,9 +372,7 @@ def _check_characters(plan: Plan) -> None:
 
 
 def _check_exact_floats(plan: Plan) -> None:
-    """Raises ``RecipeProblems`` if no float is to be rounded, and decimals would be when they are
-    read.
-    """
+    """Raises ``RecipeProblems`` if ``floats: exact`` reads rounded decimals."""
     if plan.recipe.output.floats != "exact":
         return
     read = [(plan.base, [(name, name) for name in plan.base.read_schema.names])]

@@ -1,5 +1,6 @@
-"""Plans to add a source's new files to a dataset: only they are read, and what the dataset has
-learned holds for them.
+"""Plans an append: converts a source's new files into an existing dataset.
+
+Encodings, types and schema are the dataset's; nothing is fitted or inferred again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from beam_pipelines.recipe.normal_form import normalised
 from beam_pipelines.sources.planner import with_files
 from beam_pipelines.transforms.split import by_file
 
-# What says how a run reads, checks and packs rows, but not what the rows are.
+# Options of reading, checking and packing; they do not shape the rows.
 _NOT_OF_ROWS = ("on_error", "limits", "schema")
 _NOT_OF_RECORDS = (
     "shard_size",
@@ -39,7 +40,7 @@ _NOT_OF_RECORDS = (
     "shuffle",
     "shuffle_seed",
 )
-# In an inferred schema, the values of a text are those that happened to be there.
+# The string domain of an inferred schema has the strings of earlier files only.
 _ALLOWED_OF_INFERRED = (
     Allowed(anomalies_pb2.AnomalyInfo.ENUM_TYPE_UNEXPECTED_STRING_VALUES, None),
 )
@@ -53,23 +54,22 @@ def appends(recipe: Recipe, output: str) -> bool:
 
 
 def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -> Plan:
-    """Plans to convert the files that the ``from`` source has gained, into new shards of a dataset;
-    of none, if there are none.
+    """Plans to convert a source's new files into new shards.
 
-    Types of columns, encodings and schema are the dataset's, and nothing is inferred or fitted
-    again. Its statistics are the baseline of the schema's drift comparators. In a schema that was
-    inferred, texts that did not occur are recorded and added to their domain, as one conversion of
-    all files would have it.
+    The plan has no files if there are no new ones. Types of columns, encodings and schema are the
+    dataset's. Its statistics are the baseline of the schema's drift comparators. If the schema was
+    inferred, new strings are accepted and added to their domain, as if all files were converted at
+    once.
 
     Args:
-      recipe: of the dataset; what does not shape its rows may be other than it was.
+      recipe: of the dataset; options that do not shape its rows may differ.
       dataset: its folder.
-      input_roots: as of ``make_plan``.
+      input_roots: as in ``make_plan``.
 
     Raises:
-      RecipeProblems: the recipe is another than the dataset's.
+      RecipeProblems: the recipe differs from the dataset's.
       RecipeError: the new files have other columns.
-      DataError: there is no dataset, or its files have changed since.
+      DataError: there is no dataset, or its files have changed.
     """
     manifest = read_manifest(dataset)
     if not count_generations(manifest):
@@ -113,10 +113,10 @@ def plan_append(recipe: Recipe, dataset: str, input_roots: Sequence[str] = ()) -
 
 
 def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, dataset: str) -> None:
-    """Checks that a recipe makes the rows that a dataset has.
+    """Checks that a recipe makes the rows of a dataset.
 
     Raises:
-      RecipeProblems: it does not; one for each of its parts that differs.
+      RecipeProblems: one problem for each part of the recipe that differs.
     """
     found, expected = (
         _of_rows(normalised(recipe), recipe.base),
@@ -146,14 +146,15 @@ def _check_recipe(recipe: Recipe, contract: bytes | None, manifest: Manifest, da
 
 
 def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """Returns what of a normalised recipe says what the rows are, with the order of derived columns
-    and encodings.
+    """Returns the parts of a normalised recipe that shape its rows.
+
+    Derived columns and encodings are lists, because their order matters.
     """
     kept = {key: value for key, value in recipe.items() if key not in _NOT_OF_ROWS}
     kept["output"] = {
         key: value for key, value in recipe["output"].items() if key not in _NOT_OF_RECORDS
     }
-    # Files are compared by themselves, and the types of columns are the dataset's.
+    # Files are compared in new_files, and the types of columns are the dataset's.
     kept["sources"] = {
         name: {
             key: value
@@ -167,7 +168,7 @@ def _of_rows(recipe: Mapping[str, Any], base: str) -> dict[str, Any]:
     ]
     for name in ("derive", "encode"):
         kept[name] = list(recipe[name].items())
-    # As JSON has it.
+    # The manifest's recipe was stored as JSON.
     return {key: _plain(value) for key, value in kept.items()}
 
 

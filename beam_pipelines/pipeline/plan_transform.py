@@ -1,6 +1,4 @@
-"""Plans the conversion of new data by the encodings that a dataset was fitted with; nothing is
-fitted again.
-"""
+"""Plans the conversion of new data by a dataset's encodings."""
 
 from __future__ import annotations
 
@@ -32,22 +30,21 @@ def plan_transform(
     date: datetime.date | None = None,
     input_roots: Sequence[str] = (),
 ) -> Plan:
-    """Plans to convert new data as a dataset was converted: same recipe, same types, same
-    encodings.
+    """Plans to convert new data with a dataset's recipe, types and encodings.
 
     Args:
       dataset: folder of the dataset.
-      new_data: paths or patterns of what takes the place of the recipe's ``from`` source; with a
-        date there may be none, and the recipe's own are read.
-      sources: other source -> path or pattern of new data; those not named are read from where the
-        dataset's were, with a date from where the recipe has them on that day.
-      split: the one split that all rows go to.
-      date: the day that ``{date}`` stands for.
-      input_roots: as ``make_plan`` takes them.
+      new_data: paths or patterns that replace those of the recipe's ``from`` source. May be empty
+        with a date: then the recipe's own are read.
+      sources: other source -> path or pattern of new data. A source that is not named is read from
+        the dataset's paths, or with a date from the recipe's paths of that date.
+      split: the one split of all rows.
+      date: replaces ``{date}`` in paths.
+      input_roots: as in ``make_plan``.
 
     Raises:
-      DataError: there is no dataset, or it encodes nothing.
-      RecipeError, RecipeProblems: the new data do not fit its recipe.
+      DataError: there is no dataset, or it has no encodings.
+      RecipeError, RecipeProblems: the new data do not match its recipe.
     """
     manifest = read_manifest(dataset)
     recipe = _recipe(dataset, manifest)
@@ -102,7 +99,7 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
 
 
 def _check_has_date(base: Source) -> None:
-    """Raises ``RecipeError`` if the recipe reads the same file on every day."""
+    """Raises ``RecipeError`` if the recipe reads the same file on every date."""
     if not any(dates.has_date(path) for path in base.path):
         raise RecipeError(
             f"found --date without NEW_DATA, and the recipe's path of '{base.name}', "
@@ -117,14 +114,15 @@ def as_in_dataset(
     path: tuple[str, ...] | None = None,
     date: datetime.date | None = None,
 ) -> Source:
-    """Returns the source with its new path and, where types or classes would be inferred, with
-    those that they were inferred to be.
+    """Returns the source with the types and classes of the dataset.
+
+    They replace those that would be inferred.
 
     Args:
       source: of the dataset's recipe.
-      entry: what the manifest says of it.
-      path: of the new data, or ``None``: as in the recipe.
-      date: the dataset's own, to stay with, or ``None``.
+      entry: the source's entry in the manifest.
+      path: of the new data; ``None``: the recipe's.
+      date: the dataset's date, to keep it, or ``None``.
     """
     if path is not None:
         source = dataclasses.replace(source, path=tuple(files.absolute(item) for item in path))
@@ -139,11 +137,15 @@ def as_in_dataset(
 
 
 def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -> None:
-    """Checks that the new data has the columns, after joins and selection, that the encodings were
-    fitted on.
+    """Checks that new data have the columns of the encodings.
+
+    Args:
+      dataset: its folder, for the message.
+      before: column -> type after joins and selection, in the dataset.
+      columns: of the new data.
 
     Raises:
-      RecipeError: it has others; names them all.
+      RecipeError: names all columns that differ.
     """
     now = {field.name: type_name(field.type) for field in columns}
     wrong = [
@@ -159,9 +161,8 @@ def check_columns(dataset: str, before: Mapping[str, str], columns: pa.Schema) -
 def _contract(dataset: str, is_curated: bool) -> bytes:
     """Returns the dataset's schema as the new data's contract.
 
-    A schema that somebody wrote holds as it is. In an inferred one, the values of a text column are
-    those that happened to be there: encodings know what to do with others, so that they are no
-    anomalies.
+    A curated schema holds as it is. An inferred string domain has only the strings of the training
+    data, and encodings handle others; so it is left out.
     """
     schema = read_schema(files.join(dataset, *RAW_SCHEMA.split("/")))
     if not is_curated:

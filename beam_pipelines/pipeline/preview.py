@@ -1,6 +1,7 @@
-"""A preview: converts the first byte range of some files in memory to measure a row.
+"""A preview: converts some byte ranges in memory to measure rows.
 
-It runs the functions of the PTransforms themselves (``pipeline/row_chain.py``).
+It takes the first byte range of some files, and runs the functions of the PTransforms themselves
+(``pipeline/row_chain.py``).
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
 
 
 def _index_of(plan: Plan, guessed: list[str]) -> IndexOf:
-    """Returns the index of each join, whatever its strategy; ``None`` if it is too large."""
+    """Returns the index of each join; ``None`` if it is too large."""
     indexes: dict[int, JoinIndex | None] = {}
     for step in plan.joins.steps:
         indexes[step.number] = None

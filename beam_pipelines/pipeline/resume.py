@@ -1,8 +1,8 @@
-"""Finished shards of a run that broke off, for the next one of the same kind.
+"""Finished shards of an interrupted run, for a run that resumes it.
 
-A shard's bytes follow from the recipe, its inputs and this package's version. So a shard that was
-written and read back is noted beside the shards, under a key of these; a run that finds notes with
-its own key, and the files as noted, need not write these shards again.
+A shard's bytes follow from the recipe, its inputs and this package's version. So each shard that
+was written and read back is noted under a key of these. A run that finds notes with its own key,
+and files that match them, does not write these shards again.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.recipe.normal_form import recipe_hash
 from beam_pipelines.transforms.write import ShardInfo
 
-# In the temporary folder: the notes, and what they are about.
+# Names in the temporary folder: the notes, and also their shards.
 FINISHED = "finished"
 KEPT = (FINISHED, EXAMPLES)
 
 
 def key_of(plan: Plan, result: FirstPassResult) -> str:
-    """Returns what two runs have in common if they write the same shards: 64 hexadecimal digits.
+    """Returns the key of runs that write the same shards.
 
-    Of every file that was read it takes path, size, date and fingerprint; a file that is only
-    touched counts as changed.
+    Its 64 hexadecimal digits cover path, size, date and fingerprint of every input file. A file
+    with a new date counts as changed.
     """
     own = plan.preprocessing.source if plan.preprocessing else ""
     parts = [
@@ -71,7 +71,7 @@ def note_finished(shard: ShardInfo, key: str, temporary: str) -> ShardInfo:
 
 
 def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
-    """Yields the shards that were noted under a key, in the order of their paths."""
+    """Yields the shards that were noted under a key, ordered by path."""
     shards = []
     for listed in files.list_files(files.join(temporary, FINISHED, "*.json")):
         try:
@@ -80,19 +80,15 @@ def find_finished(key: str, temporary: str) -> Iterator[ShardInfo]:
                 ShardInfo(**{name: note[name] for name in ShardInfo._fields}),
                 note["key"],
             )
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-        ):  # not complete: an object store may keep what a killed process has sent
-            continue
+        except (ValueError, KeyError, TypeError):
+            continue  # cut off: an object store may keep the first part of a killed upload
         if found == key:
             shards.append(shard)
     yield from sorted(shards, key=lambda shard: shard.path)
 
 
 def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
-    """Yields a shard if its file is as it was noted: it is read, as when it was written."""
+    """Yields a shard if its file, read again, matches its note."""
     path = files.join(temporary, *shard.path.split("/"))
     try:
         is_whole = files.exists(path) and file_checksums.size_and_crc32c(path) == (
@@ -106,11 +102,11 @@ def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
 
 
 def clear(temporary: str, keeps: bool) -> int:
-    """Deletes what runs have left in a temporary folder.
+    """Deletes the files that runs have left in a temporary folder.
 
     Args:
       temporary: the folder.
-      keeps: whether finished shards stay, and their notes.
+      keeps: whether finished shards and their notes stay.
 
     Returns:
       How many notes stay.

@@ -1,7 +1,7 @@
 """The rows of a byte range as they reach their splits, without a Beam pipeline.
 
 A conversion runs the same functions as the PTransforms of ``pipeline/first_pass.py``. Here one
-generator chains them, for previews, for the rows behind anomalies, and for a debugger::
+generator chains them, for previews, for offending rows, and for a debugger::
 
     chunks = read_range(plan.base, byte_range, quote_states={}, reject=False)
     for chunk in split_rows(plan, chunks, lambda step, _: load_index(step, reject=False)):

@@ -1,9 +1,8 @@
-"""One run at a time writes to an output.
+"""Keeps runs from writing to one output at the same time.
 
-Where the output is a folder of this machine, a run locks it, and the next one is told so at once.
-The lock is the operating system's: it goes with the process, however that ends, and leaves nothing
-behind. An object store has no locks. There, a run leaves its mark, the one that begins last goes
-on, and the earlier one finds at its end, or when its files are gone, that the mark is not its own.
+A run locks a local output folder; a second run fails at once. The lock is the operating system's,
+so it ends with the process. Object stores have no locks: there, each run leaves a mark, and the
+later run continues. The earlier one finds another mark at its end, or when its files are gone.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ _MARK = "run.json"
 
 @contextlib.contextmanager
 def locked(output: str, temporary: str) -> Iterator[None]:
-    """Keeps other runs from an output while the body runs. A local folder is made if it is not
-    there.
+    """Keeps other runs from an output while the body runs.
+
+    It makes a local folder if there is none.
 
     Args:
       output: folder of the dataset.
-      temporary: folder in which its runs leave their marks.
+      temporary: folder of the runs' marks.
 
     Raises:
       RecipeError: another run of this machine is writing to it.
@@ -60,9 +60,7 @@ def locked(output: str, temporary: str) -> Iterator[None]:
 
 
 def leave_mark(temporary: str) -> str:
-    """Says in the temporary folder of an output that a run has begun, and returns what the run is
-    known by.
-    """
+    """Writes a run's mark to the temporary folder, and returns its id."""
     mark = {
         "run": uuid.uuid4().hex,
         "process": os.getpid(),
@@ -75,17 +73,16 @@ def leave_mark(temporary: str) -> str:
 
 
 def mark_of(temporary: str) -> str:
-    """Returns what the run is known by that began last in a temporary folder; empty where there is
-    none.
+    """Returns the id of a temporary folder's last run, or "".
 
     Raises:
-      DataError: there is one, and the storage does not let us read it.
+      DataError: the mark cannot be read.
     """
     return str(_read_mark(temporary).get("run", ""))
 
 
 def other_run(output: str, temporary: str) -> DataError:
-    """Returns the error of a run in whose place another one has begun."""
+    """Returns the error of a run during which another one has begun."""
     return DataError(
         f"{output}: {_run_of(temporary)} has begun to write to it while this one did, which "
         "therefore wrote nothing. "

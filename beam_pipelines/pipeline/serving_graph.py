@@ -39,7 +39,7 @@ def request_graph(result: FirstPassResult, folder: str) -> None:
 
 
 def await_graph(folder: str) -> None:
-    """Waits until the request in a folder is answered; returns at once if there is none.
+    """Waits until the request in a folder, if any, is answered.
 
     Raises:
       DataError: the graph could not be built.
@@ -56,7 +56,7 @@ def await_graph(folder: str) -> None:
 
 @contextlib.contextmanager
 def graph_builder(plan: Plan, folder: str, target: str) -> Iterator[None]:
-    """Builds the serving graph in a process of its own while the body runs, on request.
+    """Builds the serving graph in its own process while the body runs, on request.
 
     Args:
       plan: of the run.

@@ -1,5 +1,6 @@
-"""The gate: data with anomalies that nobody accepted do not pass, and the error says what, where,
-and what to do.
+"""Stops runs on anomalies that the validation policy does not accept.
+
+The error has a table of the anomalies, the offending rows, and remedies.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ OFFENDERS = "_anomalies.jsonl"
 
 
 def has_schema(path: str) -> bool:
-    """Whether a path is a dataset or a description, which have a schema of their own."""
+    """Returns whether a path holds a dataset or a description.
+
+    Both have a schema.
+    """
     return files.exists(files.join(path, *RAW_SCHEMA.split("/")))
 
 
 def schema_of(path: str) -> str:
-    """Returns where a dataset's own schema lies, or its description's.
+    """Returns the path of the schema in a dataset or a description.
 
     Raises:
       RecipeError: there is none.
@@ -55,16 +59,16 @@ def check_statistics(
     schema: schema_pb2.Schema,
     policy: ValidationPolicy,
 ) -> dict[str, SplitAnomalies]:
-    """Returns the anomalies of statistics that lie on disk, all of them accepted.
+    """Returns the anomalies of stored statistics, if all are accepted.
 
     Args:
-      path: where the statistics are from, for the message.
+      path: source of the statistics, for the message.
       statistics: by split.
-      schema_path, schema: what they have to fit.
-      gate: environment, baseline, and what is accepted.
+      schema_path, schema: the schema to check against.
+      policy: validation policy: environment, baseline, accepted anomalies.
 
     Raises:
-      DataError: there are others.
+      DataError: an anomaly is not accepted.
     """
     anomalies = find_anomalies(statistics, schema, policy)
     if has_errors(anomalies):
@@ -79,18 +83,17 @@ def check_run(
     folder: str,
     outcome: str,
 ) -> None:
-    """Stops a run whose data have anomalies, after it has listed the rows that are to blame in
-    ``folder/rejected/``.
+    """Stops a run with anomalies; lists their rows in ``folder/rejected/``.
 
     Args:
       plan: of the run.
-      anomalies: that were found.
-      schema: against which they were found.
-      folder: the run's output. A dataset in it stays as it is.
-      outcome: what became of the run, for the message.
+      anomalies: of the data.
+      schema: the schema that they violate.
+      folder: the run's output. An existing dataset in it stays as it is.
+      outcome: outcome of the run, for the message.
 
     Raises:
-      DataError: there are anomalies that were not accepted.
+      DataError: an anomaly is not accepted.
     """
     if has_errors(anomalies):
         offenders, path = write_offenders(plan, anomalies, schema, folder, OFFENDERS_OF_STOPPED_RUN)
@@ -98,7 +101,7 @@ def check_run(
 
 
 def has_errors(anomalies: Mapping[str, SplitAnomalies]) -> bool:
-    """Whether any split has an anomaly that was not accepted."""
+    """Returns whether any split has an anomaly that is not accepted."""
     return any(found.has_errors for found in anomalies.values())
 
 
@@ -109,15 +112,16 @@ def write_offenders(
     folder: str,
     name: str,
 ) -> tuple[Offenders, str]:
-    """Finds the rows that are to blame and writes them to ``folder/rejected/``; without any, no
-    file is left there.
+    """Finds offending rows; writes them to ``folder/rejected/``.
+
+    Without such rows, no file is left.
 
     Returns:
       The rows, and the path of the file.
     """
     path = files.join(folder, REJECTED, name)
     file_changes.delete(path)
-    # Not the schema that was widened by what was accepted: features may share a domain.
+    # Not the schema widened by accepted anomalies: features may share a domain.
     expected = schema if plan.contract is None else schema_pb2.Schema.FromString(plan.contract)
     offenders = find_offenders(plan, anomalies, expected)
     lines = offenders.to_json_lines()
@@ -133,15 +137,14 @@ def anomalies_error(
     offenders: Offenders | None = None,
     offenders_path: str = "",
 ) -> DataError:
-    """Returns the error that stops: a table of all anomalies that were not accepted, and where the
-    rows are.
+    """Returns an error with a table of the anomalies not accepted.
 
     Args:
       anomalies: by split; at least one is an ERROR.
       schema_path: file of the schema; ``None`` if it was inferred.
-      outcome: what became of the run.
-      offenders: rows that are to blame, if they were looked for.
-      offenders_path: where they were written; empty if that does not stay.
+      outcome: outcome of the run.
+      offenders: offending rows, if a search was made.
+      offenders_path: file of these rows; empty if it does not stay.
     """
     rows = [row for row in describe(anomalies) if row.severity == "ERROR"]
     offenders = offenders or Offenders({})
