@@ -1,4 +1,4 @@
-"""Writes the files of a dataset other than its shards, the manifest last."""
+"""Writes a dataset's files other than shards, the manifest last."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _manifest(
 def _vocabulary_of_label(
     plan: Plan, result: FirstPassResult, folder: str
 ) -> dict[str, tuple[str, ...]]:
-    """Returns label -> its class names by id, if a vocabulary encodes it.
+    """Returns label -> its values by id, if a vocabulary encodes it.
 
     Args:
       folder: of the fitted encodings.

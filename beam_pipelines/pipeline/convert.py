@@ -1,4 +1,4 @@
-"""Runs a conversion: wires first pass, write and commit into one Beam job.
+"""Wires first pass, write and commit into one Beam job, and runs it.
 
     first pass:  read ► join ► select ► group ► split ► spill, statistics, encodings, samples,
                  row counts ► result ► check
@@ -234,13 +234,13 @@ def convert(
 
 
 def run_conversion(plan: Plan, options: RunOptions) -> Manifest:
-    """Does what ``convert`` does, with the settings as one value."""
+    """Converts like ``convert``, with the settings as one value."""
     _run("Convert", Conversion, plan, options)
     return read_manifest(options.output)
 
 
 def submit(plan: Plan, options: RunOptions) -> str:
-    """Submits a conversion and returns without waiting, or makes a template of it.
+    """Submits a conversion without waiting, or makes a template of it.
 
     Args:
       plan: from ``plan.make_plan``.
@@ -256,21 +256,23 @@ def submit(plan: Plan, options: RunOptions) -> str:
 
 
 def describe(plan: Plan, options: RunOptions) -> Manifest:
-    """Runs the first pass and writes schema, statistics, anomalies and report, but no examples.
+    """Runs the first pass and writes its result, but no examples.
+
+    The files are schema, statistics, anomalies, report and ``description.json``.
 
     Args:
       plan: from ``plan.make_plan``.
       options: ``output`` is the folder of the description; it holds no dataset.
 
     Returns:
-      A manifest without shards, as it is stored in ``description.json``.
+      The content of ``description.json``: a manifest without shards.
     """
     _run("Describe", Description, plan, options)
     return read_manifest(options.output, DESCRIPTION)
 
 
 def validate(plan: Plan, options: RunOptions, stays: bool = True) -> None:
-    """Writes what ``describe`` writes, and fails if an anomaly is not accepted.
+    """Describes like ``describe``; fails if an anomaly is not accepted.
 
     Args:
       plan, options: as in ``describe``.
@@ -358,7 +360,7 @@ def _check_options(
 
 
 def _prepare_output(plan: Plan, options: RunOptions) -> None:
-    """Removes files that a killed run left; checks that the run replaces none of its inputs."""
+    """Removes files of a killed run; checks that no input is replaced."""
     if plan.append is None:
         check_inputs(options.output, _read_paths(plan))
         remove_orphans(options.output)

@@ -1,4 +1,4 @@
-"""Disk space: estimated and reported before a run and on a full disk.
+"""Disk space: estimated, and reported when there is too little.
 
 An estimate needs a preview of the data. So it is made only if less than ``CHECK_BELOW_FACTOR``
 times the sources' size is free.
@@ -87,7 +87,7 @@ def report_disk_space(
 
 
 def _shortage(plan: Plan, output: str, folder: str) -> str:
-    """Returns the warning if the disk is too small, or an empty text."""
+    """Returns a warning if the disk is too small, or ""."""
     free = files.free_bytes(folder)
     needed = (
         estimate_disk_space(plan, output, folder)

@@ -116,9 +116,10 @@ class Scale:
 
     @property
     def side_input_bytes(self) -> float:
-        """Bytes of the largest side input, in elements of at most 1 MiB.
+        """Bytes of the largest side input.
 
-        It is either the row counts or the first pass' result with the shard plan.
+        It is either the row counts or the first pass' result with the shard plan, in elements of at
+        most 1 MiB.
         """
         return max(self.counts_bytes, self.offsets_bytes)
 

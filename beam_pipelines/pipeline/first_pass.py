@@ -238,7 +238,7 @@ class FirstPass(beam.PTransform):
     ) -> tuple[str, tuple[beam.PCollection[str], ...]]:
         """Fits the encodings.
 
-        The first read fits on the chunks as they pass. Encodings of fitted encodings need more
+        Read 0 fits on the chunks as they pass. Encodings of fitted encodings need more
         reads, which load the spilled chunks.
 
         Returns:

@@ -148,7 +148,9 @@ def graph_job(
 
 
 def build_graph(plan: Plan, result: FirstPassResult, folder: str) -> None:
-    """Builds the serving graph in a folder, or copies the graph of ``plan.transform_graph``.
+    """Builds the serving graph in a folder.
+
+    With fitted encodings of a dataset (``plan.transform_graph``), it copies their graph.
 
     Raises:
       DataError: it could not be built.
@@ -225,7 +227,10 @@ def _inferred(plan: Plan, statistics: Mapping[str, TableStatistics]) -> schema_p
 def _encoded_schema(
     plan: Plan, schema: schema_pb2.Schema, fitting: FittedFolders
 ) -> schema_pb2.Schema | None:
-    """Returns the schema of the written features; ``None`` if they equal the columns."""
+    """Returns the schema of the written features, or ``None``.
+
+    ``None`` means that they equal the columns.
+    """
     if fitting.analyzed:
         return read_schema(files.join(fitting.analyzed, "transformed_metadata", "schema.pbtxt"))
     encode = load_fitted(plan.encode, fitting.fitted)

@@ -77,7 +77,7 @@ def new_files(
 
 
 def key_of(path: str, directory: str) -> str:
-    """Returns the key of a file: its path relative to the recipe's folder.
+    """Returns a file's path relative to the recipe's folder, its key.
 
     So a dataset and its recipe can move together. A file that the recipe names by an absolute path
     or a URL keeps it.

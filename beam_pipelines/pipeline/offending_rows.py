@@ -32,7 +32,7 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.join.index import JoinIndex, build_index
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import JoinStep
-from beam_pipelines.transforms.row_positions import RowPlaces
+from beam_pipelines.transforms.row_positions import RowPositions
 
 # Rows listed for each anomaly, and bytes read to find them, which takes some seconds.
 ROWS_PER_ANOMALY = 10
@@ -152,7 +152,7 @@ class _Reader:
             select=plan.select.numbered(),
             split=dataclasses.replace(plan.split, schema=plan.split.schema.append(row)),
         )
-        self.places = RowPlaces(plan.base)
+        self.positions = RowPositions(plan.base)
         self._indexes: dict[int, JoinIndex] = {}
 
     def offenders_of(
@@ -162,15 +162,18 @@ class _Reader:
         reasons: Mapping[Key, Reason],
         schema: schema_pb2.Schema,
     ) -> list[tuple[Key, Rejected]]:
-        """Returns up to ``wanted`` rows of a range for each anomaly, in order."""
-        states = self.places.states(byte_range)
+        """Returns the offending rows of a range, in order.
+
+        It returns up to ``wanted`` rows for each anomaly.
+        """
+        states = self.positions.quote_states(byte_range)
         base = self._plan.base
         self.read_bytes += byte_range.end - byte_range.start
         chunks = list(read.read_range(base, byte_range, states, self._reject))
         hits = self._hits(chunks, wanted, reasons, schema)
         numbers = sorted({hit.row for hit in hits})
         places = (
-            dict(zip(numbers, self.places.find(byte_range.number, numbers), strict=True))
+            dict(zip(numbers, self.positions.find(byte_range.number, numbers), strict=True))
             if numbers
             else {}
         )
@@ -219,7 +222,7 @@ class _Reader:
         return [hit for some in found.values() for hit in some]
 
     def split(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Yields a range's chunks as they reach their splits, with the column ``ROW``."""
+        """Yields a range's rows by split, with the column ``ROW``."""
         return split_rows(self._plan, chunks, self._index)
 
     def _index(self, step: JoinStep, chunk: Chunk) -> JoinIndex:

@@ -121,7 +121,7 @@ class Plan(PickledOnce):
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Feature -> class names by id, where a source knows them.
+        """Feature -> labels by id, for ids that a source has names for.
 
         The feature holds the ids as integers or one-hot.
         """
@@ -219,7 +219,7 @@ def _make_plan(recipe: Recipe, contract: bytes | None) -> Plan:
     # After a problem with the split, the encodings are checked all the same.
     columns = rows if split is None else split.schema
     sizes = (
-        {name: len(names) for name, names in _class_names(sources[recipe.base], joins).items()}
+        {name: len(names) for name, names in _source_labels(sources[recipe.base], joins).items()}
         if joins
         else {}
     )
@@ -277,8 +277,8 @@ def without_encodings(plan: Plan) -> Plan:
     return dataclasses.replace(plan, encode=encode, preprocessing=None)
 
 
-def _class_names(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
-    """Returns joined column of ids -> class names by id."""
+def _source_labels(base: SourcePlan, joins: JoinPlan) -> dict[str, tuple[str, ...]]:
+    """Returns joined column of ids -> labels by id."""
     named = dict(base.labels)
     for step in joins.steps:
         known = step.source_plan.labels
@@ -337,8 +337,8 @@ def _check_sparse_names(plan: Plan) -> None:
     for sparse in plan.sparse:
         if sparse.name in taken:
             message = (
-                f"found the sparse feature '{sparse.name}', of which name there is a column "
-                "or feature, expected"
+                f"found the sparse feature '{sparse.name}', but a column or feature has this "
+                "name, expected"
             )
             cure = "another one. Set 'libsvm: {name: …}' of its source, or a 'prefix' of the join."
             raise RecipeProblems([Problem(("sources",), f"{message} {cure}")])

@@ -161,7 +161,7 @@ def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
 def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
     """Encodes chunks by encodings that are fitted on these chunks."""
     if plan.preprocessing is not None:
-        guessed.append("what 'preprocessing_fn' adds or leaves out is not counted")
+        guessed.append("columns that 'preprocessing_fn' adds or leaves out are not counted")
     encode = _fitted(plan.encode, chunks)
     return [chunk._replace(batch=encode_batch(encode, chunk.batch, chunk.path)) for chunk in chunks]
 

@@ -1,4 +1,4 @@
-"""The rows of a byte range as they reach their splits, without a Beam pipeline.
+"""Reads, joins, selects, groups and splits rows without a Beam pipeline.
 
 A conversion runs the same functions as the PTransforms of ``pipeline/first_pass.py``. Here one
 generator chains them, for previews, for offending rows, and for a debugger::

@@ -71,12 +71,12 @@ class RunFolders:
         return files.join(self.output, TEMPORARY, *names)
 
     def scratch_of(self, *names: str) -> str:
-        """Returns the path of a temporary file that never becomes part of the dataset."""
+        """Returns the path of a temporary file that no dataset contains."""
         return files.join(self.scratch, *names) if self.scratch else self.temporary_of(*names)
 
     @property
     def encodings(self) -> str:
-        """The folder of the fitted encodings; the commit moves it into the dataset."""
+        """Folder of the fitted encodings; the commit moves it."""
         return self.temporary_of(*ENCODINGS.split("/"))
 
     @property
@@ -85,7 +85,7 @@ class RunFolders:
         return self.scratch_of("preprocessing")
 
     def rejected_of(self, side: str) -> str:
-        """Returns the folder of the rejected rows of the ``base`` or the ``right`` sources."""
+        """Returns the folder of rejected rows of ``base`` or ``right`` sources."""
         return self.scratch_of("rejected", side)
 
     def exchange_of(self, step: str) -> str | None:
@@ -94,11 +94,11 @@ class RunFolders:
 
 
 def make_folders(options: RunOptions, scratch: str = "") -> RunFolders:
-    """Returns the folders of a run; its steps exchange rows as ``options.exchange`` says.
+    """Returns the folders of a run.
 
     Args:
-      options: of the run.
-      scratch: see ``RunFolders``.
+      options: of the run; ``exchange`` chooses how steps exchange rows.
+      scratch: as in ``RunFolders``.
     """
     folders = RunFolders(options.output, None, "", scratch=scratch)
     is_local = files.is_local(folders.scratch_of())

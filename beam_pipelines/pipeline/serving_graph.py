@@ -27,7 +27,7 @@ _POLL_SECS = 0.05
 
 
 def request_graph(result: FirstPassResult, folder: str) -> None:
-    """Writes a request for the graph of a first pass to a folder."""
+    """Requests the graph of a first pass, in a folder."""
     if result.encoded is None:
         return
     schemas = {"raw": result.schema, "encoded": result.encoded}
@@ -56,7 +56,9 @@ def await_graph(folder: str) -> None:
 
 @contextlib.contextmanager
 def graph_builder(plan: Plan, folder: str, target: str) -> Iterator[None]:
-    """Builds the serving graph in its own process while the body runs, on request.
+    """Builds the serving graph in its own process, on request.
+
+    It does so while the body runs.
 
     Args:
       plan: of the run.

@@ -178,6 +178,6 @@ def _rows_note(offenders: Offenders, path: str) -> str:
         mib = offenders.read_bytes >> 20
         note += (
             f"The first {mib:,} MiB of the source were searched for such rows; there may be "
-            "more behind.\n"
+            "more after that.\n"
         )
     return note

@@ -1,1 +1,1 @@
-"""The PTransforms of a conversion, each beside its pure function."""
+"""The PTransforms of a conversion, next to their pure functions."""

@@ -1,4 +1,4 @@
-"""Encoding: columns become features, the three types that a tf.Example can hold."""
+"""Encodes columns as features of the three types of a tf.Example."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ Address = tuple[int, int]
 def encode_batch(
     plan: EncodePlan, batch: pa.RecordBatch, where: str, fitted_on: Address | None = None
 ) -> pa.RecordBatch:
-    """Encodes the columns of a batch as features: int64, float (32 bits), string or binary, or
-    lists of them.
+    """Encodes the columns of a batch as features.
 
     Columns without an encoding keep their values: nulls stay null, empty lists empty. A feature
-    list without one may hold nulls.
+    list without an encoding may hold nulls.
 
     Args:
       plan: of encodings that are all fitted.
       batch: the selected columns.
-      where: begins an error's message: the file that the batch came from.
-      fitted_on: (range number, part) of the chunk, if its rows are among those that encodings were
-        fitted on; they are then encoded out of fold.
+      where: file of the batch; first part of an error's message.
+      fitted_on: (range number, part) of the chunk if the encodings were fitted on its rows, which
+        are then encoded out of fold.
 
     Returns:
-      A batch of ``plan.written``, in that order.
+      A batch of ``plan.written``, in that order: int64, float32, string or binary, or lists of
+        them.
 
     Raises:
-      DataError: a value that its encoding, or float32, cannot hold.
+      DataError: an encoding, or float32, cannot hold a value.
     """
     features = {
         name: apply_to(convert, (batch.column(name),), f"{where}, column '{name}'")
@@ -60,7 +60,7 @@ def encode_batch(
 
 
 def _conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
-    """Returns for each column that is encoded or written what makes a feature of it."""
+    """Returns column -> its conversion to a feature, for used columns."""
     convert = to_feature if plan.floats == "round" else to_exact_feature
     encoded = {name for chain in plan.chains for name in chain.inputs}
     unchanged = set(plan.lists) - encoded
@@ -73,10 +73,10 @@ def _conversions(plan: EncodePlan) -> dict[str, Callable[[pa.Array], pa.Array]]:
 
 
 class UnencodableError(ValueError):
-    """A value that its encoding cannot take; the message says what was found.
+    """A value cannot be encoded; the message shows it.
 
     Attributes:
-      feature: the feature, or column, that could not be made.
+      feature: the feature or column that failed.
     """
 
     def __init__(self, feature: str, arrays: Sequence[pa.Array], error: Exception) -> None:
@@ -91,10 +91,10 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
     """Tries to encode a batch, as far as it needs no fitting.
 
     Raises:
-      UnencodableError: a value that cannot be encoded; of a batch of one row, the message shows it.
+      UnencodableError: a value cannot be encoded; the message shows the first row's.
     """
     features = {
-        name: _tried(name, convert, (batch.column(name),))
+        name: _try_convert(name, convert, (batch.column(name),))
         for name, convert in _conversions(plan).items()
     }
     for chain in plan.chains:
@@ -105,13 +105,13 @@ def check_encodable(plan: EncodePlan, batch: pa.RecordBatch) -> None:
         for step in chain.steps:
             if arrays is None or step.read or needs_fit(step):
                 break
-            arrays = (_tried(chain.name, step.fitted.apply, arrays),)
+            arrays = (_try_convert(chain.name, step.fitted.apply, arrays),)
         else:
             if arrays is not None:
                 features[chain.name] = arrays[0]
 
 
-def _tried(
+def _try_convert(
     feature: str, convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...]
 ) -> pa.Array:
     try:
@@ -123,9 +123,7 @@ def _tried(
 def run_chain(
     chain: Chain, arrays: tuple[pa.Array, ...], where: str, fitted_on: Address | None = None
 ) -> pa.Array:
-    """Applies the steps of a chain, all of them fitted. Arguments and errors are those of
-    ``encode_batch``.
-    """
+    """Applies the fitted steps of a chain; see ``encode_batch``."""
     for step in chain.steps:
         arrays = (apply_step(step, arrays, f"{where}, feature '{chain.name}'", fitted_on),)
     return arrays[0]
@@ -144,8 +142,9 @@ def apply_step(
 
 
 def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
-    """Returns the fold of each row of a chunk, from 0: a hash of the row's identity, the same in
-    every read.
+    """Returns int64[rows]: the fold of each row of a chunk, from 0.
+
+    It is a hash of the row's identity, the same in every read.
     """
     seed = mix_int(mix_int(address[0] * GOLDEN + address[1]) + _FOLD_SEED)
     hashes = mix(np.arange(rows, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
@@ -154,7 +153,7 @@ def row_folds(address: Address, rows: int, folds: int) -> npt.NDArray[np.int64]:
 
 
 def to_feature(array: pa.Array) -> pa.Array:
-    """Converts one column to its feature type, as the table in ``core/columns.py`` says.
+    """Converts one column to its feature type, by the table in ``core/columns.py``.
 
     Raises:
       pa.ArrowInvalid: a finite float64 is beyond the range of float32, or a list holds a null.
@@ -188,8 +187,11 @@ def to_feature(array: pa.Array) -> pa.Array:
 
 
 def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Array:
-    """Converts a column of lists, which may hold nulls, to a feature list: each value by
-    ``convert``.
+    """Converts lists to a feature list, which may hold nulls.
+
+    Args:
+      convert: converts the values.
+      array: the lists.
     """
     steps = array.flatten()
     if not steps.null_count:
@@ -202,10 +204,10 @@ def to_steps(convert: Callable[[pa.Array], pa.Array], array: pa.Array) -> pa.Arr
 
 
 def to_exact_feature(array: pa.Array) -> pa.Array:
-    """Converts one column as ``to_feature`` does, and rounds nothing.
+    """Converts one column as ``to_feature`` does, without rounding.
 
     Raises:
-      pa.ArrowInvalid: as ``to_feature``, or a float64 has no equal float32.
+      pa.ArrowInvalid: as in ``to_feature``, or no float32 equals a float64.
     """
     feature = to_feature(array)
     wide = array.flatten() if pa.types.is_list(array.type) else array
@@ -220,11 +222,11 @@ def to_exact_feature(array: pa.Array) -> pa.Array:
 def apply_to(
     convert: Callable[..., pa.Array], arrays: tuple[pa.Array, ...], where: str
 ) -> pa.Array:
-    """Converts arrays of n rows; on failure names the values of the first row that cannot be
-    converted.
+    """Converts arrays of n rows.
 
     Raises:
-      DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError.
+      DataError: ``convert`` raised pa.ArrowInvalid or pa.ArrowNotImplementedError; the message
+        shows the first failing row.
     """
     try:
         return convert(*arrays)
@@ -246,7 +248,7 @@ def _shown(value: object) -> str:
 
 
 def _first_failure(convert: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> list[object]:
-    """Finds, by bisection, the values of the first row that ``convert`` refuses."""
+    """Returns the values of the first row that ``convert`` refuses, by bisection."""
     low, high = 0, len(arrays[0])
     while high - low > 1:
         middle = (low + high) // 2
@@ -266,8 +268,8 @@ class EncodeChunks(beam.PTransform):
 
     Attributes:
       plan: of the encodings.
-      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk comes;
-        empty where nothing is fitted.
+      fitted: folder of the fitted ones (``encodings.store``), complete when the first chunk
+        arrives; empty: nothing is fitted.
     """
 
     plan: EncodePlan

@@ -1,9 +1,8 @@
-"""Moves payloads from the chunks that make them to the partitions that need them, in a fixed order.
+"""Moves payloads from chunks to partitions, in a fixed order.
 
-Two ways with one interface. Where all workers share a filesystem, payloads go through files and
-only their addresses through the runner. Where the output is on an object store, whose reads take
-tens of milliseconds each, payloads go through the engine's GroupByKey, in slices of at most 1 MiB
-(``core/slices.py``).
+If all workers share a filesystem, payloads are files, and the runner moves only their addresses. If
+the output is on an object store, whose reads take tens of milliseconds each, the engine's
+GroupByKey moves the payloads, in slices of at most 1 MiB (``core/slices.py``).
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_pipelines.core import files, slices
 from beam_pipelines.core.errors import DataError
 
-# Addresses that a sender holds, some hundred bytes each, before it sends them.
+# Addresses, of some hundred bytes each, that a sender collects.
 _MOST_HELD = 50_000
 # Addresses in one element: at most 128 bytes each.
 _MOST_IN_ELEMENT = slices.MAX_ELEMENT_BYTES // 128
 
 
 class Message(NamedTuple):
-    """What one chunk sends.
+    """The payloads of one chunk.
 
     Attributes:
       order: orders the messages of a partition: ``(range_number, part, …)``.
-      payloads: partition (an integer, or a tuple) -> bytes, or several buffers to concatenate.
+      payloads: partition (an integer or a tuple) -> bytes, or buffers to concatenate.
     """
 
     order: tuple[int, ...]
@@ -40,7 +39,7 @@ class Message(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a payload lies: ``length`` bytes at ``offset`` of a file."""
+    """Where a payload is stored: ``length`` bytes at ``offset`` of a file."""
 
     path: str
     offset: int
@@ -48,12 +47,12 @@ class Address(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What one partition gets.
+    """The payloads of one partition.
 
     Attributes:
-      partition: its number, or tuple.
+      partition: its number or tuple.
       contents: payloads, or their addresses, in order.
-      orders: the messages' orders, one for each content.
+      orders: the order of each content's message.
     """
 
     partition: Any
@@ -67,10 +66,10 @@ class Received(NamedTuple):
 
 
 def store_message(folder: str, message: Message) -> dict[Any, Address]:
-    """Writes the payloads of a message, one after the other, to a file of its own.
+    """Writes the payloads of a message to a new file.
 
-    The name is new each time: an engine may run a bundle twice, with other elements in it, while
-    consumers still read what the first attempt wrote.
+    Its name is new each time: an engine may run a bundle twice, with other elements in it, while
+    consumers still read the first attempt's file.
     """
     path = _path_of(folder, message.order, new_attempt())
     addresses: dict[Any, Address] = {}
@@ -86,7 +85,7 @@ def store_message(folder: str, message: Message) -> dict[Any, Address]:
 
 
 def new_attempt() -> str:
-    """Returns a name for an attempt to write something, which no other attempt has."""
+    """Returns a unique name for an attempt to write."""
     return uuid.uuid4().hex[:12]
 
 
@@ -104,8 +103,10 @@ def payload_size(content: bytes | Address) -> int:
 
 
 def load_payload(content: bytes | Address, start: int = 0, end: int | None = None) -> bytes:
-    """Returns a payload, or its bytes from ``start`` until before ``end``, from its file where it
-    has only an address.
+    """Returns a payload, or its bytes from ``start`` to before ``end``.
+
+    Raises:
+      DataError: the payload's file is too short.
     """
     end = payload_size(content) if end is None else end
     if isinstance(content, bytes):
@@ -124,14 +125,14 @@ def load_payload(content: bytes | Address, start: int = 0, end: int | None = Non
 
 @dataclasses.dataclass
 class SendMessages(beam.PTransform):
-    """Sends payloads on their way to their partitions.
+    """Sends payloads to their partitions.
 
-    Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``deliver`` makes a ``Received``
-    of all elements of a partition. None is larger than ``slices.MAX_ELEMENT_BYTES``.
+    Input: ``Message`` elements. Output: ``(partition, [Sent])``; ``receive`` makes a ``Received``
+    of a partition's elements. No element is larger than ``slices.MAX_ELEMENT_BYTES``.
 
     Attributes:
-      folder: where payloads are stored, on storage that all workers share; ``None`` sends them
-        through the engine.
+      folder: for the payloads, on storage that all workers share; ``None`` sends them through the
+        engine.
     """
 
     folder: str | None
@@ -149,11 +150,11 @@ class Exchange(beam.PTransform):
     """Groups payloads by partition.
 
     Input: ``Message`` elements, in one PCollection or several. Output: one ``Received`` for each
-    partition that was sent anything, in no order; its payloads are ordered by their messages'
-    ``order``, whatever the runner.
+    partition with a payload, in any order. On every runner, its payloads are ordered by their
+    messages' ``order``.
 
     Attributes:
-      folder: see ``SendMessages``.
+      folder: as in ``SendMessages``.
     """
 
     folder: str | None
@@ -161,8 +162,8 @@ class Exchange(beam.PTransform):
     def expand(
         self, messages: beam.PCollection[Message] | Sequence[beam.PCollection[Message]]
     ) -> beam.PCollection[Received]:
-        # Flattened only after they are sent: engines materialize what they flatten, and a message
-        # has no bound.
+        # Flatten after sending: engines materialize the inputs of a Flatten, and a message has no
+        # size limit.
         branches = [messages] if isinstance(messages, beam.PCollection) else messages
         sent = [
             branch | f"Send{number}" >> SendMessages(self.folder)
@@ -181,8 +182,8 @@ class Sent(NamedTuple):
 
     Attributes:
       order: of its message.
-      attempt: tells messages of one order apart, and attempts to send the same one.
-      content: a slice of it; or the offset and length of its address.
+      attempt: tells apart messages of one order, and attempts to send one message.
+      content: a slice of the payload; or offset and length of its address.
     """
 
     order: tuple[int, ...]
@@ -191,7 +192,7 @@ class Sent(NamedTuple):
 
 
 class _SendSlices(beam.DoFn):
-    """Sends the payloads of messages. Output: ``(partition, [Sent])``, with one slice each."""
+    """Sends payloads as ``(partition, [Sent])``, with one slice each."""
 
     def process(self, message: Message) -> Iterator[tuple[Any, list[Sent]]]:
         attempt = new_attempt()
@@ -201,10 +202,10 @@ class _SendSlices(beam.DoFn):
 
 
 class _Store(beam.DoFn):
-    """Stores the payloads of messages and sends their addresses. Output: ``(partition, [Sent])``.
+    """Stores payloads, and sends their addresses as ``(partition, [Sent])``.
 
-    Addresses of many messages are one element: each element costs Beam's local runner 200 bytes,
-    several times over.
+    An element has the addresses of many messages: each element costs Beam's local runner several
+    times 200 bytes.
     """
 
     def __init__(self, folder: str) -> None:
@@ -240,12 +241,12 @@ def _receive_group(group: tuple[Any, Iterable[Sequence[Sent]]], folder: str | No
 
 
 def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) -> Received:
-    """Returns what a partition gets.
+    """Returns the payloads of one partition.
 
     Args:
       partition: its number.
-      sent: everything that ``SendMessages`` gave for it, in any order.
-      folder: see ``SendMessages``.
+      sent: all that ``SendMessages`` gave for it, in any order.
+      folder: as in ``SendMessages``.
     """
     ordered = sorted(itertools.chain.from_iterable(sent), key=lambda each: (each[0], each[1]))
     contents: list[bytes | Address] = []
@@ -262,8 +263,11 @@ def receive(partition: Any, sent: Iterable[Sequence[Sent]], folder: str | None) 
 
 
 def receive_all(sent: Iterable[tuple[Any, Sequence[Sent]]], folder: str | None) -> list[Received]:
-    """Returns a delivery for each partition, in the order of the partitions, of all that
-    ``SendMessages`` gave.
+    """Returns the payloads of all partitions, ordered by partition.
+
+    Args:
+      sent: all that ``SendMessages`` gave, in any order.
+      folder: as in ``SendMessages``.
     """
     by_partition: dict[Any, list[Sequence[Sent]]] = {}
     for partition, some in sent:

@@ -1,9 +1,7 @@
-"""SQL expressions over batches, by DuckDB: what they may be, which columns they need, their values,
-and who is to blame.
+"""SQL expressions over batches, evaluated by DuckDB.
 
-An expression says something about one row. What would depend on other rows (and so on how the input
-is cut into batches), on the clock, on chance, or on files, is refused when the recipe is planned,
-by walking DuckDB's own parse tree.
+An expression describes one row. The plan refuses expressions that depend on other rows (and so on
+the cut into batches), on the clock, on chance, or on files, by walking DuckDB's own parse tree.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 _TABLE = "batch"
 _LOCAL = threading.local()
-# Scalar functions that make several rows of one.
+# Scalar functions that return several rows.
 _ROW_MAKERS = frozenset({"unnest", "unlist", "generate_subscripts", "regexp_split_to_table"})
 # Scalar functions that parse, plan or run whole statements, which may name files.
 _STATEMENTS = frozenset(
@@ -49,30 +47,32 @@ _REFUSED_CLASSES = {
     "SUBQUERY": "a subquery, which would see one batch only",
     "WINDOW": "a window function, which would see one batch only",
     "STAR": "'*', which is not one value",
-    "PARAMETER": "a parameter, which nobody sets",
+    "PARAMETER": "a parameter, which has no value",
     "POSITIONAL_REFERENCE": "a column by its position",
     "DEFAULT": "DEFAULT",
 }
 
 
-# Of these types Arrow gets other values: a time without its zone, the bytes that DuckDB keeps bits
-# in.
+# DuckDB exports these types to Arrow with other values: a time without zone, packed bits.
 _REFUSED_TYPES = frozenset({"bit", "time with time zone"})
-# Days, and microseconds, that DuckDB takes for infinite dates and timestamps.
+# DuckDB's infinite dates (days) and timestamps (microseconds).
 _INFINITE = {pa.date32(): (1 << 31) - 1, pa.timestamp("us"): (1 << 63) - 1}
 
 
 class ExpressionError(Exception):
-    """An expression that cannot be used or evaluated; the message says what was found."""
+    """An expression is not allowed, or has no value.
+
+    The message shows why.
+    """
 
 
 class Expression(NamedTuple):
-    """An expression that may be evaluated.
+    """A checked expression.
 
     Attributes:
-      name: of the column it makes, or ``filter``.
+      name: of its column, or ``filter``.
       sql: its text.
-      columns: the columns it needs, under their own names.
+      columns: the columns that it needs, under their own names.
     """
 
     name: str
@@ -84,13 +84,13 @@ def parse_expression(name: str, sql: str, known: Sequence[str]) -> Expression:
     """Checks an expression without evaluating it.
 
     Args:
-      name: of the column it makes.
+      name: of its column.
       sql: one SQL expression.
       known: the columns it may use.
 
     Raises:
-      ExpressionError: it cannot be parsed, is not one expression of one row, or names a column that
-        is not there.
+      ExpressionError: it cannot be parsed, is not one expression of one row, or names an unknown
+        column.
     """
     nodes = list(_walk(_parse(sql)))
     for node in nodes:
@@ -141,10 +141,10 @@ def evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
 
 
 def failing_rows(batch: pa.RecordBatch, expression: Expression) -> npt.NDArray[np.bool_]:
-    """Returns which rows an expression has no value for, not even null, in one evaluation.
+    """Returns bool[n]: the rows on which an expression fails.
 
     Raises:
-      ExpressionError: the expression is one that TRY does not take.
+      ExpressionError: DuckDB's TRY does not take the expression.
     """
     flags = evaluate(batch, expression._replace(sql=f"TRY([(\n{expression.sql}\n)]) IS NULL"))
     failing: npt.NDArray[np.bool_] = flags.to_numpy(zero_copy_only=False)
@@ -152,12 +152,13 @@ def failing_rows(batch: pa.RecordBatch, expression: Expression) -> npt.NDArray[n
 
 
 def failures(batch: pa.RecordBatch, expression: Expression) -> list[str | None]:
-    """Evaluates an expression on each row alone, for a fraction of what ``evaluate`` costs, since
-    it is prepared once.
+    """Evaluates an expression on each row alone.
+
+    It is prepared once, so that it costs a fraction of ``evaluate`` on each row.
 
     Returns:
-      What ``evaluate`` says of each row on which it fails; ``None`` of others, and of those whose
-      value no column type holds.
+      For each row the error of ``evaluate``; ``None`` if there is none, or if no column type holds
+        the value.
 
     Raises:
       ExpressionError: the expression cannot be prepared.
@@ -186,7 +187,7 @@ def _failure(connection: duckdb.DuckDBPyConnection, row: int) -> str | None:
 
 
 def _other_name(names: Sequence[str]) -> str:
-    """Returns a name that none of the columns has."""
+    """Returns a name that no column has."""
     known = {name.lower() for name in names}
     return next(
         name for name in (f"place{number}" for number in itertools.count()) if name not in known
@@ -194,8 +195,9 @@ def _other_name(names: Sequence[str]) -> str:
 
 
 def _normalise(array: pa.Array) -> pa.Array:
-    """Casts to the column type; a list's values are called ``item`` in it, whatever DuckDB calls
-    them.
+    """Casts to the column type.
+
+    The values of a list are called ``item``; DuckDB may call them otherwise.
     """
     try:
         array = columns.normalise(array)
@@ -214,7 +216,7 @@ def _normalise(array: pa.Array) -> pa.Array:
 
 
 def _check_finite(array: pa.Array) -> None:
-    """Raises ``ExpressionError`` if there is an infinite date or timestamp among the values."""
+    """Raises ``ExpressionError`` if a date or timestamp is infinite."""
     values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
     if values.type in _INFINITE:
         most = _INFINITE[values.type]
@@ -224,8 +226,9 @@ def _check_finite(array: pa.Array) -> None:
 
 
 def find_row(batch: pa.RecordBatch, expression: Expression) -> int | None:
-    """Returns a row on which the expression fails by itself, or ``None`` if there is none. Slow:
-    for errors only.
+    """Returns a row on which the expression fails alone, or ``None``.
+
+    It is slow; for errors only.
     """
     start, end = 0, batch.num_rows
     while end - start > 1:
@@ -252,10 +255,11 @@ def quote(name: str) -> str:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Returns this thread's own database: in memory, one thread, no files, no extensions, UTC,
-    settings locked.
+    """Returns this thread's own database.
+
+    It is in memory, with one thread, no files, no extensions, UTC, and locked settings.
     """
-    import duckdb  # where there are no expressions, nobody waits for it
+    import duckdb  # only if there are expressions
 
     if not hasattr(_LOCAL, "connection"):
         made = duckdb.connect(
@@ -291,8 +295,10 @@ def _run(query: str, table: pa.Table) -> pa.Table:
 
 @contextlib.contextmanager
 def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Gives the connection while it knows a table; what DuckDB says against the body is raised as
-    ``ExpressionError``.
+    """Gives the connection with a table registered.
+
+    Raises:
+      ExpressionError: DuckDB raised an error in the body.
     """
     import duckdb
 
@@ -307,7 +313,7 @@ def _registered(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _clean(message: str) -> str:
-    """Leaves out the part of DuckDB's message that shows our own query around the expression."""
+    """Returns DuckDB's message without the query around the expression."""
     return " ".join(re.split(r"\n\s*\nLINE \d+:|\nLINE \d+:", message)[0].split())
 
 
@@ -355,7 +361,7 @@ def _walk(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _refused(node: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with one node of a parse tree by itself."""
+    """Returns why one node of a parse tree is refused, or ``None``."""
     if node.get("class") in _REFUSED_CLASSES:
         return _REFUSED_CLASSES[node["class"]]
     if node.get("class") != "FUNCTION":
@@ -366,8 +372,9 @@ def _refused(node: Mapping[str, Any]) -> str | None:
 
 
 def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -> str | None:
-    """Returns the column that a reference means (exactly, else ignoring case), or ``None`` for a
-    lambda's parameter.
+    """Returns the column of a reference; ``None`` for a lambda's parameter.
+
+    An exact match comes first, then one that ignores case.
     """
     name = names[0]
     matches = (
@@ -398,7 +405,7 @@ def _resolve(names: Sequence[str], known: Sequence[str], parameters: set[str]) -
 
 @functools.cache
 def _function_kinds() -> dict[str, str]:
-    """Returns the functions that are refused, and why, from DuckDB's own catalogue."""
+    """Returns refused function -> reason, from DuckDB's catalogue."""
     rows = (
         _connection()
         .execute(
@@ -437,8 +444,9 @@ def _function_kinds() -> dict[str, str]:
 
 
 def _called(definition: str) -> list[str]:
-    """Returns the functions in the definition of a macro, and what may be one without brackets
-    (``current_date``).
+    """Returns the functions in the definition of a macro.
+
+    A name without brackets, such as ``current_date``, may be one.
     """
     try:
         nodes = list(_walk(_parse(definition)))

@@ -1,10 +1,8 @@
-"""Grouping: the rows that share a key become one row, in which the other columns are lists in the
-order of the rows.
+"""Groups rows by key: columns of a key's rows become lists.
 
-Rows travel once, through an exchange, to the partition of their key's hash; a partition is grouped
-in memory. Its rows come from everywhere, so that they get addresses of their own: ranges after the
-base source's, one for each partition. The accounts of the chunks that were sent stay at their
-chunks' addresses, without rows.
+Rows go once through an exchange to the partition of their key's hash; each partition is grouped in
+memory. The groups get addresses of their own: ranges after the base source's, one for each
+partition. The row counts of the input chunks keep the chunks' addresses, without rows.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from beam_pipelines.transforms.group_plan import GroupPlan
 from beam_pipelines.transforms.join.hash_join import Packed, cut_by_key, pack, send_counts, unpack
 from beam_pipelines.transforms.join.index import table_batch
 
-# Of Arrow data; what a reader makes of a range is about as large.
+# Arrow data of a chunk; a reader's chunks are about as large.
 CHUNK_BYTES = 16 << 20
 _SHOWN_CHARACTERS = 200
 
@@ -38,8 +36,12 @@ Rows = npt.NDArray[np.int64]
 
 
 def send_rows(chunk: Chunk, plan: GroupPlan, first: int) -> Message:
-    """Sends the rows of a chunk to the partitions of their keys, numbered from ``first``; they keep
-    their order.
+    """Sends the rows of a chunk to the partitions of their keys.
+
+    They keep their order.
+
+    Args:
+      first: number of the first partition.
 
     Raises:
       DataError: a null in a column to group or to order by.
@@ -67,20 +69,21 @@ def _check_no_null(chunk: Chunk, name: str, key: str) -> None:
         )
 
 
-def open_partitions(schema: pa.Schema, first: int, partitions: int) -> Message:
-    """Sends no rows to every partition, so that each has a delivery."""
+def send_to_all(schema: pa.Schema, first: int, partitions: int) -> Message:
+    """Sends no rows to every partition, so that each receives a message."""
     empty = pack([Packed(pa.RecordBatch.from_pylist([], schema=schema), {})])
     return Message((2, 0, 0), dict.fromkeys(range(first, first + partitions), empty))
 
 
-def receive(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
-    """Yields the chunks of one range: without rows those of the base source's, with groups those of
-    a partition.
+def group_partition(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
+    """Yields the chunks of one partition or input range.
+
+    A partition yields its groups; an input range yields its row counts, without rows.
     """
     packed = (item for payload in received.payloads() for item in unpack(payload))
     if received.partition < first:
         for _, about in packed:
-            yield _row_counts(received.partition, about, plan)
+            yield _chunk_without_rows(received.partition, about, plan)
         return
     rows = table_batch(pa.Table.from_batches([item.batch for item in packed]))
     groups = group_batch(rows, plan)
@@ -92,7 +95,7 @@ def receive(received: Received, plan: GroupPlan, first: int) -> Iterator[Chunk]:
         yield Chunk(received.partition, part, groups.slice(start, size), counts, path=path)
 
 
-def _row_counts(range_number: int, about: Any, plan: GroupPlan) -> Chunk:
+def _chunk_without_rows(range_number: int, about: Any, plan: GroupPlan) -> Chunk:
     empty = pa.RecordBatch.from_pylist([], schema=plan.schema)
     rejected = tuple(Rejected(*row) for row in about["rejected"])
     return Chunk(
@@ -110,15 +113,16 @@ def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
     """Groups rows by key.
 
     Args:
-      rows: without a null in a key; their order is the order of groups (by their first rows), and
-        of rows that tie.
+      rows: without a null in a key. Their order gives the order of groups, by their first rows, and
+        of tied rows.
       plan: of the grouping.
 
     Returns:
-      A batch of ``plan.schema``, one row for each group, or for each ``max_length`` rows of one.
+      A batch of ``plan.schema``: one row for each group, or for each ``max_length`` rows of a
+        group.
 
     Raises:
-      DataError: a column of the context has several values in a group.
+      DataError: a context column has several values in a group.
     """
     numbers = _group_numbers(rows, plan.by)
     order = _order(rows, numbers, plan.order_by)
@@ -140,7 +144,7 @@ def group_batch(rows: pa.RecordBatch, plan: GroupPlan) -> pa.RecordBatch:
 
 
 def _group_numbers(rows: pa.RecordBatch, by: tuple[str, ...]) -> Rows:
-    """Returns the number of each row's group, in the order of the groups' first rows."""
+    """Returns the number of each row's group, ordered by first row."""
     index = index_keys([rows.column(name) for name in by])
     groups = np.empty(rows.num_rows, np.int64)
     firsts = index.rows[index.starts[:-1]]
@@ -151,8 +155,9 @@ def _group_numbers(rows: pa.RecordBatch, by: tuple[str, ...]) -> Rows:
 
 
 def _order(rows: pa.RecordBatch, numbers: Rows, order_by: tuple[str, ...]) -> Rows:
-    """Returns the row numbers by group, then by the columns to order by, then as they came. NaN
-    comes last.
+    """Returns the row numbers by group, then ``order_by``, then input order.
+
+    NaN comes last.
     """
     columns = [pa.array(numbers), *(rows.column(name) for name in order_by)]
     names = [str(number) for number in range(len(columns))]
@@ -164,14 +169,12 @@ def _order(rows: pa.RecordBatch, numbers: Rows, order_by: tuple[str, ...]) -> Ro
 
 
 def _starts(numbers: Rows) -> Rows:
-    """Returns the first row of each group, of rows that lie group by group."""
+    """Returns the first row of each group, of rows sorted by group."""
     return np.flatnonzero(np.diff(numbers, prepend=-1))
 
 
 def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:
-    """Returns the first row of each sequence: of a group, and of what goes beyond ``max_length`` of
-    it.
-    """
+    """Returns the first row of each sequence of at most ``max_length`` rows."""
     if max_length is None or not len(starts):
         return starts
     places = np.arange(rows) - np.repeat(starts, np.diff(starts, append=rows))
@@ -179,8 +182,9 @@ def _cut(starts: Rows, rows: int, max_length: int | None) -> Rows:
 
 
 def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: GroupPlan) -> None:
-    """Raises ``DataError`` if a group has several values of a column; null is a value of its
-    own.
+    """Raises ``DataError`` if a group has several values of a column.
+
+    Null counts as a value.
     """
     column = ordered.column(name)
     firsts = np.repeat(starts, np.diff(starts, append=len(column)))
@@ -202,16 +206,16 @@ def _check_one_value(name: str, ordered: pa.RecordBatch, starts: Rows, plan: Gro
 class GroupRows(beam.PTransform):
     """Groups the rows of chunks into sequences.
 
-    Input: ``Chunk`` elements. Output: for each, a ``Chunk`` with the same address and account,
-    without rows; and for each partition of keys, chunks with its groups, whose range numbers begin
-    where those of the input end, and whose account has ``merged``: how many rows are no longer
-    rows. The same whatever the order of the input.
+    Input: ``Chunk`` elements. Output, whatever the order of the input: for each, a ``Chunk`` with
+    the same address and counts, without rows; and for each partition of keys, chunks with its
+    groups. Their range numbers follow those of the input. Their counts have ``merged``: rows that
+    became steps of another row.
 
     Attributes:
-      plan: what ``plan_groups`` returned.
+      plan: from ``plan_groups``.
       schema: columns of the input.
       num_ranges: number of the input's ranges.
-      folder: where rows wait, used by nobody else; ``None`` sends them through the engine.
+      folder: for the exchange, used by this step only; ``None`` sends rows through the engine.
     """
 
     plan: GroupPlan
@@ -226,11 +230,10 @@ class GroupRows(beam.PTransform):
         opened = (
             chunks.pipeline
             | "Once" >> beam.Create([None])
-            | "OpenPartitions"
-            >> beam.Map(lambda _: open_partitions(self.schema, first, plan.partitions))
+            | "SendToAll" >> beam.Map(lambda _: send_to_all(self.schema, first, plan.partitions))
         )
         return (
             (rows, source_counts, opened)
             | "MeetInPartitions" >> Exchange(self.folder)
-            | "Receive" >> beam.FlatMap(receive, plan, first)
+            | "GroupPartition" >> beam.FlatMap(group_partition, plan, first)
         )

@@ -1,6 +1,4 @@
-"""Which rows become one sequence, and which features are feature lists: decided before anything is
-read.
-"""
+"""Plans which rows become a sequence, and which features are feature lists."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ PARTITION_BYTES = 32 * MIB
 
 @dataclasses.dataclass(frozen=True)
 class GroupPlan(PickledOnce):
-    """A grouping that is ready to be run.
+    """A grouping that is ready to run.
 
     Attributes:
       source: the base source's name, for messages.
@@ -36,8 +34,8 @@ class GroupPlan(PickledOnce):
       context: columns with one value for all rows of a key, the key columns first.
       lists: the other columns, which become lists.
       max_length: rows of a sequence at most, or ``None``.
-      partitions: how many partitions the rows are cut into.
-      schema: the columns after it, in their order before it.
+      partitions: of the rows.
+      schema: the columns after the grouping, in the same order.
     """
 
     source: str
@@ -51,11 +49,13 @@ class GroupPlan(PickledOnce):
 
 
 def plan_groups(recipe: Recipe, base: SourcePlan, schema: pa.Schema) -> GroupPlan | None:
-    """Plans the grouping of rows with the columns of ``schema``; ``None`` if the recipe groups
-    nothing.
+    """Plans the grouping; ``None`` if the recipe groups nothing.
+
+    Args:
+      schema: columns of the rows.
 
     Raises:
-      RecipeProblems: columns that are not there, or of a type that cannot be grouped.
+      RecipeProblems: columns are unknown, or of a type that cannot be grouped.
     """
     sequence = recipe.sequence
     if sequence is None or not sequence.group_by:
@@ -109,12 +109,13 @@ def _group_problems(recipe: Recipe, sequence: Sequences, schema: pa.Schema) -> I
 
 
 def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodePlan) -> EncodePlan:
-    """Returns the plan of the encodings with the names of the features that are feature lists;
-    without any for tf.Examples.
+    """Returns the encodings' plan with the names of its feature lists.
+
+    It has none for tf.Examples.
 
     Raises:
-      RecipeProblems: features that are not written or no lists, or a recipe that writes something
-        else than features.
+      RecipeProblems: features that are not written or no lists, or a recipe whose records are no
+        features.
     """
     sequence = recipe.sequence
     if sequence is None:
@@ -159,8 +160,9 @@ def plan_feature_lists(recipe: Recipe, groups: GroupPlan | None, encode: EncodeP
 
 
 def list_columns(groups: GroupPlan | None, encode: EncodePlan) -> tuple[str, ...]:
-    """Returns the columns before encoding whose values are steps: those that grouping made, and
-    those that stay feature lists.
+    """Returns the columns before encoding whose values are steps.
+
+    Grouping made them, or they stay feature lists.
     """
     steps = {*(() if groups is None else groups.lists), *encode.lists}
     return tuple(
@@ -171,10 +173,10 @@ def list_columns(groups: GroupPlan | None, encode: EncodePlan) -> tuple[str, ...
 
 
 def check_contract(contract: bytes | None, columns: pa.Schema, lists: tuple[str, ...]) -> None:
-    """Checks that the schema has its feature lists where the recipe makes them.
+    """Checks that a schema and the recipe have the same feature lists.
 
     Raises:
-      RecipeProblems: it has not.
+      RecipeProblems: they differ.
     """
     if contract is None:
         return

@@ -1,5 +1,6 @@
-"""Merges values along a fixed tree, so that the result depends on neither arrival order nor the
-number of workers.
+"""Merges values along a fixed tree.
+
+So the result depends neither on the order of arrival nor on the number of workers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FAN_IN = 16
 
 
 class Node(NamedTuple):
-    """A value and its place among its neighbours: the address of the first chunk in it."""
+    """A value with the address of its first chunk, which orders it."""
 
     order: tuple[int, ...]
     value: Any
@@ -25,16 +26,16 @@ class Node(NamedTuple):
 
 @dataclasses.dataclass
 class MergeTree(beam.PTransform):
-    """Merges each 16 neighbours until a few are left.
+    """Merges 16 neighbours at a time, level by level.
 
-    Input: ``Message`` elements whose partitions are ``(group, leaf number)`` and whose payloads are
-    values as bytes; several may have one leaf. Output: that of ``SendMessages``, with at most 16
-    numbers for each group; ``receive_all`` returns the values in order.
+    Input: ``Message`` elements with partitions ``(group, leaf number)`` and values as bytes;
+    several may have one leaf. Output: as ``SendMessages`` gives it, with at most 16 numbers for
+    each group; ``receive_all`` returns the values in order.
 
     Attributes:
-      leaves: number of leaves; their numbers are below it.
-      merge: merges the values of a delivery, in order.
-      folder: see ``SendMessages``.
+      leaves: number of leaves; leaf numbers are below it.
+      merge: merges the values of a ``Received``, in order.
+      folder: as in ``SendMessages``.
     """
 
     leaves: int
@@ -71,6 +72,6 @@ def _to_parents(message: Message) -> Message:
 
 
 def merge_in_order(nodes: Iterable[Node], merge: Callable[[Sequence[Any]], Any]) -> Node:
-    """Returns one node of at least one, merged in their order."""
+    """Returns one node of at least one, merged in order."""
     ordered = sorted(nodes, key=lambda node: node.order)
     return Node(ordered[0].order, merge([node.value for node in ordered]))

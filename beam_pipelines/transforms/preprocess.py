@@ -1,22 +1,21 @@
-"""A recipe's own ``preprocessing_fn``: TensorFlow code of its author's, run by tensorflow-transform
-on encoded batches.
+"""Runs a recipe's ``preprocessing_fn`` on encoded batches, by tensorflow-transform.
 
-The function gets the features as the recipe's encodings give them, and what it returns is written::
+The function gets the encoded features, and its results are written::
 
     columns ──encodings──► features ──preprocessing_fn──► features that are written
 
-tensorflow-transform analyses it on the splits to fit on (``AnalyzePreprocessing``) and applies it
-to every row (``TransformPreprocessing``); the serving graph is encodings and function together
-(``transform_graph``). This is the only code that a recipe can bring along, and the only case in
-which workers load TensorFlow: the functions below import it, the module does not.
+tensorflow-transform analyzes it on the splits to fit on (``AnalyzePreprocessing``) and applies it
+to every row (``TransformPreprocessing``). The serving graph holds encodings and function. This is
+the only code that a recipe can contain, and the only case in which workers load TensorFlow: the
+functions below import it, the module does not.
 
-*Dense or sparse.* A function is traced before any data is read, so the kind of its inputs cannot
-depend on the data: a feature is a dense tensor [batch, k] where the recipe's ``schema`` or an
-encoding promises k values in every row, and else sparse.
+*Dense or sparse.* A function is traced before any data are read, so the kind of its inputs cannot
+depend on the data. A feature is a dense tensor [batch, k] if the recipe's ``schema`` or an encoding
+promises k values in every row, and else sparse.
 
-*Order.* tensorflow-transform adds floats in the order in which batches come. So that the same input
-gives the same bytes, analysis sees all batches in their order, in one bundle: it is not spread over
-workers. What it analyses waits in files.
+*Order.* tensorflow-transform adds floats in the order of batches. To give the same bytes for the
+same input, the analysis gets all batches in order, in one bundle. It does not run on several
+workers, and its batches are files.
 """
 
 from __future__ import annotations
@@ -46,18 +45,17 @@ from beam_pipelines.transforms.exchange import Exchange, Message, Received
 if TYPE_CHECKING:
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
 
-# Beside the fitted encodings: what tensorflow-transform wrote of the analysis.
+# Folder of the analysis, among the fitted encodings.
 ANALYZED = "preprocessing"
-# Arrow bytes of a batch for tensorflow-transform, about; pickled with its schema it is no larger
-# than ``messages.MAX_ELEMENT_BYTES``.
+# Approximate Arrow bytes of a batch for tensorflow-transform. Pickled with its schema, it stays
+# below ``slices.MAX_ELEMENT_BYTES``.
 BATCH_BYTES = 1 << 18
-# Of tensorflow-transform's: (the SavedModel's folder as one element, metadata).
+# tensorflow-transform's pair: (folder of the SavedModel as one element, metadata).
 TransformFn: TypeAlias = tuple[Any, Any]
-# Column that carries a chunk's address past the graph; no column of a table has such a name by
-# accident.
+# Passthrough column with a chunk's address; an unlikely name for a column of a table.
 _ADDRESS = "beam_pipelines:address"
-# How tensorflow-transform words a failure of the graph (beam/impl.py), and those of TensorFlow's
-# lines in it that say nothing to a user.
+# tensorflow-transform's message for a failure of the graph (beam/impl.py), and lines of it that do
+# not help a user.
 _FAILURE = re.compile(
     r'An error occurred while trying to apply the transformation: "(.*?)"\.\n', re.DOTALL
 )
@@ -66,17 +64,17 @@ _NOISE = ("Graph execution error", "Detected at node", "<stack traces unavailabl
 
 @dataclasses.dataclass
 class AnalyzePreprocessing(beam.PTransform):
-    """Analyses the recipe's own function on the splits to fit on.
+    """Analyzes the user function on the splits to fit on.
 
-    Input: encoded ``Chunk`` elements of all splits. Output: what ``TransformPreprocessing`` takes;
-    and, as one element, the folder of what tensorflow-transform has written of it:
+    Input: encoded ``Chunk`` elements of all splits. Output: the input of
+    ``TransformPreprocessing``; and, as one element, the folder of the analysis with
     ``transform_fn/`` and ``transformed_metadata/``, whose schema is that of the written features.
-    The same whatever the order of the chunks and the number of workers.
+    The output depends neither on the order of the chunks nor on the number of workers.
 
     Attributes:
-      function: to analyse.
+      function: to analyze.
       splits: names of the splits to fit on.
-      folder: temporary, which all workers reach; batches wait in it.
+      folder: temporary, shared by all workers, for batches.
       analyzed: folder to write into.
     """
 
@@ -100,8 +98,8 @@ class AnalyzePreprocessing(beam.PTransform):
             | "InOrder" >> Exchange(files.join(self.folder, "batches"))
             | "Unpack" >> beam.FlatMap(_unpack)
         )
-        # A second phase of the analysis reads the files again, instead of keeping all batches in
-        # the runner.
+        # Deep copies: a second phase of the analysis reads the files again. Otherwise the runner
+        # would hold all batches.
         with tft_beam.Context(
             files.join(self.folder, "analysis"),
             passthrough_keys={_ADDRESS},
@@ -118,12 +116,12 @@ class AnalyzePreprocessing(beam.PTransform):
 
 @dataclasses.dataclass
 class ReadPreprocessing(beam.PTransform):
-    """Reads what ``AnalyzePreprocessing`` has written.
+    """Reads an analysis of ``AnalyzePreprocessing``.
 
-    Input: the pipeline's begin. Output: what ``TransformPreprocessing`` takes.
+    Input: the pipeline's begin. Output: the input of ``TransformPreprocessing``.
 
     Attributes:
-      analyzed: the folder.
+      analyzed: folder of the analysis.
     """
 
     analyzed: str
@@ -140,15 +138,15 @@ class ReadPreprocessing(beam.PTransform):
 
 @dataclasses.dataclass
 class TransformPreprocessing(beam.PTransform):
-    """Applies the recipe's own function.
+    """Applies the user function.
 
-    Input: encoded ``Chunk`` elements. Output: the chunks that had rows, cut into chunks of about
-    ``BATCH_BYTES``, with the batches that are written: lists of int64, float32 or binary values.
+    Input: encoded ``Chunk`` elements. Output: chunks of about ``BATCH_BYTES`` with the written
+    features: lists of int64, float32 or binary values. Chunks without rows are dropped.
 
     Attributes:
       function: to apply.
       transform_fn: from ``AnalyzePreprocessing``.
-      folder: as of ``AnalyzePreprocessing``.
+      folder: as in ``AnalyzePreprocessing``.
     """
 
     function: Preprocessing
@@ -169,28 +167,28 @@ class TransformPreprocessing(beam.PTransform):
             encoded, _ = (dataset, self.transform_fn) | "Transform" >> tft_beam.TransformDataset(
                 output_record_batches=True
             )
-        return encoded | "ToPieces" >> beam.Map(_to_chunk)
+        return encoded | "ToChunks" >> beam.Map(_to_chunk)
 
 
 def _start_tensorflow() -> None:
-    """Loads TensorFlow without its greetings, and lets it add up floats in one order, whatever the
-    number of cores.
+    """Loads TensorFlow quietly, with one thread for each operation.
+
+    So the order of float additions does not depend on the number of cores.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
-    # Batches run beside each other, and so use the cores.
-    with contextlib.suppress(
-        RuntimeError
-    ):  # it runs already, on as many threads as its owner chose
+    # Parallel batches use the cores. RuntimeError: TensorFlow runs already, with other threads.
+    with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(1)
     logging.getLogger("absl").setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager
 def _explained(function: Preprocessing) -> Iterator[None]:
-    """Turns whatever the recipe's function raises while it is traced into a message with its
-    line.
+    """Turns an error of the traced user function into a message.
+
+    The message has the function's line.
     """
     try:
         yield
@@ -208,9 +206,7 @@ def _explained(function: Preprocessing) -> Iterator[None]:
 
 
 def explain_failure(text: str) -> DataError | None:
-    """Finds in the text of a runner's exception that the function failed on a batch; returns what
-    it said, or ``None``.
-    """
+    """Returns the user function's error in a runner's error text, or ``None``."""
     found = _FAILURE.search(text)
     if found is None:
         return None
@@ -235,9 +231,7 @@ def _check_outputs(function: Preprocessing, metadata: Any) -> None:
 
 
 def tensor_config(function: Preprocessing) -> TensorAdapterConfig:
-    """Returns how batches become the function's tensors, as tensorflow-transform wants to know
-    it.
-    """
+    """Returns how batches become the function's tensors."""
     from tfx_bsl.tfxio.tensor_adapter import TensorAdapterConfig
 
     representations = {}
@@ -263,11 +257,10 @@ def _large(value_type: pa.DataType) -> pa.DataType:
 
 
 def _to_inputs(chunk: Chunk, function: Preprocessing) -> Iterator[pa.RecordBatch]:
-    """Yields a chunk in batches as tensorflow-transform takes them: columns of lists, and an
-    address in the first row.
+    """Yields a chunk as batches for tensorflow-transform.
 
-    tensorflow-transform hands batches to steps with side inputs, so that engines send them from
-    process to process.
+    Columns are lists, and the first row has the address. tensorflow-transform passes batches to
+    steps with side inputs, so that they cross the engine.
     """
     rows = chunk.batch.num_rows
     size = max(1, min(rows, rows * BATCH_BYTES // max(1, chunk.batch.nbytes)))
@@ -326,10 +319,10 @@ def _unpack(received: Received) -> Iterator[pa.RecordBatch]:
 
 
 def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:
-    """Puts a batch that the function has made back to its address.
+    """Turns an output batch of the function into a chunk.
 
     Raises:
-      DataError: the function has made another number of rows.
+      DataError: the function changed the number of rows.
     """
     batch, passed = element
     place = batch.schema.get_field_index(_ADDRESS)
@@ -348,8 +341,10 @@ def _to_chunk(element: tuple[pa.RecordBatch, Mapping[str, pa.Array]]) -> Chunk:
 
 
 def _from_output(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:
-    """Returns lists of int64, float32 or binary values of what tensorflow-transform gives: large
-    lists, nested for ragged tensors.
+    """Returns lists of int64, float32 or binary values.
+
+    Args:
+      array: of tensorflow-transform: large lists, nested for ragged tensors.
     """
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     while pa.types.is_large_list(array.type) and pa.types.is_large_list(array.type.value_type):

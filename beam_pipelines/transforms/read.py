@@ -1,4 +1,4 @@
-"""Reads sources: every range into chunks."""
+"""Reads sources: byte ranges into chunks."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms.row_counts import fingerprints
 
 Transition = tuple[int, int, int]
-# Small files that are parsed as one; should one of them be unusual, all of them are parsed one by
-# one.
+# Small files that are parsed as one. If one of them is unusual, each is parsed alone.
 _TOGETHER = 256
 
 
 def read_range(
     plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
 ) -> Iterator[Chunk]:
-    """Reads one range into chunks, at least one, numbered from 0.
+    """Reads one byte range into chunks, numbered from 0; at least one.
 
     Args:
       plan: the source's plan.
-      range_: one of its ranges.
-      quote_states: of the files of which ``ranges_to_scan`` has ranges.
-      reject: leaves bad rows out and lists them in the chunks, instead of raising at the first one.
+      byte_range: one of its ranges.
+      quote_states: of the files that ``ranges_to_scan`` covers.
+      reject: leaves out bad rows and lists them in the chunks, instead of raising at the first one.
 
     Raises:
       DataError: a bad row, or a damaged file.
@@ -70,7 +69,7 @@ def read_range(
 def _read_rows(
     plan: SourcePlan, byte_range: ByteRange, quote_states: QuoteStates, reject: bool
 ) -> Iterator[Rows]:
-    """Reads one range as its format does, and looks for values that are too large."""
+    """Reads one range in its format; checks the size of its values."""
     before = 0
     for rows in format_of(plan).read(plan, byte_range, quote_states, reject):
         if large := large_cell(rows.batch, plan.source.limits.cell_bytes):
@@ -80,14 +79,14 @@ def _read_rows(
 
 
 def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Iterator[Rows]:
-    """Reads the files of a range one after the other, and puts their rows together."""
+    """Reads the files of a range, and combines their rows."""
     waiting: list[Rows] = []
     num_rows = size_bytes = crc32c = 0
     own = list(ranges_of_members(plan, byte_range))
     for start in range(0, len(own), _TOGETHER):
         for rows, checksums in _read_some(plan, own[start : start + _TOGETHER], reject):
             for checksum in checksums:
-                # Of one file it is the file's own, as if it were read alone.
+                # A single file keeps its checksum, as if it were read alone.
                 crc32c = (
                     checksum
                     if len(own) == 1
@@ -119,8 +118,9 @@ def _read_some(
 
 
 def ranges_of_members(plan: SourcePlan, byte_range: ByteRange) -> Iterator[ByteRange]:
-    """Yields a range of its own, with the same number, for each of the files that are read
-    together.
+    """Yields a range for each file of a gathered range.
+
+    They have the same number.
     """
     for file in plan.files[slice(*byte_range.members)]:
         yield ByteRange(byte_range.number, 0, file, 0, file.size_bytes)
@@ -139,8 +139,9 @@ def _too_large(
     before: int,
     large: LargeCell,
 ) -> DataError:
-    """Returns the error for a value that is larger than the limit, with its place, for which the
-    range is read again.
+    """Returns the error for a value above the limit, with its position.
+
+    The range is read again to find it.
     """
     file = (
         plan.files[byte_range.members[0] + before + large.row]
@@ -156,8 +157,9 @@ def _too_large(
 
 
 def number_rows(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Adds to the chunks of one range, in order, the number of each row in the range: the column
-    ``ROW``, int64, from 0.
+    """Adds the column ``ROW`` to the chunks of one range, in order.
+
+    It is int64: the number of each row in the range, from 0.
     """
     before = 0
     for chunk in chunks:
@@ -183,10 +185,10 @@ def read_table(
     """Reads a whole source, in order, into memory.
 
     Returns:
-      The rows; the account (``read``, ``rejected``); the rejected rows.
+      The rows; the row counts (``read``, ``rejected``); the rejected rows.
 
     Raises:
-      DataError: as ``read_range``.
+      DataError: as in ``read_range``.
     """
     batches: list[pa.RecordBatch] = []
     rejected: list[Rejected] = []
@@ -199,10 +201,10 @@ def read_table(
 
 
 def read_chunks(plan: SourcePlan, reject: bool) -> Iterator[Chunk]:
-    """Reads a whole source, in order, one chunk after the other.
+    """Reads a whole source, in order, chunk by chunk.
 
     Raises:
-      DataError: as ``read_range``.
+      DataError: as in ``read_range``.
     """
     scanned = [
         (byte_range.file.path, (byte_range.number_in_file, scan_range(plan, byte_range)))
@@ -216,8 +218,9 @@ def read_chunks(plan: SourcePlan, reject: bool) -> Iterator[Chunk]:
 
 
 def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
-    """Reads a source and returns the fingerprints of its files, as an account has them: first path
-    of a range's files -> fingerprint.
+    """Reads a source and returns the fingerprints of its files.
+
+    The key of a fingerprint is the first path of a range's files.
     """
     chunk_counts = [
         ChunkCounts(chunk.range_number, chunk.part, {}, {}, crc32c=chunk.crc32c, path=chunk.path)
@@ -227,8 +230,9 @@ def fingerprint_files(plan: SourcePlan) -> dict[str, str]:
 
 
 def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
-    """Returns the ranges that have to be scanned for quotes before any is read: those of files with
-    more than one.
+    """Returns the ranges to scan for quotes before any is read.
+
+    These are the ranges of files with more than one.
     """
     if format_of(plan).quoting(plan.source) is None:
         return ()
@@ -252,13 +256,13 @@ def _fold_file(scanned: Iterable[tuple[int, Transition]]) -> bytes:
 class ReadChunks(beam.PTransform):
     """Reads a source.
 
-    Input: the pipeline's begin. Output: ``Chunk`` elements, at least one for each range of the
-    plan, in no order; their contents depend on the files and the plan alone. A retry reads a range
-    again, and makes the same chunks.
+    Input: the pipeline's begin. Output: ``Chunk`` elements in any order, at least one for each byte
+    range. Their content depends on the files and the plan only, so that a retry makes the same
+    chunks.
 
     Attributes:
-      plan: what to read.
-      reject: leaves bad rows out and lists them in the chunks, instead of failing at the first one.
+      plan: of the source.
+      reject: leaves out bad rows and lists them in the chunks, instead of failing at the first one.
       numbered: adds the column ``ROW`` (``number_rows``).
     """
 
@@ -267,7 +271,7 @@ class ReadChunks(beam.PTransform):
     numbered: bool = False
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Chunk]:
-        """Wires the scan for quotes, where there are any to scan for, into the reading."""
+        """Scans for quotes before the read, if the format needs it."""
         plan = self.plan
         ranges = begin | "Ranges" >> _Elements(plan.ranges)
         if not ranges_to_scan(plan):
@@ -282,11 +286,12 @@ class ReadChunks(beam.PTransform):
 
 @dataclasses.dataclass
 class ScanQuotes(beam.PTransform):
-    """Scans those files of a source that are cut into ranges, so that no cut falls into a quoted
-    cell.
+    """Scans the files of a source that are cut into ranges.
 
-    Input: the pipeline's begin. Output: for each such file its path and, a byte for each of its
-    ranges, the state in which the quote automaton (``csv_ranges``) stands where the range begins.
+    The scan tells quoted line ends from those between rows.
+
+    Input: the pipeline's begin. Output: for each such file its path and one byte for each of its
+    ranges: the state of the quote automaton at the start of the range.
     """
 
     plan: SourcePlan
@@ -310,7 +315,7 @@ class ScanQuotes(beam.PTransform):
 
 @dataclasses.dataclass
 class _Elements(beam.PTransform):
-    """Hands out ranges, each to be worked on by any worker."""
+    """Distributes byte ranges over all workers."""
 
     ranges: tuple[ByteRange, ...]
 

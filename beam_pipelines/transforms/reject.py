@@ -1,10 +1,8 @@
-"""Selects rows and columns as ``select`` does, and rejects rows that an expression or an encoding
-cannot take.
+"""Selects as ``select`` does, and rejects bad rows.
 
-An encoding is tried on what it needs nothing learned for: a cast, a vector, the conversion to
-float32. What fails later, on what was learned, stops the run: the row is in the statistics by then,
-and its place in the shuffle is given away. A row of the base source is rejected as a whole, with
-all that joins made of it.
+Encodings are tried as far as they need no fitting: casts, vectors, conversion to float32. A failure
+of a fitted encoding stops the run: the row is in the statistics by then, and has its position in
+the shuffle. A row of the base source is rejected with all rows that joins made of it.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from beam_pipelines.transforms.expressions import (
     failing_rows,
     failures,
 )
-from beam_pipelines.transforms.row_positions import RowPlaces
+from beam_pipelines.transforms.row_positions import RowPositions
 from beam_pipelines.transforms.select import SelectError, SelectPlan, select_chunk, select_rows
 
 Numbers = npt.NDArray[np.int64]
@@ -39,12 +37,12 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Checks:
-    """What a row has to pass.
+    """The checks that a row has to pass.
 
     Attributes:
-      select: its expressions.
-      encode: encodings of the selected columns; ``None`` if what is encoded is no row, but a
-        sequence of them.
+      select: its expressions have values.
+      encode: encodings of the selected columns; ``None`` if rows are grouped before they are
+        encoded.
     """
 
     select: SelectPlan
@@ -52,16 +50,14 @@ class Checks:
 
 
 def select_good(chunk: Chunk, checks: Checks) -> tuple[Chunk, Mapping[int, Exception]]:
-    """Selects of the good rows of one chunk.
+    """Selects from the good rows of one chunk.
 
     Args:
-      chunk: with the numbers of its rows in their range as the column ``ROW``; several rows of a
-        join have one.
-      checks: what a row has to pass.
+      chunk: with the column ``ROW``; the rows that a join made of one row share its number.
+      checks: to pass.
 
     Returns:
-      The chunk, whose account counts the others as rejected; and what is wrong with each of those,
-      by number, ascending.
+      The chunk, whose counts have the bad rows as rejected; and row number -> error, ascending.
     """
     try:
         _try_rows(checks, chunk.batch)
@@ -82,9 +78,7 @@ def _try_rows(checks: Checks, batch: pa.RecordBatch) -> None:
 
 
 def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
-    """Returns an error of each bad row of the base source, by its number: that of an expression, or
-    else that of an encoding.
-    """
+    """Returns row number -> error of its expression, else of its encoding."""
     bad: dict[int, Exception] = {}
     numbers = batch.column(ROW).to_numpy()
     for row, error in _without_value(checks.select, batch):
@@ -102,8 +96,9 @@ def _bad_rows(checks: Checks, batch: pa.RecordBatch) -> dict[int, Exception]:
 
 
 def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[int, Exception]]:
-    """Returns the rows for which an expression has no value, ascending, each with the error of the
-    first such expression.
+    """Returns the rows that have no value, ascending, with their errors.
+
+    The error is of the first expression that fails on the row.
     """
     left, rows = batch, np.arange(batch.num_rows)
     found: dict[int, Exception] = {}
@@ -122,7 +117,7 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
                     left.filter(values),
                     rows[pc.fill_null(values, False).to_numpy(zero_copy_only=False)],
                 )
-    except ExpressionError:  # one that TRY does not take, or a value that no column holds
+    except ExpressionError:  # not allowed in TRY, or no column type holds a value
         tried = sift(
             lambda start, end: select_rows(select, batch.slice(start, end - start)),
             0,
@@ -133,11 +128,10 @@ def _without_value(select: SelectPlan, batch: pa.RecordBatch) -> Sequence[tuple[
 
 
 def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectError]:
-    """Returns what is wrong with rows on which an expression fails; asks for it once for all rows
-    with the same values.
+    """Returns the error of each failing row; evaluates equal rows once.
 
     Raises:
-      ExpressionError: on one of them it does not fail alone.
+      ExpressionError: a row fails only together with others.
     """
     inputs = failing.select(expression.columns)
     first, same = _distinct(inputs)
@@ -151,15 +145,16 @@ def _errors(failing: pa.RecordBatch, expression: Expression) -> Sequence[SelectE
 
 
 def _distinct(batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Returns the first row of each kind, rows of one kind having the same values to the last bit;
-    and the number of the kind of each row.
+    """Returns the first row of each kind, and each row's kind.
+
+    Rows of one kind have the same values, bit by bit.
     """
     rows = np.arange(batch.num_rows)
     if not batch.num_columns or any(pa.types.is_list(column.type) for column in batch.columns):
         return rows, rows
     kinds = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        # By their bits, zero has two values.
+        # Compare bits: -0.0 and 0.0 are different values to an expression.
         bits = (
             column.view(f"int{column.type.bit_width}")
             if pa.types.is_floating(column.type)
@@ -194,7 +189,7 @@ def _without(chunk: Chunk, bad: Mapping[int, Exception]) -> Chunk:
 
 
 def explain(error: Exception) -> tuple[str, str]:
-    """Returns the column and what is wrong with a row on which ``select_good`` failed."""
+    """Returns the column and the reason of a row that ``select_good`` rejects."""
     if isinstance(error, UnencodableError):
         return error.feature, f"{error}. Mend the value with 'derive', or change 'encode'."
     if isinstance(error, SelectError):
@@ -208,15 +203,15 @@ def explain(error: Exception) -> tuple[str, str]:
 
 @dataclasses.dataclass
 class SelectOrReject(beam.PTransform):
-    """Selects rows and columns of chunks.
+    """Selects rows and columns of chunks, and rejects bad rows.
 
     Input: ``Chunk`` elements of the base source, maybe joined, with the column ``ROW``. Output: a
-    ``Chunk`` with the same address for each, without this column; its account as of
-    ``select.SelectChunks``, and in it what was rejected here.
+    ``Chunk`` with the same address for each, without this column. Its counts are those of
+    ``select.SelectChunks`` and the rejected rows.
 
     Attributes:
-      checks: what a row has to pass.
-      base: of which ranges are read again to find where rejected rows lie.
+      checks: to pass.
+      base: read again to find the positions of rejected rows.
     """
 
     checks: Checks
@@ -227,18 +222,18 @@ class SelectOrReject(beam.PTransform):
 
 
 class _SelectOrReject(beam.DoFn):
-    """Keeps what it knows of a file for the next of its ranges."""
+    """Keeps the scan of a file for its next ranges."""
 
     def __init__(self, checks: Checks, base: SourcePlan) -> None:
         self._checks = checks
         self._base = base
-        self._places: RowPlaces | None = None
+        self._positions: RowPositions | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
         selected, bad = select_good(chunk, self._checks)
         if bad:
-            self._places = self._places or RowPlaces(self._base)
-            places = self._places.find(chunk.range_number, list(bad))
+            self._positions = self._positions or RowPositions(self._base)
+            places = self._positions.find(chunk.range_number, list(bad))
             first_rows = _first_rows(chunk)
             rows = (
                 Rejected(
@@ -255,7 +250,7 @@ class _SelectOrReject(beam.DoFn):
 
 
 def _first_rows(chunk: Chunk) -> dict[int, int]:
-    """Returns where the first row of each number is."""
+    """Returns row number -> index of its first row in the chunk."""
     numbers, first = np.unique(chunk.batch.column(ROW).to_numpy(), return_index=True)
     return dict(zip(numbers.tolist(), first.tolist(), strict=True))
 

@@ -1,9 +1,8 @@
-"""Rejected rows on their way to ``rejected/``: each chunk's in a file of its own, so that their
-number costs no memory, then in one order.
+"""Stores the rejected rows of each chunk; merges them in order.
 
-The row counts of a chunk name its file. The commit puts the files of all ranges one after the
-other; within a range it sorts by file and line, because what a reader and what an expression have
-rejected are two lists.
+Files keep their number out of memory. The row counts of a chunk name its file. The commit
+concatenates the files by range; within a range it sorts by file and line, because the reader and
+the expressions reject separately.
 """
 
 from __future__ import annotations
@@ -24,7 +23,9 @@ StoredRows = Sequence[Sequence[str]]
 
 
 def store_rejected(chunk: Chunk, folder: str) -> str:
-    """Writes a chunk's rejected rows to a file named by its address, so that a retry replaces it.
+    """Writes a chunk's rejected rows to a file named by its address.
+
+    So a retry replaces the file.
 
     Returns:
       The file's path; ``""`` if there are none.
@@ -39,7 +40,7 @@ def store_rejected(chunk: Chunk, folder: str) -> str:
 
 def to_json_lines(rows: Iterable[Rejected]) -> bytes:
     """Returns one JSON object a line."""
-    # What a name of a file has beyond UTF-8 becomes an escape of JSON.
+    # A file name that is not UTF-8 becomes an escape of JSON.
     lines = (
         json.dumps(row._asdict(), ensure_ascii=False).encode("utf-8", "backslashreplace")
         for row in rows
@@ -48,12 +49,13 @@ def to_json_lines(rows: Iterable[Rejected]) -> bytes:
 
 
 def read_stored(stored: StoredRows, places: Mapping[str, int]) -> Iterator[Sequence[Rejected]]:
-    """Yields the rows of each range that has any, by file and place in it; those of one place in
-    the order in which they were rejected.
+    """Yields the rejected rows of each range that has any.
+
+    They are sorted by file and position; rows of one position keep their order.
 
     Args:
       stored: files of the ranges.
-      places: file of the source -> its place among them. One that is not in it counts as the first.
+      places: file -> its number in the source; a missing file has number 0.
 
     Raises:
       DataError: a file cannot be read.
@@ -65,17 +67,16 @@ def read_stored(stored: StoredRows, places: Mapping[str, int]) -> Iterator[Seque
 
 
 def first_stored(stored: StoredRows, places: Mapping[str, int], most: int) -> tuple[Rejected, ...]:
-    """Returns the first rows, ``most`` at most, of those that ``read_stored`` yields."""
+    """Returns the first ``most`` rows of ``read_stored``."""
     return tuple(itertools.islice(itertools.chain.from_iterable(read_stored(stored, places)), most))
 
 
 def write_rejected(path: str, stored: StoredRows, places: Mapping[str, int]) -> None:
-    """Writes all rows to one file, with those of one range in memory at a time.
+    """Writes all rows to one file, one range in memory.
 
     Args:
-      path: what to write. If the stored files are gone and it is there, an earlier attempt has
-        written it.
-      stored, places: as of ``read_stored``.
+      path: the file. If it exists and the stored files do not, an earlier attempt wrote it.
+      stored, places: as in ``read_stored``.
     """
     if files.exists(path) and not files.exists(stored[0][0]):
         return
@@ -94,6 +95,6 @@ def _row(path: str, line: bytes) -> Rejected:
 
 
 def _number(position: str) -> int:
-    """Returns 1002 of ``line 1002``; 0 where the file is the row."""
+    """Returns 1002 of ``line 1002``; 0 if the file is the row."""
     found = _NUMBER.search(position)
     return int(found[0]) if found else 0

@@ -1,4 +1,4 @@
-"""The account of a run: what became of every row, counted on the way in and on the way out."""
+"""Row counts of a run: no row is lost or added."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.rejected_rows import StoredRows, first_stored
 
-# Rejected rows of a source that its account shows, of which an error shows the first few.
+# Rejected rows of a source in its row counts, and in an error.
 _KEPT_ROWS = 10
 _SHOWN_ROWS = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class SourceCounts:
-    """What was read of one source.
+    """Row counts of one source.
 
     Attributes:
-      read: rows that were read and kept.
-      rejected: rows that were not.
-      fingerprints: file path -> fingerprint of what was read of it.
+      read: good rows.
+      rejected: bad rows.
+      fingerprints: file path -> fingerprint of its content.
       stored: files of the rejected rows.
-      rejected_rows: the first of them, in order of the source.
+      rejected_rows: the first rejected rows, in order of the source.
     """
 
     read: int
@@ -44,8 +44,12 @@ class SourceCounts:
 
 @dataclasses.dataclass(frozen=True)
 class JoinCounts:
-    """What one join did: left rows with and without a match, dropped ones, and rows added by a
-    second match and more.
+    """Row counts of one join.
+
+    Attributes:
+      matched, unmatched: left rows with and without a match, which are kept.
+      dropped: left rows without a match, which are not kept.
+      added: rows that second and further matches add.
     """
 
     matched: int
@@ -56,15 +60,15 @@ class JoinCounts:
 
 @dataclasses.dataclass(frozen=True)
 class RowCounts:
-    """What became of the rows of one read.
+    """Row counts of one read.
 
     Attributes:
-      sources: name -> account.
+      sources: by name.
       joins: in the recipe's order.
       filtered: rows that the filter left out.
-      rows: split -> rows in it.
+      rows: split -> its rows.
       merged: rows that became steps of another row's sequence.
-      undone: of the rows that joins added, those of rejected rows.
+      undone: rows that joins added to rejected rows.
     """
 
     sources: Mapping[str, SourceCounts]
@@ -76,15 +80,14 @@ class RowCounts:
 
     @property
     def added(self) -> int:
-        """Rows that joins added, to rows that were kept."""
+        """Rows that joins added to rows that were kept."""
         return sum(join.added for join in self.joins) - self.undone
 
     def check(self, recipe: Recipe) -> None:
-        """Checks that no row was lost or made up, and that no source has more bad rows than the
-        recipe allows.
+        """Checks that no row was lost or added, and few are bad.
 
         Raises:
-          DataError: the sum does not come out, or too many rows were rejected.
+          DataError: the sums differ, or a source has more rejected rows than the recipe allows.
         """
         for name, source in self.sources.items():
             _check_rejected(name, source, recipe.on_error.reject)
@@ -113,17 +116,17 @@ def count_base(
     names: Sequence[str],
     partitions: int = 0,
 ) -> RowCounts:
-    """Sums up the row counts of the base source's chunks.
+    """Sums the row counts of the base source's chunks.
 
     Args:
       plan: the base source.
       chunk_counts: one for each chunk, in any order.
       joins: number of joins in the recipe.
       names: split names.
-      partitions: into which grouped rows were cut; their ranges follow those of the source.
+      partitions: of the grouping, whose ranges follow those of the source.
 
     Raises:
-      DataError: a range or a part of one has no row counts, or has them twice.
+      DataError: a range, or a part of one, has no row counts, or has them twice.
     """
     ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
     _check_complete(plan, ordered, len(plan.ranges) + partitions)
@@ -153,7 +156,7 @@ def count_base(
 
 
 def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> SourceCounts:
-    """Sums up the row counts of one source's chunks, in any order."""
+    """Sums the row counts of one source's chunks, in any order."""
     ordered = sorted(chunk_counts, key=lambda counted: (counted.range_number, counted.part))
     read = sum(counted.counts.get("read", 0) for counted in ordered)
     rejected = sum(counted.counts.get("rejected", 0) for counted in ordered)
@@ -167,8 +170,9 @@ def count_source(plan: SourcePlan, chunk_counts: Sequence[ChunkCounts]) -> Sourc
 
 
 def fingerprints(chunk_counts: Sequence[ChunkCounts]) -> dict[str, str]:
-    """Returns for each file the CRC-32C of the CRC-32Cs of its ranges: a fingerprint of its
-    content, not of its date.
+    """Returns file -> CRC-32C of the CRC-32Cs of its ranges.
+
+    It depends on the file's content, not on its date.
     """
     found: dict[str, int] = {}
     for counted in chunk_counts:
@@ -214,8 +218,9 @@ def _check_rejected(name: str, source: SourceCounts, budget: float) -> None:
 
 
 def allowed_rows(budget: float, total: int) -> int:
-    """Returns how many of ``total`` rows may be rejected: of a share exactly what its decimals say,
-    rounded down.
+    """Returns how many of ``total`` rows may be rejected.
+
+    A share is computed exactly from its decimals, and rounded down.
     """
     return (
         budget if isinstance(budget, int) else math.floor(fractions.Fraction(repr(budget)) * total)

@@ -1,5 +1,6 @@
-"""Where rows of a source lie, found by reading their range once more: for those that turn out to be
-bad after they were read.
+"""Positions of rows that are found bad only after the read.
+
+Each position is found by reading the row's byte range once more.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 
 
-class RowPlaces:
-    """Finds rows of a source's ranges, and keeps what the next range of a file needs."""
+class RowPositions:
+    """Finds the positions of rows; keeps scans and rejected rows between calls."""
 
     def __init__(self, plan: SourcePlan) -> None:
         self._plan = plan
@@ -26,8 +27,8 @@ class RowPlaces:
         self._transitions: dict[str, list[read.Transition]] = {}
         self._last: tuple[int, list[Rejected]] | None = None
 
-    def states(self, byte_range: ByteRange) -> dict[str, bytes]:
-        """Returns the quote states of the range's file, scanned as far as the range's end."""
+    def quote_states(self, byte_range: ByteRange) -> dict[str, bytes]:
+        """Returns the quote states of a range's file, up to its end."""
         path = byte_range.file.path
         if (path, byte_range.number_in_file) not in self._to_scan:
             return {}
@@ -37,11 +38,11 @@ class RowPlaces:
         return {path: fold(transitions)}
 
     def find(self, range_number: int, rows: Sequence[int]) -> list[Position]:
-        """Finds rows of one range.
+        """Finds rows of one byte range.
 
         Args:
           range_number: of the source.
-          rows: their numbers among those of the range that could be read, from 0, ascending.
+          rows: ascending row numbers, from 0, among the readable rows of the range.
         """
         byte_range = self._plan.ranges[range_number]
         format_ = format_of(self._plan)
@@ -66,8 +67,8 @@ class RowPlaces:
             if not wanted:
                 return
             chunks = list(read.read_range(self._plan, own, {}, reject=True))
-            behind = before + sum(chunk.batch.num_rows for chunk in chunks)
-            here = [row - before for row in wanted if row < behind]
+            end = before + sum(chunk.batch.num_rows for chunk in chunks)
+            here = [row - before for row in wanted if row < end]
             rejected = [bad for chunk in chunks for bad in chunk.rejected]
             yield from format_of(self._plan).positions(self._plan, own, {}, rejected, here)
             wanted, before = wanted[len(here) :], behind

@@ -1,5 +1,6 @@
-"""A sample of the rows of the first read, from which the size of a compressed shard is
-estimated.
+"""Samples rows to estimate the size of compressed shards.
+
+This happens in the first pass.
 """
 
 from __future__ import annotations
@@ -23,30 +24,27 @@ from beam_pipelines.tfrecord.compression import compress_part
 from beam_pipelines.tfrecord.records import framed_records
 from beam_pipelines.transforms.shuffle import permutation
 
-# Bytes of the base source that are sampled, as they lie on disk. A ratio of compressed sizes
-# measured on 4 MiB of shuffled rows is within a few per cent of the whole's: see
-# benchmarks/bench_stages.py.
+# Bytes on disk that are sampled of the base source. The compression ratio of 4 MiB of shuffled rows
+# is within a few per cent of the whole's: see benchmarks/bench_stages.py.
 SAMPLE_BYTES = 4 * MIB
-# In source order neighbours resemble each other and compress better, so that runs of rows have to
-# be sampled.
+# Neighbours in source order compress better, so that runs of rows are sampled.
 _RUN_ROWS = 1000
-# Bytes that sampled rows may have in memory, before fewer are sampled. Rows of Parquet have six
-# times as many as on disk, and texts that a dictionary makes of some kilobytes would be gigabytes;
-# samples wait in the launcher, and in the worker that learns.
+# Bytes of all samples in memory. Parquet takes six times its size on disk, and a dictionary makes
+# gigabytes of some kilobytes; one worker holds all samples.
 MOST_SAMPLED_BYTES = 2 * SAMPLE_BYTES
-# Of one range in any case, as all may begin in one.
+# Of one range at least: all rows may be in one.
 _LEAST_BYTES = MIB // 16
-# In the counts of a sample of fewer: how many thousandths it stands for.
+# Count of a sample that was cut to most_bytes: its weight, in thousandths.
 _STANDS_FOR = "stands_for"
 
 
 class Share(NamedTuple):
-    """How much is sampled of a range.
+    """The share of a range to sample.
 
     Attributes:
       rows: share of its rows.
-      most_bytes: of its first part in memory; fewer rows are sampled if they had more, and of each
-        part behind it less.
+      most_bytes: of its first part in memory, less of each later part; fewer rows are sampled if
+        they are larger.
     """
 
     rows: float
@@ -54,7 +52,12 @@ class Share(NamedTuple):
 
 
 def sample_share(size_bytes: int, num_ranges: int) -> Share:
-    """Returns what to sample of each range of a source of that size, in bytes on disk."""
+    """Returns the share of each range to sample.
+
+    Args:
+      size_bytes: of the source on disk.
+      num_ranges: of the source.
+    """
     return Share(
         min(1.0, SAMPLE_BYTES / max(size_bytes, 1)),
         max(_LEAST_BYTES, MOST_SAMPLED_BYTES // num_ranges),
@@ -62,8 +65,9 @@ def sample_share(size_bytes: int, num_ranges: int) -> Share:
 
 
 def sample_chunk(chunk: Chunk, share: float, shuffle: bool) -> pa.RecordBatch:
-    """Returns about that share of a chunk's rows: single rows, or without a shuffle runs of a
-    thousand, picked by hash.
+    """Returns about that share of a chunk's rows, picked by hash.
+
+    It picks single rows, or runs of 1,000 rows if rows are not shuffled.
     """
     if share >= 1:
         return chunk.batch
@@ -80,12 +84,11 @@ def sample_chunk(chunk: Chunk, share: float, shuffle: bool) -> pa.RecordBatch:
 def estimate_row_bytes(
     samples: Sequence[Chunk], output: Output, lists: tuple[str, ...] = ()
 ) -> tuple[float, float]:
-    """Returns the bytes that a row takes: compressed in a shard, and framed before compression. (0,
-    0) without samples.
+    """Returns the bytes of a row: compressed, and framed before compression.
 
     Args:
-      samples: of encoded rows, in any order.
-      output: of the recipe.
+      samples: of encoded rows, in any order; (0, 0) without samples.
+      output: the recipe's.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
     """
     ordered = sorted(
@@ -101,9 +104,7 @@ def estimate_row_bytes(
     )
     if output.record is not None:
         weights = weights[batch.column(output.record).is_valid().to_numpy(zero_copy_only=False)]
-        batch = batch.select(
-            [output.record]
-        ).drop_null()  # with nulls there will be nothing to write
+        batch = batch.select([output.record]).drop_null()  # the run fails on nulls
     if not batch.num_rows:
         return 0.0, 0.0
     rows = permutation((output.shuffle_seed,), batch.num_rows) if output.shuffle else None
@@ -121,8 +122,7 @@ def estimate_row_bytes(
 class SampleRows(beam.PTransform):
     """Samples the rows of chunks.
 
-    Input: ``Chunk`` elements with a split. Output: chunks of the rows that were picked, where there
-    are any.
+    Input: ``Chunk`` elements with a split. Output: chunks of the sampled rows, none without rows.
 
     Attributes:
       share: from ``sample_share``.

@@ -1,8 +1,8 @@
 """Selects rows and columns: ``filter``, ``derive``, ``drop`` and ``keep``.
 
-The filter sees the source's and the joined columns; a derived column sees these and the derived
-ones before it, on the rows that are left; ``drop`` and ``keep`` come last. Without filter and
-derive DuckDB is not touched.
+The filter sees the source's and the joined columns. A derived column sees these and earlier derived
+ones, on the remaining rows. ``drop`` and ``keep`` come last. Without filter and derived columns,
+DuckDB is not loaded.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SHOWN_CHARACTERS = 100
 
 
 class SelectError(ValueError):
-    """An expression that has no value for a row; the message says what was found.
+    """An expression has no value for a row; the message shows why.
 
     Attributes:
       expression: the first one that failed.
-      batch: the rows on which it did.
+      batch: the rows that it failed on.
     """
 
     def __init__(self, found: str, expression: Expression, batch: pa.RecordBatch) -> None:
@@ -45,13 +45,13 @@ class SelectError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SelectPlan(PickledOnce):
-    """A selection that is ready to be run.
+    """A selection that is ready to run.
 
     Attributes:
-      filter: the condition, if there is one.
+      filter: the condition, or ``None``.
       derive: new columns, in order.
-      schema: the columns after it. Those that only decide the split are still there;
-        ``split.SplitPlan.schema`` has the columns after that.
+      schema: the columns after it, with those that only the split needs; ``split.SplitPlan.schema``
+        lacks them.
     """
 
     filter: Expression | None
@@ -66,11 +66,12 @@ class SelectPlan(PickledOnce):
 
 
 def plan_select(recipe: Recipe, schema: pa.Schema) -> SelectPlan:
-    """Plans the selection from rows with the columns of ``schema``, by evaluating it on no rows.
+    """Plans a selection of rows with the columns of ``schema``.
+
+    It evaluates the expressions on no rows.
 
     Raises:
-      RecipeProblems: expressions that DuckDB or we refuse, columns that are not there or come
-        twice.
+      RecipeProblems: expressions that are not allowed, unknown columns, names that occur twice.
     """
     problems: list[Problem] = []
     empty = pa.RecordBatch.from_pylist([], schema=schema)
@@ -136,8 +137,10 @@ def _append(batch: pa.RecordBatch, name: str, array: pa.Array) -> pa.RecordBatch
 def _kept_columns(
     recipe: Recipe, schema: pa.Schema, broken: bool, problems: list[Problem]
 ) -> pa.Schema:
-    """Returns the columns that are left; unknown ones are noted, unless they may be derived ones
-    that are ``broken``.
+    """Returns the remaining columns; notes unknown ones.
+
+    Args:
+      broken: whether a derived column failed; unknown columns may then be derived ones.
     """
     known, dropped, kept = set(schema.names), set(recipe.drop), set(recipe.keep)
     for key, names in (("drop", recipe.drop), ("keep", recipe.keep)):
@@ -163,13 +166,13 @@ def select_batch(
     """Filters, derives and drops.
 
     Args:
-      plan: what ``plan_select`` returned.
-      batch: rows with the columns that it was planned for.
-      path: the file that the rows come from, for messages.
+      plan: from ``plan_select``.
+      batch: rows with the planned columns.
+      path: file of the rows, for messages.
 
     Returns:
-      The rows that are left, in order, with the columns ``plan.schema``; and the number of rows
-      filtered out.
+      The remaining rows, in order, with the columns ``plan.schema``; and the number of rows
+        filtered out.
 
     Raises:
       DataError: an expression has no value for a row; the message shows both.
@@ -191,7 +194,7 @@ def select_batch(
 
 
 def select_rows(plan: SelectPlan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """Does what ``select_batch`` does, which words the errors.
+    """Does the same as ``select_batch``, with another error.
 
     Raises:
       SelectError: an expression has no value for a row.
@@ -216,11 +219,11 @@ def _evaluate(batch: pa.RecordBatch, expression: Expression) -> pa.Array:
 class SelectChunks(beam.PTransform):
     """Selects rows and columns of chunks.
 
-    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, if with no rows
-    left; its rows in order, and ``filtered`` in its account.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` with the same address for each, its rows in
+    order, maybe none, and ``filtered`` in its counts.
 
     Attributes:
-      plan: what ``plan_select`` returned.
+      plan: from ``plan_select``.
     """
 
     plan: SelectPlan
@@ -230,6 +233,6 @@ class SelectChunks(beam.PTransform):
 
 
 def select_chunk(chunk: Chunk, plan: SelectPlan) -> Chunk:
-    """Selects rows and columns of one chunk; its account gets ``filtered``."""
+    """Selects rows and columns of one chunk; adds ``filtered`` to its counts."""
     batch, filtered = select_batch(plan, chunk.batch, chunk.path)
     return chunk._replace(batch=batch, counts=add_counts(chunk.counts, {"filtered": filtered}))

@@ -1,5 +1,6 @@
-"""Which shards a dataset has, what they are called, and which rows go where: decided when
-everything is read, and before anything is written.
+"""Plans a dataset's shards and which rows they get.
+
+The plan is made after the first pass, before the write.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class SplitShards:
       name: the split.
       rows: rows of the split.
       num_shards: its shard files.
-      partitions_per_shard: parts into which each shard is cut while rows are exchanged.
+      partitions_per_shard: partitions of each shard in the exchange.
       first_shard: number of its first shard among all shards of the dataset.
-      offsets: (range_number, part) -> rows of the split in all chunks before that one.
+      offsets: (range_number, part) -> rows of the split in all earlier chunks.
     """
 
     name: str
@@ -50,16 +51,18 @@ class ShardPlan:
     """The shards of all splits, in the recipe's order.
 
     Attributes:
-      splits: name -> its shards.
-      finished: numbers, among all shards, of those that an earlier run has written.
+      splits: by name.
+      finished: numbers, among all shards, of those that an earlier run wrote.
     """
 
     splits: Mapping[str, SplitShards]
     finished: frozenset[int] = frozenset()
 
     def locate(self, number: int) -> tuple[SplitShards, int]:
-        """Returns the split of a shard and its number within the split, by its number among all
-        shards.
+        """Returns the split of a shard, and its number within the split.
+
+        Args:
+          number: of the shard among all shards.
         """
         for split in self.splits.values():
             if number < split.first_shard + split.num_shards:
@@ -67,7 +70,7 @@ class ShardPlan:
         raise IndexError(number)
 
     def with_finished(self, shards: Iterable[tuple[str, str]]) -> ShardPlan:
-        """Returns the plan with some shards finished, given by split and path."""
+        """Returns the plan with finished shards, given by split and path."""
         numbers = (self.splits[split].first_shard + shard_number(path) for split, path in shards)
         return dataclasses.replace(self, finished=frozenset(numbers))
 
@@ -89,7 +92,7 @@ def plan_shards(
     Args:
       output: the recipe's output.
       names: split names in order.
-      chunk_counts: one for each chunk of the first read, in any order.
+      chunk_counts: one for each chunk of the first pass, in any order.
       shard_bytes: split -> estimated bytes of all its shards, compressed.
       framed_bytes: split -> estimated bytes of all its framed examples before compression.
     """
@@ -121,9 +124,9 @@ _ABOUT = b"shards"
 
 
 def save_shard_plan(plan: ShardPlan, path: str) -> str:
-    """Writes a plan to an Arrow file, for all workers, and returns the path.
+    """Writes a plan to an Arrow file and returns the path.
 
-    The plan has an entry for each chunk: 170 bytes in memory, and no bound as a side input.
+    A plan has an entry of 170 bytes in memory for each chunk, too many for a side input.
     """
     splits = list(plan.splits.values())
     addresses = [np.array([*split.offsets], np.int64).reshape(-1, 2) for split in splits]
@@ -176,8 +179,7 @@ def load_shard_plan(path: str) -> ShardPlan:
 
 
 class LoadedShardPlan:
-    """A plan in a file, which a worker process loads when a step needs it, once for all of its
-    threads.
+    """A plan in a file, which each worker process loads once.
 
     Attributes:
       path: of the file.
@@ -186,9 +188,7 @@ class LoadedShardPlan:
     def __init__(self, path: str) -> None:
         self.path = path
         self._shared = Shared()
-        self._plan: ShardPlan | None = (
-            None  # held here: Shared itself keeps only the last object of a process
-        )
+        self._plan: ShardPlan | None = None  # Shared keeps only the last object of a process
 
     def get(self) -> ShardPlan:
         """Returns the plan."""
@@ -198,10 +198,14 @@ class LoadedShardPlan:
 
 
 def count_shards(output: Output, split_bytes: float) -> int:
-    """Returns how many shards a split of that many compressed bytes gets.
+    """Returns the number of shards of a split.
 
-    Sizes stay within 20 % of ``shard_size`` as soon as there are two shards, which leaves 5 % for
-    the estimate: hence one shard up to 1.6 times the size, and three above 2.4 times.
+    With two shards or more, sizes are within 20 % of ``shard_size``. That leaves 5 % for errors of
+    the estimate: one shard up to 1.6 times the size, three above 2.4 times.
+
+    Args:
+      output: the recipe's output.
+      split_bytes: compressed bytes of the split.
     """
     if output.num_shards is not None:
         count = output.num_shards
@@ -213,13 +217,14 @@ def count_shards(output: Output, split_bytes: float) -> int:
 
 
 def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
-    """Returns a shard's path within the dataset:
-    ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``.
+    """Returns a shard's path within the dataset.
+
+    It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say.
     """
     suffix = SUFFIX_FOR_COMPRESSION[compression]
     return f"{split_folder(EXAMPLES, split)}/{name}-{number:05d}-of-{count:05d}{suffix}"
 
 
 def shard_number(path: str) -> int:
-    """Returns a shard's number within its split, by its path."""
+    """Returns a shard's number within its split, from its path."""
     return int(path.rpartition("-of-")[0].rpartition("-")[2])

@@ -1,14 +1,13 @@
-"""The global shuffle: which row goes to which shard, and in which order a shard holds its rows.
+"""The global shuffle: the shard and the position of each row.
 
-Every row of a split has a position: rows of earlier chunks, plus its place in its own chunk.
-Dealing positions out like cards, one to each shard in turn, makes shards of equal size, give or
-take one row; of very large splits they are dealt a few at a time. The deck is shuffled twice, a
-chunk's rows when it gets its split and a partition's rows before they are written. Both
-permutations come from a seeded hash of addresses (hashing.py), so that the order depends on the
-inputs, the recipe and the seed alone.
+The position of a row in its split is the number of rows in earlier chunks, plus its place in its
+own chunk. Positions are dealt like cards, one to each shard in turn, so that shards differ by one
+row at most; in very large splits, several at a time. Rows are permuted twice: in each chunk, when
+it gets its split, and in each partition, before it is written. Both permutations come from a seeded
+hash of addresses (``core/hashing.py``). So the order depends only on the inputs, the recipe and the
+seed.
 
-Without a shuffle the positions are cut into consecutive intervals, and every row stays in source
-order.
+Without a shuffle, positions are cut into consecutive intervals, and rows stay in source order.
 """
 
 from __future__ import annotations
@@ -39,16 +38,15 @@ from beam_pipelines.transforms.shards import (
     load_shard_plan,
 )
 
-# A block costs a tenth of a millisecond, whatever its size. So where there are more places than
-# this, a chunk is cut into about so many blocks: some consecutive cards of the shuffled chunk go to
-# one place together,
+# A block costs a tenth of a millisecond, whatever its size. With more places than this, a chunk is
+# cut into about this many blocks: several consecutive rows of the shuffled chunk go to one place,
 MAX_BLOCKS = 256
-# but not so many that a place gets fewer packs than this, as shards are to be even.
+# but so few that each place gets this many packs at least, for shards of equal size.
 _MIN_PACKS = 32
-# lz4 halves rows at 0.6 GB/s a core: as much as it costs to write them to the page cache three
-# times. So it is for what leaves the machine.
+# lz4 halves rows at 0.6 GB/s a core, which costs as much as three writes to the page cache. So only
+# blocks that leave the machine are compressed.
 _CODEC = "lz4"
-# Before a block stands its length before compression; 0: it is not compressed.
+# Prefix of a block: its length before compression; 0: it is not compressed.
 _LENGTH = struct.Struct("<Q")
 
 
@@ -62,24 +60,23 @@ def scatter(
     apart: bool = False,
     start: int = 0,
 ) -> Iterator[Message]:
-    """Cuts a chunk's rows into a payload for each shard that is yet to be written, with a block for
-    each of its partitions.
+    """Cuts a chunk's rows into a payload for each unfinished shard.
+
+    A payload has a block for each partition of its shard.
 
     Args:
       plan: all shards.
       output: the recipe's output; ``shuffle`` matters.
       split: the chunk's split.
       address: the chunk's (range_number, part).
-      batch: features as columns; shuffled, if rows are to be (``chunk_order``), else in source
-        order.
-      compress: whether blocks are compressed.
-      apart: whether each block is a payload of its own, for ``(shard, partition)``: so no group of
+      batch: features as columns; in the order of ``chunk_order``.
+      compress: compresses blocks.
+      apart: makes each block a payload of its own, for ``(shard, partition)``, so that no group of
         an engine's shuffle is larger than a partition.
       start: number of the batch's first row in the chunk.
 
     Yields:
-      One message, if there is anything to send: so few elements, and files, that many chunks for
-        many shards cost the runner little.
+      One message, if there is a payload. So elements and files stay few for many chunks and shards.
     """
     shards = plan.splits[split]
     payloads: dict[Any, slices.Buffers] = {}
@@ -101,9 +98,7 @@ def scatter(
 
 
 class _Hand(NamedTuple):
-    """Rows of a chunk, one after the other, that are dealt to one partition of one shard of its
-    split.
-    """
+    """Consecutive rows of a chunk for one partition of one shard."""
 
     shard: int
     partition: int
@@ -112,11 +107,13 @@ class _Hand(NamedTuple):
 
 
 def _deal(shards: SplitShards, output: Output, first: int, rows: int) -> Iterator[_Hand]:
-    """Yields the hands of a chunk, or of a part of one, whose first row has a position in its
-    split.
+    """Yields the hands of a chunk, or of a part of one.
 
-    Of a shuffled chunk it does not matter which rows a place gets, only how many: so it gets those
-    that follow each other.
+    The rows of a shuffled chunk are in random order, so that each place gets consecutive rows.
+
+    Args:
+      first: position of the first row in its split.
+      rows: of the chunk.
     """
     positions = first + np.arange(rows, dtype=np.int64)
     count = shards.num_shards * shards.partitions_per_shard
@@ -135,12 +132,14 @@ def _deal(shards: SplitShards, output: Output, first: int, rows: int) -> Iterato
 
 
 def pack_rows(rows: int, places: int, chunks: float) -> int:
-    """Returns how many consecutive rows of a shuffled chunk are dealt to one place together.
+    """Returns how many consecutive rows of a chunk go to one place.
+
+    The chunk is shuffled.
 
     Args:
       rows: of the split.
       places: partitions of all its shards.
-      chunks: that the split has rows of, or more.
+      chunks: with rows of the split, or more.
     """
     if places <= MAX_BLOCKS:
         return 1
@@ -150,8 +149,9 @@ def pack_rows(rows: int, places: int, chunks: float) -> int:
 def chunk_order(
     output: Output, split: str, address: tuple[int, int], count: int
 ) -> npt.NDArray[np.int64] | None:
-    """Returns the order in which the rows of a chunk of a split are dealt, given in source order;
-    ``None``: as they come.
+    """Returns int64[count]: the order in which a chunk's rows are dealt.
+
+    Numbers are those in source order. ``None``: source order.
     """
     return (
         permutation((output.shuffle_seed, _number(split), *address), count)
@@ -161,7 +161,7 @@ def chunk_order(
 
 
 def shuffle_chunk(chunk: Chunk, output: Output) -> Chunk:
-    """Returns a chunk of a split with its rows in the order in which they are dealt."""
+    """Returns a chunk of a split with its rows in ``chunk_order``."""
     order = chunk_order(output, chunk.split, chunk[:2], chunk.batch.num_rows)
     return chunk if order is None else chunk._replace(batch=take_rows(chunk.batch, order))
 
@@ -169,36 +169,35 @@ def shuffle_chunk(chunk: Chunk, output: Output) -> Chunk:
 def written_order(
     output: Output, shard: int, partition: int, count: int
 ) -> npt.NDArray[np.int64] | None:
-    """Returns the order in which a partition's rows are written, given in order of their addresses;
-    ``None``: as they come.
+    """Returns int64[count]: the order in which a partition's rows are written.
+
+    Numbers are those in order of addresses. ``None``: that order.
     """
     return permutation((output.shuffle_seed, shard, partition), count) if output.shuffle else None
 
 
 def permutation(address: Sequence[int], count: int) -> npt.NDArray[np.int64]:
-    """Returns a permutation of ``range(count)`` that depends on the address alone."""
+    """Returns a permutation of ``range(count)`` that depends on the address only."""
     seed = 0
     for number in address:
         seed = mix_int(seed + GOLDEN + number)
     keys = mix(np.arange(count, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(seed))
-    # Every step is a bijection of 64 bits: no two keys are equal, so that any sort gives the same.
+    # All steps are bijections of 64 bits: no two keys are equal, so any sort gives the same order.
     return np.argsort(keys)
 
 
 def pack_blocks(
     rows: Mapping[int, pa.RecordBatch], partitions: int, compress: bool = False
 ) -> list[bytes | pa.Buffer]:
-    """Packs what a shard gets of a chunk: a block for each of its partitions, and behind them where
-    each of these ends.
+    """Packs a chunk's rows for a shard: blocks, then their index.
 
     Args:
-      rows: partition -> its rows; those that get none may be missing.
+      rows: partition -> its rows; a partition without rows may be missing.
       partitions: of the shard.
-      compress: whether blocks are compressed, each as a whole: of few rows they are mostly
-        metadata.
+      compress: compresses each block as a whole; a block of few rows is mostly metadata.
 
     Returns:
-      What is to stand one behind the other.
+      Buffers to concatenate.
     """
     blocks = [
         _pack(rows[partition], compress) if partition in rows else b""
@@ -220,21 +219,20 @@ def _pack(batch: pa.RecordBatch, compress: bool) -> bytes | pa.Buffer:
 
 
 def index_bytes(partitions: int) -> int:
-    """Returns how many bytes, at the end of a payload of ``pack_blocks``, say where its blocks
-    lie.
-    """
+    """Returns the size of the index that ends a ``pack_blocks`` payload."""
     return partitions * _LENGTH.size
 
 
 def block_bounds(index: bytes) -> npt.NDArray[np.int64]:
-    """Returns int64[partitions + 1]: partition i has the bytes from ``bounds[i]`` to
-    ``bounds[i + 1]``, none if it got no rows.
+    """Returns int64[partitions + 1]: the bounds of each partition's block.
+
+    Partition i has the bytes from ``bounds[i]`` to ``bounds[i + 1]``, none without rows.
     """
     return np.concatenate([np.zeros(1, np.int64), np.frombuffer(index, "<i8")])
 
 
 def unpack_blocks(blocks: Sequence[bytes]) -> pa.RecordBatch | None:
-    """Returns the rows of several blocks, one after the other, or ``None`` if there are none."""
+    """Returns the rows of several blocks, concatenated; ``None`` without blocks."""
     batches = [_unpack(block) for block in blocks]
     if len(batches) < 2:
         return batches[0] if batches else None
@@ -250,18 +248,18 @@ def _unpack(block: bytes) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class ScatterRows(beam.PTransform):
-    """Deals the rows of chunks out to shards.
+    """Deals the rows of chunks to shards.
 
-    Input: ``Chunk`` elements with a split and with features as columns, in the order of
-    ``chunk_order``. Output: two PCollections of ``Message`` elements for an exchange, whose
-    partitions are shards, or partitions of shards. Every shard that is not finished is sent at
-    least an empty payload, so that it is written even if it gets no row.
+    Input: ``Chunk`` elements with a split and with features as columns, in ``chunk_order``. Output:
+    two PCollections of ``Message`` elements for an exchange; partitions are shards, or partitions
+    of shards. Every unfinished shard gets at least an empty payload, so that it is written even
+    without rows.
 
     Attributes:
       output: the recipe's output.
-      plan: path of the shard plan's file, complete when the first chunk comes.
-      planned: the same path as one element, when the file is complete.
-      compress, apart: see ``scatter``.
+      plan: path of the shard plan's file, complete when the first chunk arrives.
+      planned: the same path as one element, once the file is complete.
+      compress, apart: as in ``scatter``.
     """
 
     output: Output

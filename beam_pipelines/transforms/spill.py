@@ -1,9 +1,8 @@
-"""Keeps the chunks of the first read in files, so that the source is parsed, joined, selected and
-split once.
+"""Spills the chunks of the first pass to Arrow files.
 
-What comes after the first read (further fits, the writing) waits for what it has learned, and loads
-the kept chunks then. A chunk is loaded in a quarter of a microsecond a row, where parsing and
-splitting it again takes two (docs/performance.md).
+So the source is parsed, joined, selected and split once. Later steps (further fits, the write) wait
+for results of the first pass, and then load the chunks. Loading takes a quarter of a microsecond a
+row; parsing and splitting take two (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from beam_pipelines.core.errors import DataError
 
 
 class SpilledChunk(NamedTuple):
-    """A chunk whose rows lie in a file.
+    """A chunk whose rows are stored in a file.
 
     Attributes:
-      range_number, part, start, path, split: as of the ``Chunk``.
+      range_number, part, start, path, split: as in ``Chunk``.
       rows: of its batch.
       file: the Arrow stream with the rows.
-      counts: as of the ``Chunk``.
+      counts: as in ``Chunk``.
     """
 
     range_number: int
@@ -42,8 +41,9 @@ class SpilledChunk(NamedTuple):
 
 
 def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
-    """Writes the rows of a chunk of a split to a file named by its address and split, so that a
-    retry replaces it.
+    """Writes a chunk's rows to a file named by address and split.
+
+    So a retry replaces the file.
     """
     path = files.join(folder, f"{chunk.range_number}_{chunk.part}_{chunk.start}_{chunk.split}")
     # A local file stays in the page cache, where lz4 would cost more than it saves.
@@ -67,37 +67,38 @@ def spill_chunk(chunk: Chunk, folder: str) -> SpilledChunk:
     )
 
 
-def load_chunk(kept: SpilledChunk) -> Chunk:
-    """Returns the chunk as it was kept.
+def load_chunk(spilled: SpilledChunk) -> Chunk:
+    """Returns the chunk as it was spilled.
 
     Raises:
       DataError: the file does not hold its rows.
     """
     try:
-        with pa.ipc.open_stream(files.read_bytes(kept.file)) as stream:
+        with pa.ipc.open_stream(files.read_bytes(spilled.file)) as stream:
             batch = stream.read_next_batch()
     except (pa.ArrowException, StopIteration, OSError) as error:
-        raise DataError(_changed(kept.file, str(error))) from error
-    if batch.num_rows != kept.rows:
-        raise DataError(_changed(kept.file, f"{batch.num_rows} rows, expected {kept.rows}"))
+        raise DataError(_changed(spilled.file, str(error))) from error
+    if batch.num_rows != spilled.rows:
+        raise DataError(_changed(spilled.file, f"{batch.num_rows} rows, expected {spilled.rows}"))
     return Chunk(
-        kept.range_number,
-        kept.part,
+        spilled.range_number,
+        spilled.part,
         batch,
-        kept.counts,
-        path=kept.path,
-        split=kept.split,
-        start=kept.start,
+        spilled.counts,
+        path=spilled.path,
+        split=spilled.split,
+        start=spilled.start,
     )
 
 
-def take_chunk(kept: SpilledChunk) -> Iterator[Chunk]:
-    """Yields the chunk as it was kept, and removes its file when what comes of it is stored: half
-    of a run's temporary files.
+def load_and_delete(spilled: SpilledChunk) -> Iterator[Chunk]:
+    """Yields the chunk as it was spilled, then deletes its file.
+
+    The consumer has stored its results by then. This halves a run's temporary files.
     """
-    yield load_chunk(kept)
-    with contextlib.suppress(DataError):  # what cannot be removed now goes with its folder
-        file_changes.delete(kept.file)
+    yield load_chunk(spilled)
+    with contextlib.suppress(DataError):  # the folder is removed later
+        file_changes.delete(spilled.file)
 
 
 def _changed(path: str, found: str) -> str:
@@ -108,16 +109,16 @@ def _changed(path: str, found: str) -> str:
 
 @dataclasses.dataclass
 class SpillChunks(beam.PTransform):
-    """Keeps chunks in files.
+    """Spills chunks to files.
 
     Input: ``Chunk`` elements with a split, each address and split once. Output: a ``SpilledChunk``
-    for each, any worker's to load.
+    for each, for any worker to load.
 
-    Splits of one address stay together: runners deal out groups in turn, and one worker would get
-    all chunks of the large split, the other those of the small one.
+    Splits of one address stay together. Runners distribute groups in turn: with groups of one
+    split, a worker could get all chunks of the largest split.
 
     Attributes:
-      folder: used by nobody else.
+      folder: used by this step only.
     """
 
     folder: str
@@ -125,39 +126,42 @@ class SpillChunks(beam.PTransform):
     def expand(self, chunks: beam.PCollection[Chunk]) -> beam.PCollection[SpilledChunk]:
         return (
             chunks
-            | "Keep" >> beam.Map(spill_chunk, self.folder)
+            | "Spill" >> beam.Map(spill_chunk, self.folder)
             | "Address"
-            >> beam.WithKeys(lambda kept: kept[:2]).with_output_types(
+            >> beam.WithKeys(lambda spilled: spilled[:2]).with_output_types(
                 tuple[tuple[int, int], SpilledChunk]
             )
             | "Spread" >> beam.GroupByKey()
-            | "Forget" >> beam.FlatMap(lambda group: sorted(group[1]))
+            | "DropAddress" >> beam.FlatMap(lambda group: sorted(group[1]))
         )
 
 
 @dataclasses.dataclass
 class LoadChunks(beam.PTransform):
-    """Loads kept chunks.
+    """Loads spilled chunks.
 
-    Input: ``SpilledChunk`` elements. Output: for each, the ``Chunk`` that was kept.
+    Input: ``SpilledChunk`` elements. Output: the ``Chunk`` of each.
 
-    What the chunks wait for is a side input here, and of no step behind: Flink and Spark
-    materialize the main input of a step with side inputs, and a chunk has no bound.
+    The PCollections to wait for are side inputs of this step, and of no later one: Flink and Spark
+    materialize the main input of a step with side inputs, and a chunk has no size limit.
 
     Attributes:
-      after: one element each, which are there when the chunks may be loaded.
-      takes: whether to remove the files: no other step loads the chunks, and the runner runs every
-        bundle once.
+      after: one element each; the chunks are loaded after all of them.
+      deletes: deletes each file after its chunk. Only if no other step loads the chunks, and the
+        runner runs every bundle once.
     """
 
     after: Sequence[beam.PCollection[Any]] = ()
-    takes: bool = False
+    deletes: bool = False
 
-    def expand(self, kept: beam.PCollection[SpilledChunk]) -> beam.PCollection[Chunk]:
+    def expand(self, spilled: beam.PCollection[SpilledChunk]) -> beam.PCollection[Chunk]:
         if self.after:
-            kept = kept | "Await" >> beam.Map(
-                lambda kept, *_: kept, *(beam.pvalue.AsSingleton(awaited) for awaited in self.after)
+            spilled = spilled | "Await" >> beam.Map(
+                lambda spilled, *_: spilled,
+                *(beam.pvalue.AsSingleton(awaited) for awaited in self.after),
             )
-        return kept | (
-            "Take" >> beam.FlatMap(take_chunk) if self.takes else "Load" >> beam.Map(load_chunk)
+        return spilled | (
+            "LoadAndDelete" >> beam.FlatMap(load_and_delete)
+            if self.deletes
+            else "Load" >> beam.Map(load_chunk)
         )

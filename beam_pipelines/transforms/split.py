@@ -1,8 +1,8 @@
-"""Which split each row lands in: by fraction of a stable hash, by time, or by source file.
+"""Assigns each row to a split: by hash, time, or source file.
 
-The same row, or the same value of the ``by`` columns, always lands in the same split: whatever the
-batch it comes in, the number of workers, or the other rows. A column may decide the split and still
-be dropped: it is left out after it did.
+The same row, or the same value of the ``by`` columns, always gets the same split, whatever its
+batch, the number of workers, or other rows. A column that decides the split may be dropped; it is
+removed after the split.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ from beam_pipelines.transforms.shuffle import chunk_order
 Assignment = npt.NDArray[np.uint8]
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
-# Another seed than that of joins, so that the rows of a join's partition do not all land in one
-# split.
+# Another seed than that of joins, or a join's partition would have rows of one split only.
 SPLIT_SEED = 0x73706C6974  # "split"
 CHUNK_COUNTS = "chunk_counts"
 MAX_SPLITS = 255
-_SHOWN_FILES = 10  # that no split takes; a source of images may have a million of them
+_SHOWN_FILES = 10  # files in no split; a source of images may have a million of them
 _EXAMPLE_FOR_KIND = {
     "date32[day]": "a date such as 2013-11-01",
     "timestamp[us]": "a date or a time such as 2013-11-01T06:00:00",
@@ -49,18 +48,18 @@ _EXAMPLE_FOR_KIND = {
 
 @dataclasses.dataclass(frozen=True)
 class SplitPlan(PickledOnce):
-    """Splits that are ready to be assigned. At most one of the three kinds is set; of a single
-    split, none.
+    """Splits that are ready to be assigned: by hash, time or file.
+
+    A single split has none of the three.
 
     Attributes:
       names: split names in the recipe's order; an assignment is an index into them.
-      by: columns that are hashed.
-      thresholds: one for each split but the last, ascending: hashes below the first are the first
-        split's.
-      time_column, bounds: for each split its first value and the first value after it, both of the
+      schema: the columns after the split.
+      by: columns to hash.
+      thresholds: ascending; split i has the hashes below threshold i, the last split has the rest.
+      time_column, bounds: for each split its first value and the first value after it, of the
         column's type.
       patterns: for each split the pattern of its files' paths.
-      schema: the columns that rows have in their splits.
     """
 
     names: tuple[str, ...]
@@ -73,12 +72,11 @@ class SplitPlan(PickledOnce):
 
 
 def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
-    """Plans the recipe's split of rows that have the columns of ``schema``, as
-    ``select.SelectPlan.schema`` gives them.
+    """Plans the split of rows with the columns of ``select.SelectPlan.schema``.
 
     Raises:
-      RecipeProblems: unknown columns, a column that cannot be split by, bounds that cannot be read,
-        splits that overlap.
+      RecipeProblems: unknown columns, a column that cannot be split by, unreadable bounds,
+        overlapping splits.
     """
     split = recipe.split
     problems: list[Problem] = []
@@ -99,7 +97,7 @@ def plan_split(recipe: Recipe, schema: pa.Schema) -> SplitPlan:
 
 
 def _schema_after_split(recipe: Recipe, schema: pa.Schema) -> pa.Schema:
-    """Leaves out the columns that were kept only because they decide the split."""
+    """Leaves out the columns that only decide the split."""
     dropped, kept = set(recipe.drop), set(recipe.keep)
     return pa.schema(
         [
@@ -124,8 +122,9 @@ def _plan_fractions(
 
 
 def fraction_thresholds(shares: Sequence[float]) -> tuple[int, ...]:
-    """Returns the hash, 0 to 2**64, at which each split but the last ends, computed exactly from
-    the shares' decimals.
+    """Returns the hash, 0 to 2**64, at which each split ends.
+
+    The last split is left out. It is computed exactly from the decimals of the shares.
     """
     decimals = [fractions.Fraction(repr(share)) for share in shares]
     whole = sum(decimals, fractions.Fraction())
@@ -162,8 +161,9 @@ def _plan_times(
 
 
 def _parse_timestamp(text: str) -> datetime.datetime:
-    """Parses an ISO 8601 date, or date and time; an offset from UTC is applied, without one it is
-    UTC.
+    """Parses an ISO 8601 date, or date and time.
+
+    An offset is converted to UTC; without one, the time is UTC.
     """
     moment = datetime.datetime.fromisoformat(
         text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
@@ -190,7 +190,7 @@ def _parser_of_bounds(kind: pa.DataType) -> Callable[[str], Any] | None:
 def _parse_interval(
     interval: TimeSplit, kind: pa.DataType, parse: Callable[[str], Any], problems: list[Problem]
 ) -> Bounds:
-    """Parses both bounds and notes what is wrong with them."""
+    """Parses both bounds and notes their problems."""
     found: list[pa.Scalar | None] = []
     for key, text in (("after", interval.after), ("before", interval.before)):
         try:
@@ -241,8 +241,7 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
       uint8[rows], indexes into ``plan.names``.
 
     Raises:
-      DataError: a row whose time lies in no split or is null, or a file that matches no pattern or
-        several.
+      DataError: a time is null or in no split; or the file matches no pattern, or several.
     """
     if plan.patterns:
         return np.full(chunk.batch.num_rows, _split_of_file(plan, chunk.path), np.uint8)
@@ -260,10 +259,10 @@ def assign_split(plan: SplitPlan, chunk: Chunk) -> Assignment:
 
 
 def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
-    """Checks a split by files against the base source's files, before any is read.
+    """Checks a split by files against the base source's files.
 
     Raises:
-      RecipeProblems: a file matches no pattern or several, or a pattern no file.
+      RecipeProblems: a file matches no pattern, or several; or a pattern matches no file.
     """
     if not plan.patterns:
         return
@@ -287,10 +286,10 @@ def check_files(plan: SplitPlan, paths: Sequence[str]) -> None:
 
 
 def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
-    """Returns a source whose ranges have files of one split only, if the split is by files: a chunk
-    goes by its first file's path.
+    """Returns a source whose ranges each have files of one split only.
 
-    Where small files are read together, those of a split come after one another.
+    A chunk's split by files is that of its first file. Small files that are read together are
+    ordered by split.
     """
     if not plan.patterns or source.ranges[0].members == (0, 0):
         return source
@@ -301,7 +300,10 @@ def by_file(plan: SplitPlan, source: SourcePlan) -> SourcePlan:
 
 
 def _split_of_file(plan: SplitPlan, path: str) -> int:
-    """Returns the split whose pattern matches a file's whole path or its last component."""
+    """Returns the split whose pattern matches a file's path.
+
+    The pattern may match the last component only.
+    """
     names = (path, path.replace("\\", "/").rsplit("/", 1)[-1])
     found = [
         index
@@ -330,10 +332,10 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
     column = chunk.batch.column(plan.time_column)
     assignment = np.full(len(column), MAX_SPLITS, np.uint8)
     for index, bounds in enumerate(plan.bounds):
-        assignment[_lies_between(column, *bounds)] = index
-    astray = np.flatnonzero(assignment == MAX_SPLITS)
-    if len(astray):
-        value = column[int(astray[0])].as_py()
+        assignment[_is_between(column, *bounds)] = index
+    outside = np.flatnonzero(assignment == MAX_SPLITS)
+    if len(outside):
+        value = column[int(outside[0])].as_py()
         found = "null" if value is None else f"'{value}'"
         intervals = "; ".join(
             f"{name}:{'' if start is None else f' from {start}'}"
@@ -341,7 +343,7 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
             for name, (start, end) in zip(plan.names, plan.bounds, strict=True)
         )
         raise DataError(
-            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(astray)} of "
+            f"{chunk.path}, column '{plan.time_column}': found {found} in {len(outside)} of "
             f"{len(column)} rows of a chunk, "
             f"expected a value in one of the splits ({intervals}). Widen a split, or leave such "
             "rows out with 'filter:'."
@@ -349,7 +351,7 @@ def _assign_times(plan: SplitPlan, chunk: Chunk) -> Assignment:
     return assignment
 
 
-def _lies_between(
+def _is_between(
     column: pa.Array, start: pa.Scalar | None, end: pa.Scalar | None
 ) -> npt.NDArray[np.bool_]:
     """Returns bool[n]: start <= value < end; false for null and NaN."""
@@ -367,14 +369,16 @@ def _lies_between(
 def split_chunk(
     plan: SplitPlan, chunk: Chunk, rejected: str = "", output: Output | None = None
 ) -> Iterator[Chunk | ChunkCounts]:
-    """Yields the chunk's row counts, then for each split that has rows of it a chunk with these
-    rows, unaccounted.
+    """Yields a chunk's row counts, then its rows by split.
 
     Args:
-      plan: what ``plan_split`` returned.
-      chunk: with its account.
+      plan: from ``plan_split``.
+      chunk: with its counts; the yielded chunks have none.
       rejected: file of its rejected rows, for the row counts.
-      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
+      output: the recipe's, to shuffle the rows; ``None`` keeps their order.
+
+    Yields:
+      One ``ChunkCounts``; then a ``Chunk`` for each split with rows.
     """
     assignment = assign_split(plan, chunk)
     rows = np.bincount(assignment, minlength=len(plan.names)).tolist()
@@ -414,16 +418,14 @@ def _tag_counts(chunk: Chunk, plan: SplitPlan, folder: str, output: Output | Non
 class SplitChunks(beam.PTransform):
     """Divides chunks into their splits.
 
-    Input: ``Chunk`` elements. Output: the main one (``chunks``), one ``Chunk`` for each split that
-    has rows of a chunk, with its split's name, the rows in their order, and no counts; and
-    ``row counts``, one ``ChunkCounts`` for each input chunk. Deterministic: a retry repeats the
-    same elements.
+    Input: ``Chunk`` elements. Output: ``chunks``, the main output: a ``Chunk`` for each split with
+    rows of an input chunk, with the split's name and without counts; and ``chunk_counts``: a
+    ``ChunkCounts`` for each input chunk. Deterministic: a retry repeats the same elements.
 
     Attributes:
-      plan: what ``plan_split`` returned.
-      rejected: folder for the chunks' rejected rows, used by nobody else; they have none if it is
-        empty.
-      output: the recipe's, if the rows are to be shuffled as it says; else they stay in order.
+      plan: from ``plan_split``.
+      rejected: folder for rejected rows, for this step only; empty if chunks have none.
+      output: the recipe's, to shuffle the rows; ``None`` keeps their order.
     """
 
     plan: SplitPlan

@@ -1,6 +1,4 @@
-"""Writing: a shard's rows are put in order, serialized, compressed and written as one file, which
-is read back.
-"""
+"""Writes shards: rows are ordered, serialized, compressed, written and read back."""
 
 from __future__ import annotations
 
@@ -41,14 +39,14 @@ from beam_pipelines.transforms.shuffle import (
 
 T = TypeVar("T")
 
-# Of a shard, at a time. A worker writes one shard after the other, and the last one alone; more
-# would be more memory.
+# Threads for one shard. A worker writes one shard at a time; more threads need more memory.
 _THREADS = 2
 
 
 class _Threads(threading.local):
-    """The threads of a worker, the same for all its shards: allocators keep what a thread has
-    freed, and a new thread would not find it.
+    """The threads of a worker process, shared by all its shards.
+
+    An allocator keeps the memory that a thread has freed; a new thread could not reuse it.
     """
 
     def __init__(self) -> None:
@@ -59,7 +57,7 @@ _threads = _Threads()
 
 
 class ShardInfo(NamedTuple):
-    """A shard that is written.
+    """A shard that was written.
 
     Attributes:
       split: its split.
@@ -88,14 +86,14 @@ def write_shard(
 ) -> ShardInfo:
     """Writes one shard into ``folder`` and reads the file back.
 
-    The same delivery gives the same bytes, whatever file was there is replaced, and the file
-    appears only when it is complete: a retry does no harm.
+    A retry is safe: the same payloads give the same bytes, an existing file is replaced, and the
+    new file appears only when it is complete.
 
     Raises:
-      DataError: what was read back is not what was written.
+      DataError: the file read back differs from the bytes written.
     """
     split, _ = plan.locate(received.partition)
-    parts = _ahead(_partitions(received, split.partitions_per_shard, output, lists))
+    parts = _prefetched(_partitions(received, split.partitions_per_shard, output, lists))
     return _write_parts(parts, plan, received.partition, name, output, folder)
 
 
@@ -107,8 +105,10 @@ def _write_parts(
     output: Output,
     folder: str,
 ) -> ShardInfo:
-    """Writes a shard of its parts, in order, each with its number of rows. Arguments and errors are
-    those of ``write_shard``.
+    """Writes a shard from its parts, in order.
+
+    Each part comes with its number of rows. Other arguments and errors are those of
+    ``write_shard``.
     """
     give_back_memory()
     split, number = plan.locate(shard)
@@ -123,17 +123,17 @@ def _write_parts(
             size, crc = _append(file, part.data, size, crc)
         size, crc = _append(file, stream.end(), size, crc)
     _read_back(files.join(folder, *path.split("/")), size, crc)
-    give_back_memory()  # this may have been the last one, and the commit is yet to come
+    give_back_memory()  # after the last shard, the commit needs it
     return ShardInfo(split.name, path, rows, size, stream.size, crc)
 
 
 class StoredPart(NamedTuple):
-    """A part of a shard, compressed, in a file of its own.
+    """A compressed part of a shard, in a file of its own.
 
     Attributes:
       partition: of the shard.
       rows: in it.
-      size, checksum: see ``Part``.
+      size, checksum: as in ``Part``.
       path: of the file.
     """
 
@@ -147,10 +147,10 @@ class StoredPart(NamedTuple):
 def store_part(
     received: Received, output: Output, folder: str, lists: tuple[str, ...] = ()
 ) -> tuple[int, StoredPart]:
-    """Serializes and compresses one partition of a shard, and writes it to a file with a new name.
+    """Serializes and compresses one partition of a shard into a new file.
 
     Returns:
-      The shard, and the part.
+      The shard's number, and the part.
     """
     shard, partition = received.partition
     blocks = [_Block(content, 0, payload_size(content)) for content in received.contents]
@@ -164,8 +164,9 @@ def store_part(
 def assemble_shard(
     group: tuple[int, Iterable[StoredPart]], plan: ShardPlan, name: str, output: Output, folder: str
 ) -> ShardInfo:
-    """Writes one shard of its stored parts. The bytes are those of ``write_shard``, and so are
-    arguments and errors.
+    """Writes one shard from its stored parts.
+
+    Bytes, arguments and errors are those of ``write_shard``.
     """
     shard, stored = group
     parts = (
@@ -176,9 +177,7 @@ def assemble_shard(
 
 
 class _Block(NamedTuple):
-    """The rows that a partition gets of a chunk: some bytes of the payload that the shard gets of
-    it.
-    """
+    """One chunk's rows for one partition, as bytes of a payload."""
 
     content: bytes | Address
     start: int
@@ -188,8 +187,9 @@ class _Block(NamedTuple):
 def _partitions(
     received: Received, partitions: int, output: Output, lists: tuple[str, ...]
 ) -> Iterator[Callable[[], tuple[int, Part]]]:
-    """Yields for each partition, in order, what makes its number of rows and the part of the stream
-    that they become.
+    """Yields for each partition, in order, a function that makes its part.
+
+    The function returns the number of rows, and the part of the stream.
     """
     bounds = [
         (content, _block_bounds(content, partitions))
@@ -218,8 +218,9 @@ def _make_part(
 def _frame(
     blocks: list[_Block], output: Output, shard: int, partition: int, lists: tuple[str, ...]
 ) -> tuple[int, pa.Buffer]:
-    """Returns the number of rows of a partition, and their framed records; the rows are gone when
-    these are compressed.
+    """Returns a partition's number of rows and framed records.
+
+    The rows themselves are freed before compression.
     """
     batch = unpack_blocks([load_payload(*block) for block in blocks if block.start < block.end])
     if batch is None:
@@ -228,8 +229,8 @@ def _frame(
     return batch.num_rows, data_of(framed_records(batch, rows, output.record, lists))
 
 
-def _ahead(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yields the results of steps in order, computed by threads while earlier ones are used."""
+def _prefetched(steps: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Yields the results of functions in order; threads compute the next ones."""
     waiting: list[Future[T]] = []
     for step in steps:
         waiting.append(_threads.executor.submit(step))
@@ -264,11 +265,10 @@ class WriteShardFiles(beam.PTransform):
     Attributes:
       name: the dataset's name.
       output: the recipe's output.
-      plan: path of the shard plan's file, complete when the first delivery comes.
-      folder: where shards are written.
+      plan: path of the shard plan's file, complete when the first ``Received`` arrives.
+      folder: of the shards.
       lists: names of the features that are feature lists; empty: records are tf.Examples.
-      parts: where the parts of shards are stored, if each partition is delivered apart; else
-        ``None``.
+      parts: folder for the parts of shards, if each partition arrives separately; else ``None``.
     """
 
     name: str

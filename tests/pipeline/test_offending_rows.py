@@ -114,7 +114,7 @@ def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
     for byte_range in planned.base.ranges:
         chunks = list(
             offending_rows.read.read_range(
-                planned.base, byte_range, reader.places.states(byte_range), True
+                planned.base, byte_range, reader.positions.quote_states(byte_range), True
             )
         )
         for part in reader.split(chunks):

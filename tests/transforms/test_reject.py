@@ -33,7 +33,7 @@ from beam_pipelines.transforms import read
 from beam_pipelines.transforms.reject import _SelectOrReject
 from beam_pipelines.transforms.rejected_rows import store_rejected, write_rejected
 from beam_pipelines.transforms.row_counts import allowed_rows
-from beam_pipelines.transforms.row_positions import RowPlaces
+from beam_pipelines.transforms.row_positions import RowPositions
 
 ROWS = 240
 
@@ -403,7 +403,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
         chunk
         for byte_range in plan.base.ranges
         for chunk in read.number_rows(
-            read.read_range(plan.base, byte_range, places.states(byte_range), reject=True)
+            read.read_range(plan.base, byte_range, positions.quote_states(byte_range), reject=True)
         )
     )
     return [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.transforms.spill import load_chunk, spill_chunk, take_chunk
+from beam_pipelines.transforms.spill import load_and_delete, load_chunk, spill_chunk
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -88,10 +88,10 @@ def test_a_chunk_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
     nothing.
     """
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
-    taken = take_chunk(kept)
+    taken = load_and_delete(kept)
     assert next(taken).batch.num_rows == 1
     assert Path(kept.file).exists()
     assert list(taken) == []
     assert not Path(kept.file).exists()
     with pytest.raises(DataError, match="3_1_0_train"):
-        next(take_chunk(kept))
+        next(load_and_delete(kept))

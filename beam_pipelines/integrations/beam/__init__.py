@@ -1,9 +1,9 @@
-"""The stages as a library: PTransforms over Arrow RecordBatches for anybody's Beam pipeline.
+"""PTransforms over Arrow RecordBatches, for any Beam pipeline.
 
-What flows is ``pyarrow.RecordBatch``. Each stage takes what the recipe's section of the same
-purpose takes, with the same checks, before the pipeline runs. Where rows lie in splits, a dict of
-PCollections flows, split name -> batches. ``docs/beam.md`` shows all of them at work;
-``providers.yaml`` beside this package offers them to Beam YAML.
+Elements are ``pyarrow.RecordBatch``. Each stage takes the options of a recipe's section, with the
+same checks, before the pipeline runs. Splits are a dict of PCollections, split name -> batches.
+``docs/beam.md`` shows all stages in use; ``providers.yaml`` in this package offers them to Beam
+YAML.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""PCollections of RecordBatches whose columns are known before the pipeline runs, and what the
-stages inside need beside the rows.
+"""PCollections of RecordBatches with known columns.
 
-Stages check what they are asked for against the columns while the pipeline is built, as a recipe is
-checked when it is planned. So the columns travel with the PCollection, as its element type, through
-everything that keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
+Stages check their options against the columns while the pipeline is built, as a plan checks a
+recipe. So the columns are the element type of the PCollection. They survive every transform that
+keeps the type: ``beam.Filter``, ``beam.Reshuffle``, ``beam.Flatten``.
 
-The stages inside order chunks by address, so that what they compute depends on no arrival order. A
-batch that comes from anywhere has no address; it gets one from a hash of its rows. Batches of the
-same rows have the same address, and it does not matter which is which.
+The stages order chunks by address, so that results do not depend on the order of arrival. A batch
+from elsewhere has no address; it gets one from a hash of its rows. Batches of the same rows have
+the same address; they are interchangeable.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from beam_pipelines.recipe.model import Recipe
 
 T = TypeVar("T")
 
-# Leaves of the trees along which statistics are merged: chunks are dealt to them by address.
+# Leaves of the merge trees of statistics; a chunk's leaf follows from its address.
 NUM_RANGES = 4096
 _ADDRESS_SEED = 0x61646472  # "addr"
-_SPLIT = "train"  # of batches that were not split
+_SPLIT = "train"  # split of batches without one
 
 
 class BatchesOf(typehints.TypeConstraint):
     """The element type of a PCollection of RecordBatches with certain columns.
 
-    ``beam.Map(change).with_output_types(BatchesOf(schema))`` declares what a function of one's own
-    makes of batches.
+    ``beam.Map(change).with_output_types(BatchesOf(schema))`` declares the output of a user
+    function.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -60,8 +59,9 @@ class BatchesOf(typehints.TypeConstraint):
         return self == sub
 
     def type_check(self, instance: object) -> None:
-        """Raises TypeError if an element is not such a batch; Beam asks with
-        ``--runtime_type_check``.
+        """Raises TypeError if an element is not such a batch.
+
+        Beam calls it with ``--runtime_type_check``.
         """
         if not isinstance(instance, pa.RecordBatch) or not instance.schema.equals(self.schema):
             raise TypeError(f"found {instance!r}, expected a RecordBatch with the columns {self}")
@@ -69,15 +69,15 @@ class BatchesOf(typehints.TypeConstraint):
 
 @dataclasses.dataclass
 class AsBatches(beam.PTransform):
-    """Takes RecordBatches or Tables from anywhere and says which columns they have.
+    """Declares the columns of RecordBatches or Tables from anywhere.
 
-    Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, as
-    ``beam.io.ReadFromParquetBatched`` gives them. Output: RecordBatches with rows, whose columns
-    have column types (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp UTC in
-    microseconds. Nothing is rounded.
+    Input: ``pyarrow.RecordBatch`` or ``pyarrow.Table`` elements, such as those of
+    ``beam.io.ReadFromParquetBatched``. Output: RecordBatches with rows, with column types
+    (``core/columns.py``): an ``int32`` becomes ``int64``, a timestamp becomes UTC in microseconds.
+    Nothing is rounded.
 
     Args:
-      schema: the columns to take, by name, with the types they have in the input.
+      schema: the columns to take, by name, with their input types.
     """
 
     schema: pa.Schema
@@ -120,19 +120,18 @@ def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schem
         return batches.element_type.schema
     raise RecipeError(
         f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose "
-        "columns are known. They are known behind the stages, and "
-        "no longer behind a function of your own: put AsBatches(schema) behind it, or FromRows() "
-        "behind Beam's rows."
+        "columns are known. The stages know them; a user function loses them: add AsBatches(schema) "
+        "after it, or FromRows() after Beam's rows."
     )
 
 
 def schema_of_splits(
     splits: Mapping[str, beam.PCollection[pa.RecordBatch]], stage: str
 ) -> pa.Schema:
-    """Returns the columns of all splits, which are the same.
+    """Returns the columns that all splits have.
 
     Raises:
-      RecipeError: they are not, or not known.
+      RecipeError: they differ, or are not known.
     """
     schemas = {name: schema_of(batches, stage) for name, batches in splits.items()}
     first, schema = next(iter(schemas.items()))
@@ -146,18 +145,15 @@ def schema_of_splits(
 
 
 def by_split(batches: Any) -> dict[str, beam.PCollection[pa.RecordBatch]]:
-    """Returns split name -> batches of what a stage was given: a dict as it is, a single
-    PCollection as the split ``train``.
-    """
+    """Returns split name -> batches; a single PCollection is the split ``train``."""
     return dict(batches) if isinstance(batches, Mapping) else {_SPLIT: batches}
 
 
 def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
-    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows, in which their
-    order counts.
+    """Returns (range number below ``NUM_RANGES``, part) from a hash of the rows.
 
-    Of equal rows they are equal, whatever lies in null slots; other rows have others (62 bits of
-    BLAKE2b).
+    The order of rows counts; contents of null slots do not. Equal rows give equal addresses, other
+    rows others (62 bits of BLAKE2b).
     """
     hashes = hashing.hash_rows(batch.columns, _ADDRESS_SEED) if batch.num_columns else None
     digest = hashlib.blake2b(b"" if hashes is None else hashes.tobytes(), digest_size=8).digest()
@@ -166,14 +162,15 @@ def address_of(batch: pa.RecordBatch) -> tuple[int, int]:
 
 
 def to_chunk(batch: pa.RecordBatch, split: str = "") -> Chunk:
-    """Returns a batch as the stages inside take it; its account is empty."""
+    """Returns a batch as a chunk with an address and no counts."""
     return Chunk(*address_of(batch), batch, {}, path="a batch", split=split)
 
 
 @dataclasses.dataclass
 class ToChunks(beam.PTransform):
-    """Turns the batches of all splits into chunks with addresses. Input: split name -> batches.
-    Output: ``Chunk`` elements, none without rows.
+    """Turns the batches of all splits into chunks with addresses.
+
+    Input: split name -> batches. Output: ``Chunk`` elements, none without rows.
     """
 
     def expand(
@@ -193,8 +190,9 @@ def _chunks(batch: pa.RecordBatch, split: str) -> Iterator[Chunk]:
 
 @dataclasses.dataclass
 class ToBatches(beam.PTransform):
-    """Takes the batches out of chunks. Input: ``Chunk`` elements. Output: those of one split, or
-    all, that have rows.
+    """Takes the batches out of chunks.
+
+    Input: ``Chunk`` elements. Output: the batches with rows, of one split or of all.
 
     Args:
       schema: their columns.
@@ -216,8 +214,9 @@ def _batches(chunk: Chunk, split: str | None) -> Iterator[pa.RecordBatch]:
 
 
 def read_sections(stage: str, **sections: Any) -> Recipe:
-    """Returns a recipe with some sections, read and checked as those of a recipe file; sections
-    that are ``None`` are left out.
+    """Returns a recipe of some sections, checked like a recipe file's.
+
+    Sections that are ``None`` are left out.
 
     Raises:
       RecipeError: lists every problem, with the stage's name.
@@ -231,7 +230,7 @@ def read_sections(stage: str, **sections: Any) -> Recipe:
 
 
 def planned(stage: str, step: Callable[[], T]) -> T:
-    """Returns what a step of planning returns.
+    """Returns the result of a planning function.
 
     Raises:
       RecipeError: lists every problem that it found, with the stage's name.

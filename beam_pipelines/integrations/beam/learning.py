@@ -1,4 +1,4 @@
-"""Stages that learn from the data of splits: statistics, schema, encodings."""
+"""Stages that analyze the data of splits: statistics, schema, encodings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from beam_pipelines.transforms import encode
 from beam_pipelines.transforms.fit import PARTITION_BYTES, FitEncodings
 from beam_pipelines.transforms.spill import LoadChunks, SpillChunks
 
-# Texts that a vocabulary counts are cut into as many parts by hash: a part lies in one worker's
-# memory at a time.
+# Partitions of the value counts, by hash; each fits in one worker's memory.
 _COUNT_PARTITIONS = 16
 
 
@@ -39,13 +38,13 @@ class ComputeStatistics(beam.PTransform):
     """Computes the statistics of each split.
 
     Input: batches, or a dict split name -> batches. Output: one element, a dict split name ->
-    ``TableStatistics``, whatever the order of arrival;
-    ``beam_pipelines.analysis.statistics.to_proto`` makes TFMD protos of it.
+    ``TableStatistics``; it does not depend on the order of arrival.
+    ``beam_pipelines.analysis.statistics.to_proto`` converts it to TFMD protos.
 
     Args:
       weight: column with the weight of each row.
-      slice_by: columns, each of whose values gets statistics of its own.
-      output: folder to write them to as well, as ``statistics/Split-train/FeatureStats.pb``.
+      slice_by: columns; each of their values gets its own statistics.
+      output: folder for ``statistics/Split-train/FeatureStats.pb``, or ``None``.
     """
 
     def __init__(
@@ -95,11 +94,11 @@ def _write_statistics(
 class InferSchema(beam.PTransform):
     """Infers a schema from statistics, by TFDV's rules.
 
-    Input: what ``ComputeStatistics`` gives. Output: one element, a ``schema_pb2.Schema`` of all
-    splits together.
+    Input: output of ``ComputeStatistics``. Output: one element, a ``schema_pb2.Schema`` of all
+    splits.
 
     Args:
-      output: file to write it to as well, as protobuf text.
+      output: file for the schema as protobuf text, or ``None``.
     """
 
     output: str | None = None
@@ -120,17 +119,17 @@ def _infer(
 
 
 class EncodeFeatures(beam.PTransform):
-    """Encodes columns as features, by encodings that are fitted on the split ``train`` if they have
-    to learn.
+    """Encodes columns as features; fits encodings that need it.
 
-    Input: batches, or a dict split name -> batches. Output: the same with features as columns. What
-    has to be fitted is, before the first batch comes out: the batches wait in files meanwhile.
+    Input: batches, or a dict split name -> batches. Output: the same, with features as columns.
+    Encodings are fitted, by default on the split ``train``, before the first batch is encoded;
+    batches are spilled to files meanwhile.
 
     Args:
       encode: feature -> encodings, as in a recipe.
-      fit: what to fit on, as in a recipe: ``{"splits": ["train"], "weight": "w"}``.
-      temp_location: folder that all workers reach, used by nobody else. Needed if something has to
-        be fitted. The fitted encodings stay in ``encodings`` in there.
+      fit: splits and weight to fit on, as in a recipe: ``{"splits": ["train"], "weight": "w"}``.
+      temp_location: folder that all workers share, for this stage only. Needed if an encoding is
+        fitted. The fitted encodings stay in its subfolder ``encodings``.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class EncodeFeatures(beam.PTransform):
     def _fitted(
         self, chunks: beam.PCollection[Chunk], plan: EncodePlan
     ) -> tuple[str, beam.PCollection[Chunk]]:
-        """Returns the folder of the fitted encodings, and the chunks, which waited for it."""
+        """Returns the folder of the fitted encodings, and the loaded chunks."""
         folder = self._temp_location or ""
         kept = chunks | "Keep" >> SpillChunks(files.join(folder, "kept"))
         fitted = ""

@@ -1,5 +1,6 @@
-"""Between Beam's rows and batches, so that the stages compose with transforms that work on rows:
-SQL, Beam YAML, other connectors.
+"""Converts between Beam's rows and batches.
+
+So the stages compose with transforms on rows: SQL, Beam YAML, other connectors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PYTHON_TYPE = {
     pa.float64(): float,
     pa.string(): str,
     pa.binary(): bytes,
-    # Beam has no rows with these; ISO 8601 tells what they are.
+    # Beam's rows have no such types; these become ISO 8601.
     pa.date32(): str,
     pa.time64("us"): str,
     pa.timestamp("us"): str,
@@ -36,12 +37,12 @@ _PYTHON_TYPE = {
 
 @dataclasses.dataclass
 class FromRows(beam.PTransform):
-    """Gathers Beam's rows into batches. Here, at the border, elements are rows: expect some
-    microseconds for each.
+    """Gathers Beam's rows into batches.
 
-    Input: rows with a schema, such as ``beam.Row`` or a NamedTuple. Output: batches. Which rows
-    meet in one is the runner's choice, so that a dataset written of them has the same rows from run
-    to run, but not the same order.
+    Elements are rows here: expect some microseconds for each.
+
+    Input: rows with a schema, such as ``beam.Row`` or a NamedTuple. Output: batches. The runner
+    chooses the rows of a batch, so that two runs write the same rows in different orders.
 
     Args:
       batch_rows: rows of a batch at most.
@@ -100,10 +101,10 @@ def _to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class ToRows(beam.PTransform):
-    """Hands out the rows of batches one by one, for transforms that work on rows.
+    """Turns batches into single rows, for transforms on rows.
 
-    Input: batches. Output: ``beam.Row`` elements with a schema, every field of which may be null.
-    Dates and times are ISO 8601 texts.
+    Input: batches. Output: ``beam.Row`` elements with a schema; every field may be null. Dates and
+    times are ISO 8601 texts.
     """
 
     def expand(self, batches: beam.PCollection[pa.RecordBatch]) -> beam.PCollection[beam.Row]:
@@ -127,7 +128,10 @@ def _rows(batch: pa.RecordBatch) -> Iterator[beam.Row]:
 
 
 def _as_text(array: pa.Array) -> pa.Array:
-    """Returns dates and times as text, ``2013-11-01T06:00:00.000000``; other values as they are."""
+    """Returns dates and times as text, others as they are.
+
+    The format is ``2013-11-01T06:00:00.000000``.
+    """
     if not pa.types.is_temporal(array.type):
         return array
     texts = array.cast(pa.string())

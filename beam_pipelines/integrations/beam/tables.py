@@ -26,17 +26,17 @@ from beam_pipelines.transforms.join.plan import plan_join
 
 
 class ReadBatches(beam.PTransform):
-    """Reads files of any format that a recipe reads. The first bad row fails the pipeline.
+    """Reads files of any format; the first bad row fails the pipeline.
 
-    Input: the pipeline. Output: RecordBatches of some thousand rows, in no order, but always the
-    same ones.
+    Input: the pipeline. Output: RecordBatches of some thousand rows, the same ones in every run, in
+    any order.
 
     The files are listed, and types inferred from a sample, while the pipeline is built.
 
     Args:
       path: a file or pattern, or several.
-      options: the other keys of a recipe's source: ``format``, ``columns``, ``types``, ``nulls``,
-        ``delimiter``, …; but not ``key``.
+      options: other keys of a recipe's source, without ``key``: ``format``, ``columns``, ``types``,
+        ``nulls``, ``delimiter``, ….
     """
 
     def __init__(self, path: str | Sequence[str], **options: Any) -> None:
@@ -53,10 +53,10 @@ class ReadBatches(beam.PTransform):
 
 
 def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
-    """Plans a source as a recipe has it.
+    """Plans a source from its section of a recipe.
 
     Raises:
-      RecipeError: what is wrong with the options, or does not fit the files.
+      RecipeError: an option is wrong, or does not match the files.
     """
     recipe = read_sections(stage, sources={name: dict(options)}, **{"from": name})
     return planned(stage, lambda: plan_source(recipe.sources[name], ""))
@@ -65,17 +65,16 @@ def plan_files(stage: str, name: str, options: Mapping[str, Any]) -> SourcePlan:
 class JoinBatches(beam.PTransform):
     """Joins batches with the rows of files.
 
-    Input: batches. Output: for each batch one with the columns of both, its rows in order; none
-    without rows.
+    Input: batches. Output: for each batch with rows one with the columns of both, in order.
 
     Args:
-      source: of the right side, as in a recipe: ``{"path": "users.csv", "key": "user_id"}``.
+      source: right side, as in a recipe: ``{"path": "users.csv", "key": "user_id"}``.
       on: a column of both sides, or several, or a mapping left -> right.
       how: ``left`` or ``inner``.
-      prefix: put before the names of the columns that are added.
+      prefix: of the names of added columns.
       strategy: ``auto``, ``broadcast`` or ``hash``.
-      temp_location: folder that all workers reach, through which rows of a hash join travel; by
-        default the engine carries them.
+      temp_location: folder that all workers share, for the exchanges of a hash join; by default
+        rows go through the engine.
     """
 
     def __init__(
@@ -112,14 +111,14 @@ class JoinBatches(beam.PTransform):
         plan = planned("JoinBatches", lambda: plan_join(self._join, left, {"right": self._right}))
         joined = (
             batches
-            | "ToPieces" >> beam.Map(to_chunk)
+            | "ToChunks" >> beam.Map(to_chunk)
             | join.JoinChunks(plan, self._temp_location, reject=False)
         )
         if self._right.source.key:
             counted = batches.pipeline | "CheckKey" >> join.CountRightSources(
                 plan, self._temp_location, reject=False
             )
-            # Rows go on only when the declared key was found unique.
+            # Rows wait for the check of the declared key.
             joined = joined | "AwaitKey" >> beam.Map(
                 lambda chunk, _: chunk, beam.pvalue.AsList(counted.keys)
             )
@@ -127,12 +126,12 @@ class JoinBatches(beam.PTransform):
 
 
 class SelectBatches(beam.PTransform):
-    """Filters rows, derives columns and leaves columns out, by SQL expressions as in a recipe.
+    """Filters rows, derives and drops columns, by SQL expressions.
 
-    Input: batches. Output: for each one with rows left, a batch of them, in order.
+    Input: batches. Output: a batch, in order, for each one with rows left.
 
     Args:
-      filter: condition; rows where it is not true are left out.
+      filter: condition; rows for which it is not true are left out.
       derive: new column -> expression, in order.
       drop: columns to leave out.
       keep: the only columns to keep.
@@ -155,15 +154,16 @@ class SelectBatches(beam.PTransform):
         plan = planned("SelectBatches", lambda: select.plan_select(self._recipe, schema))
         return (
             batches
-            | "ToPieces" >> beam.Map(_unaddressed)
+            | "ToChunks" >> beam.Map(_unaddressed)
             | select.SelectChunks(plan)
             | ToBatches(plan.schema)
         )
 
 
 class AssignSplit(beam.PTransform):
-    """Divides rows into splits by a stable hash, or by time. The same row, or the same value of
-    ``by``, always lands in the same split.
+    """Divides rows into splits by a stable hash, or by time.
+
+    The same row, or the same value of ``by``, always gets the same split.
 
     Input: batches. Output: a dict, split name -> batches.
 
@@ -185,12 +185,12 @@ class AssignSplit(beam.PTransform):
     ) -> dict[str, beam.PCollection[pa.RecordBatch]]:
         schema = schema_of(batches, "AssignSplit")
         plan = planned("AssignSplit", lambda: split.plan_split(self._recipe, schema))
-        chunks = (batches | "ToPieces" >> beam.Map(_unaddressed) | split.SplitChunks(plan)).chunks
+        chunks = (batches | "ToChunks" >> beam.Map(_unaddressed) | split.SplitChunks(plan)).chunks
         return {
             name: chunks | f"Take_{name}" >> ToBatches(plan.schema, name) for name in plan.names
         }
 
 
 def _unaddressed(batch: pa.RecordBatch) -> Chunk:
-    """Returns a chunk for a stage that looks at no address."""
+    """Returns a chunk for a stage that ignores addresses."""
     return Chunk(0, 0, batch, {}, path="a batch")

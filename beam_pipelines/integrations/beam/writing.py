@@ -1,6 +1,4 @@
-"""Writes batches as a dataset: shards, statistics, schema, report, and the manifest last, as
-``convert`` leaves them.
-"""
+"""Writes batches as a dataset, with the files that ``convert`` writes."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ from beam_pipelines.transforms.spill import (
 from beam_pipelines.transforms.split import SplitPlan
 from beam_pipelines.transforms.statistics import AccumulateStatistics, merge_splits
 
-# Chunks of a split from which the size of a compressed row is estimated, and rows of each.
+# Sampled chunks of a split, to estimate the size of a compressed row, and rows of each.
 _SAMPLED_CHUNKS = 64
 _SAMPLED_ROWS = 256
 
@@ -66,21 +64,21 @@ Rows = Mapping[str, int]  # split -> rows
 
 
 class WriteShards(beam.PTransform):
-    """Writes batches as a dataset, which is complete when the pipeline is done, or not there.
+    """Writes batches as a complete dataset, or fails and leaves none.
 
     Input: batches, or a dict split name -> batches, of columns or features. Output: one element,
     the dataset's folder.
 
-    Rows are shuffled. The same batches give the same shards, byte for byte, in whatever order they
-    come. Rows that come in are counted, and those written are; if they differ, nothing is
-    committed. While sizes and statistics are gathered, the batches wait in files under the output.
+    Rows are shuffled. The same batches give the same shards, byte for byte, in any order of
+    arrival. Rows in and out are counted; if they differ, nothing is committed. While sizes and
+    statistics are computed, batches are spilled to files under the output.
 
     Args:
-      output: folder of the dataset, reached by all workers.
+      output: folder of the dataset, shared by all workers.
       name: of the dataset and of its files; by default the folder's.
-      overwrite: replace a dataset that is there, once the new one is complete.
+      overwrite: replaces an existing dataset once the new one is complete.
       label: column or feature that is the label; a null in it fails the pipeline.
-      schema: file with the schema that the data have to fit; by default it is inferred.
+      schema: file of a schema that the data have to match; by default it is inferred.
       options: keys of the recipe's ``output``: ``shard_size``, ``num_shards``, ``compression``,
         ``shuffle_seed``, ….
     """
@@ -125,7 +123,7 @@ class WriteShards(beam.PTransform):
         )
         shards = (
             kept
-            | "LoadPieces" >> LoadChunks((planned,))
+            | "LoadChunks" >> LoadChunks((planned,))
             | "ToFeatures" >> EncodeChunks(plan.encode, fitted="")
             | "ScatterRows"
             >> ScatterRows(output, shard_plan, planned, compress=not by_files, apart=not by_files)
@@ -153,7 +151,7 @@ class WriteShards(beam.PTransform):
         return files.join(self._folder, TEMPORARY, *names)
 
     def _plan(self, columns: pa.Schema, names: tuple[str, ...]) -> Plan:
-        """Returns the plan of a conversion of which only the end is run."""
+        """Returns the plan of a conversion, for its last stages."""
         recipe = dataclasses.replace(self._recipe, split=Split(dict.fromkeys(names, 1.0)))
         contract = (
             None
@@ -175,7 +173,7 @@ class WriteShards(beam.PTransform):
 
 @dataclasses.dataclass
 class _AnalyzeChunks(beam.PTransform):
-    """Learns from chunks what has to be known before they are written.
+    """Computes the result of a first pass over chunks.
 
     Input: ``Chunk`` elements. Output: one ``FirstPassResult``.
     """
@@ -192,7 +190,7 @@ class _AnalyzeChunks(beam.PTransform):
         samples = (
             chunks
             | "Sample" >> beam.Map(_sample)
-            | "KeepSamples"
+            | "SpillSamples"
             >> beam.Map(
                 lambda sample, folder: (sample[0], spill_chunk(sample[1], folder)),
                 files.join(self.folder, "samples"),
@@ -205,12 +203,12 @@ class _AnalyzeChunks(beam.PTransform):
             samples
             | "LoadSamples" >> LoadChunks()
             | "EncodeSamples" >> EncodeChunks(plan.encode, fitted="")
-            | "KeepEncoded" >> beam.Map(spill_chunk, files.join(self.folder, "encoded_samples"))
+            | "SpillEncoded" >> beam.Map(spill_chunk, files.join(self.folder, "encoded_samples"))
         )
         return (
             chunks.pipeline
             | "Once" >> beam.Create([None], reshuffle=False)
-            | "Conclude"
+            | "MakeResult"
             >> beam.Map(
                 lambda _, sent, *own: _make_result(
                     merge_splits(
@@ -232,7 +230,7 @@ def _count(chunk: Chunk) -> tuple[Address, Rows]:
 
 
 def _sum_rows(counts: Iterable[Rows]) -> Rows:
-    """Adds up rows by split: batches of the same rows have the same address."""
+    """Adds up rows by split; batches of equal rows share an address."""
     total: dict[str, int] = {}
     for rows in counts:
         total = add_counts(total, rows)
@@ -251,8 +249,9 @@ def _make_result(
     samples: Sequence[SpilledChunk],
     encoded: Sequence[SpilledChunk],
 ) -> FirstPassResult:
-    """Concludes as a conversion does, from chunks that are numbered in order of their addresses,
-    each a range of its own.
+    """Computes the first pass' result as a conversion does.
+
+    Chunks are numbered in order of their addresses, each as a range of its own.
     """
     ordered = sorted(counts, key=lambda count: count[0])
     chunk_counts = [
@@ -291,7 +290,7 @@ def _commit(
     folder: str,
     started: float,
 ) -> str:
-    # The manifest's recipe says how large the splits are, which somebody else has decided.
+    # The manifest's recipe needs the splits' shares; another stage decided them.
     total = max(1, sum(result.row_counts.rows.values()))
     shares = {name: rows / total for name, rows in result.row_counts.rows.items()}
     recipe: Recipe = dataclasses.replace(plan.recipe, split=Split(shares))

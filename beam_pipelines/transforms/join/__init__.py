@@ -1,1 +1,1 @@
-"""Joins: planning, broadcast index, hash join."""
+"""Joins: plan, broadcast index, hash join."""

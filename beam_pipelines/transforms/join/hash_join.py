@@ -1,13 +1,12 @@
-"""The hash-partitioned join: both sides cut by key into partitions, joined one by one, and sent
-back to where they came from.
+"""The hash join: cuts both sides into partitions by key.
 
-Rows with one key meet in one partition, as Arrow IPC payloads of an exchange; the right ones come
-first and are indexed, the left ones pass by. Where the right rows of a partition are too many,
-because many have one key, they are indexed some at a time. A second exchange takes the joined rows
-back to their range, where they are put into the order and the chunks they had: so the result is the
-broadcast join's, byte by byte. The chunks' accounts take the short way, straight into the second
-exchange. In memory are, at a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows,
-and the joined rows of one range.
+Rows with one key go to one partition, as Arrow IPC payloads of an exchange. Right rows come first
+and are indexed; left rows probe the index. If a partition has too many right rows, because many
+have one key, they are indexed in parts. A second exchange sends the joined rows back to their
+range, where they get the order and the chunks that they had. So the result equals the broadcast
+join's, byte for byte. The chunks' row counts go straight into the second exchange. Memory holds at
+a time: ``RIGHT_BYTES`` of right rows, ``FLUSH_BYTES`` of joined rows, and the joined rows of one
+range.
 """
 
 from __future__ import annotations
@@ -38,31 +37,31 @@ from beam_pipelines.transforms.join.plan import JoinStep
 
 # Another seed than that of indexes and splits.
 PARTITION_SEED = 0x6A6F696E  # "join"
-# Joined rows of a partition that wait for a file of their own.
+# Joined rows of a partition in one message.
 FLUSH_BYTES = 64 << 20
-# Plain bytes of right rows that are indexed at a time; a partition has 64 MiB of them, unless many
-# have one key, or the estimate was wrong.
+# Plain bytes of right rows in one index. A partition has 64 MiB of them, unless many have one key,
+# or the estimate was wrong.
 RIGHT_BYTES = 256 << 20
-# Where messages of a side stand in the order of a partition's.
+# First number in the order of a side's messages.
 _SIDES = {"right": 0, "left": 1}
 # A row's place in its chunk, as a first column that no source can have.
 _PLACE = pa.field("\0place", pa.int64(), nullable=False)
 _METADATA_KEY = b"beam_pipelines"
 
 
-# Of each left row of a batch, how many right ones it matches.
+# int64[n]: for each left row of a batch, how many right rows it matches.
 Matches = npt.NDArray[np.int64]
 
 
 class Packed(NamedTuple):
-    """A batch in a payload, and what is said about it (JSON-ready)."""
+    """A batch in a payload, with metadata for JSON."""
 
     batch: pa.RecordBatch
     about: Mapping[str, Any]
 
 
 def pack(batches: Sequence[Packed]) -> bytes:
-    """Writes batches of one schema as an Arrow IPC stream, compressed with lz4."""
+    """Writes batches of one schema as an Arrow IPC stream, with lz4."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, batches[0].batch.schema, options=options) as writer:
@@ -72,7 +71,7 @@ def pack(batches: Sequence[Packed]) -> bytes:
 
 
 def unpack(payload: bytes) -> Iterator[Packed]:
-    """Yields what ``pack`` was given."""
+    """Yields the batches of a ``pack`` payload."""
     with pa.ipc.open_stream(payload) as reader:
         while True:
             try:
@@ -85,8 +84,9 @@ def unpack(payload: bytes) -> Iterator[Packed]:
 def cut_by_key(
     batch: pa.RecordBatch, on: Sequence[str], partitions: int
 ) -> dict[int, pa.RecordBatch]:
-    """Cuts a batch into partitions by the hash of its key columns; rows keep their order; nulls
-    hash as one value.
+    """Cuts a batch into partitions by the hash of its key columns.
+
+    Rows keep their order; nulls hash as one value.
     """
     hashes = hashing.hash_rows([batch.column(name) for name in on], PARTITION_SEED)
     numbers = (hashes % np.uint64(partitions)).astype(np.int64)
@@ -102,8 +102,9 @@ def cut_by_key(
 
 
 def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
-    """Sends the right rows of a chunk to their partitions; they sort before the left ones. Rows
-    with a null in the key match nothing, and stay.
+    """Sends the right rows of a chunk to their partitions.
+
+    They come before the left rows. Rows with a null in the key match nothing and are not sent.
     """
     keyed = np.flatnonzero(all_valid([chunk.batch.column(name) for name in on]))
     batch = chunk.batch if len(keyed) == chunk.batch.num_rows else take_rows(chunk.batch, keyed)
@@ -115,7 +116,7 @@ def send_right(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
 
 
 def send_left(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
-    """Sends the left rows of a chunk to their partitions, each with its place in the chunk."""
+    """Sends the left rows of a chunk, with places, to their partitions."""
     places = pa.array(np.arange(chunk.batch.num_rows))
     batch = pa.RecordBatch.from_arrays(
         [places, *chunk.batch.columns], schema=pa.schema([_PLACE, *chunk.batch.schema])
@@ -129,7 +130,10 @@ def send_left(chunk: Chunk, on: Sequence[str], partitions: int) -> Message:
 
 
 def send_counts(chunk: Chunk) -> Message:
-    """Sends the account of a chunk to its range; accounts sort before rows."""
+    """Sends the row counts of a chunk to its range.
+
+    They come before its rows.
+    """
     about = {
         "part": chunk.part,
         "counts": dict(chunk.counts),
@@ -152,12 +156,12 @@ def join_partition(
     """Joins the rows of one partition.
 
     Args:
-      delivery: of rows of both sides, the right ones first.
+      received: rows of both sides, the right ones first.
       step: the join.
       flush_bytes: of joined rows in a message.
-      right_bytes: of right rows that are indexed at a time. If there are more, as where many have
-        one key, the left rows pass by once for each index: with the same result, because a row's
-          matches come in the order of the right ones.
+      right_bytes: of right rows in one index. If there are more, as with many rows of one key, the
+        left rows probe several indexes in turn. The result is the same, because the matches of a
+        row are in the order of the right rows.
 
     Yields:
       The joined rows for their ranges, in messages of about ``flush_bytes``.
@@ -177,7 +181,7 @@ def join_partition(
 def _joined_rows(
     received: Received, step: JoinStep, right_bytes: int
 ) -> Iterator[tuple[int, Packed]]:
-    """Yields joined rows and the ranges they belong to."""
+    """Yields the range of joined rows, and the rows."""
     how, number = step.join.how, step.number
     matches: dict[tuple[int, int], Matches] = {}
     for index, is_only in _indexes(received, step, right_bytes):
@@ -193,7 +197,7 @@ def _joined_rows(
                 yield about["range"], Packed(joined, {"part": about["part"], "counts": {}})
     if not matches:
         return
-    # What is left: rows without a match in any index, and the counts.
+    # At last: rows without a match in any index, and the counts.
     none = build_index(
         pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
     )
@@ -207,8 +211,10 @@ def _joined_rows(
 def _indexes(
     received: Received, step: JoinStep, right_bytes: int
 ) -> Iterator[tuple[JoinIndex, bool]]:
-    """Yields indexes of the right rows, in order, one in memory at a time; and whether it is the
-    only one.
+    """Yields indexes of the right rows, in order, one in memory.
+
+    Yields:
+      An index, and whether it is the only one.
     """
     right: list[pa.RecordBatch] = []
     size, is_only = 0, True
@@ -229,7 +235,7 @@ def _indexes(
 
 
 def _rows_of(received: Received, side: str) -> Iterator[Packed]:
-    """Yields the rows of one side, which its messages' orders tell from the other's."""
+    """Yields the rows of one side, by the order of its messages."""
     for content, order in zip(received.contents, received.orders, strict=True):
         if order[0] == _SIDES[side]:
             yield from unpack(load_payload(content))
@@ -242,10 +248,10 @@ def _joined_message(partition: int, flush: int, waiting: Mapping[int, Sequence[P
 
 
 def restore_range(received: Received, step: JoinStep) -> Iterator[Chunk]:
-    """Puts the joined rows of one range back into their chunks.
+    """Restores the chunks of one range from their joined rows.
 
     Yields:
-      The range's chunks in order, accounts and all; one without rows as well.
+      The range's chunks in order, with their counts; also chunks without rows.
     """
     source_counts: dict[int, Mapping[str, Any]] = {}
     joined: dict[int, list[Packed]] = {}
@@ -281,7 +287,10 @@ def _restore_chunk(
 
 
 def _in_order(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows by their places, which are left out; rows of one place keep their order."""
+    """Returns the rows in order of their places, without the places.
+
+    Rows of one place keep their order.
+    """
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)
     batch = table_batch(pa.Table.from_batches(batches))

@@ -1,8 +1,8 @@
-"""An index over key columns, and the join of one batch with an indexed table.
+"""Indexes a table by key columns, and joins a batch with it.
 
-Keys are compared as DuckDB compares them in a join: a null in any key column matches nothing, not
-even another null; NaN equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash and
-then compares the values themselves.
+Keys compare as in DuckDB's joins: a null in any key column matches nothing, not even another null;
+NaN equals NaN; -0.0 equals 0.0. The index finds candidates by a 64-bit hash, and compares their
+values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, s
     """Indexes the right side of a join.
 
     Args:
-      table: the rows; their order is the order of several matches of one row.
+      table: the rows; several matches of a left row are in their order.
       on: the key columns.
       added: (column of the table, its name in the result).
     """
@@ -56,8 +56,9 @@ def build_index(table: pa.Table, on: Sequence[str], added: Sequence[tuple[str, s
 
 
 def count_names(how: JoinHow, number: int) -> tuple[str, str, str]:
-    """Returns the names under which join ``number`` counts left rows with and without match, and
-    rows it adds.
+    """Returns the names of the counts of join ``number``.
+
+    They count left rows with a match, left rows without, and added rows.
     """
     return (
         f"matched/{number}",
@@ -79,8 +80,7 @@ def join_batch(
 
     Returns:
       The left columns and the added ones: rows in the batch's order, several matches of a row in
-        the table's order;
-      and the counts of ``chunks.Chunk`` for this join.
+        the table's order; and the counts of ``chunks.Chunk`` for this join.
     """
     keys = find_keys(index.keys, [batch.column(name) for name in on])
     matches = _matches(index.keys, keys)
@@ -94,14 +94,12 @@ def join_batch(
 
 
 def count_matches(batch: pa.RecordBatch, index: JoinIndex, on: Sequence[str]) -> Rows:
-    """Returns int64[n]: for each row of the left side how many rows of the table it matches."""
+    """Returns int64[n]: the number of right rows that each left row matches."""
     return _matches(index.keys, find_keys(index.keys, [batch.column(name) for name in on]))
 
 
 def summed_matches(matches: Rows) -> tuple[int, int, int]:
-    """Returns how many of n rows have a match and how many have none, and how many matches there
-    are beyond one a row.
-    """
+    """Returns the rows with a match, without one, and further matches."""
     matched = int(np.count_nonzero(matches))
     return matched, len(matches) - matched, int(matches.sum()) - matched
 
@@ -119,8 +117,9 @@ def joined_schema(left: pa.Schema, added: pa.Schema) -> pa.Schema:
 def _pair_rows(
     index: KeyIndex, keys: Rows, matches: Rows, how: JoinHow
 ) -> tuple[Rows | None, Rows]:
-    """Returns the left rows (``None``: each once, in order) and, next to each, the right row or
-    -1.
+    """Returns the left rows, and the right row of each or -1.
+
+    Left rows are ``None`` if each occurs once, in order.
     """
     copies = np.maximum(matches, 1) if how == "left" else matches
     firsts = np.where(matches > 0, index.starts[keys], 0)
@@ -143,15 +142,15 @@ def check_unique(
 
     Args:
       index: over the columns ``key`` of ``table``.
-      table: to show the offending key.
-      key: the columns that were promised to be unique.
+      table: to show a repeated key.
+      key: the columns that are declared unique.
       where: the source, for the message.
 
     Returns:
-      The number of keys. Rows with a null in a key column match nothing, and so are not counted.
+      The number of keys. Rows with a null in a key column match nothing, and are not counted.
 
     Raises:
-      DataError: shows the repeated key that comes first in the table, and how often it occurs.
+      DataError: shows the first repeated key in the table, and its number of rows.
     """
     counts = np.diff(index.starts)
     repeated = np.flatnonzero(counts > 1)

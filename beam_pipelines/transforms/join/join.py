@@ -1,8 +1,8 @@
-"""Joins the rows so far with further sources: small ones broadcast, large ones hash partitioned;
-both give the same chunks.
+"""Joins chunks with further sources, broadcast or hash partitioned.
 
-Broadcast: each worker process reads and indexes the right source once and probes the index chunk by
-chunk. Hash partitioned: see ``transforms/join/hash_join.py``.
+Small right sources are broadcast: each worker process reads and indexes them once, and probes the
+index chunk by chunk. Large ones are hash partitioned (``transforms/join/hash_join.py``). Both give
+the same chunks.
 """
 
 from __future__ import annotations
@@ -47,15 +47,13 @@ def load_index(step: JoinStep, reject: bool) -> JoinIndex:
 
 
 def join_chunk(chunk: Chunk, step: JoinStep, index: JoinIndex) -> Chunk:
-    """Joins one chunk; its account gets the join's counts."""
+    """Joins one chunk; adds the join's counts."""
     batch, counts = join_batch(chunk.batch, index, step.left_on, step.join.how, step.number)
     return chunk._replace(batch=batch, counts=add_counts(chunk.counts, counts))
 
 
 class _ProbeIndex(beam.DoFn):
-    """Probes the index that all threads of a worker process share; it belongs to this step of this
-    pipeline only.
-    """
+    """Probes the index of a join, which a process' threads share."""
 
     def __init__(self, step: JoinStep, reject: bool) -> None:
         self._step = step
@@ -64,9 +62,8 @@ class _ProbeIndex(beam.DoFn):
         self._index: JoinIndex | None = None
 
     def process(self, chunk: Chunk) -> Iterator[Chunk]:
-        if (
-            self._index is None
-        ):  # Shared itself keeps only the last object of a process: a chain of joins has several
+        # Shared keeps only the last object of a process, and a chain of joins has several.
+        if self._index is None:
             self._index = self._shared.acquire(lambda: load_index(self._step, self._reject))
         yield join_chunk(chunk, self._step, self._index)
 
@@ -79,7 +76,7 @@ class JoinBroadcast(beam.PTransform):
 
     Attributes:
       step: the join.
-      reject: as ``read.ReadChunks`` takes it.
+      reject: as in ``read.ReadChunks``.
     """
 
     step: JoinStep
@@ -91,14 +88,14 @@ class JoinBroadcast(beam.PTransform):
 
 @dataclasses.dataclass
 class JoinByHash(beam.PTransform):
-    """Joins chunks with a right source of any size, partition by partition.
+    """Joins chunks with a right source of any size, by partition.
 
-    Input: ``Chunk`` elements. Output: the very chunks that ``JoinBroadcast`` gives, in no order.
+    Input: ``Chunk`` elements. Output: the chunks of ``JoinBroadcast``, in any order.
 
     Attributes:
       step: the join.
-      folder: where rows wait, or ``None`` to send them through the engine.
-      reject: as ``read.ReadChunks`` takes it.
+      folder: for the exchanges; ``None`` sends rows through the engine.
+      reject: as in ``read.ReadChunks``.
     """
 
     step: JoinStep
@@ -134,15 +131,15 @@ def _subfolder(folder: str | None, name: str) -> str | None:
 class JoinChunks(beam.PTransform):
     """Joins chunks with one right source after the other.
 
-    Input: ``Chunk`` elements. Output: a ``Chunk`` for each of them, with the same address, its rows
-    in order (several matches of a row in the right source's order), and the joins' counts in its
-    account. The same bytes whatever the strategies.
+    Input: ``Chunk`` elements. Output: a ``Chunk`` for each, with the same address and the joins'
+    counts. Rows keep their order; several matches of a row are in the right source's order. The
+    strategies do not change the bytes.
 
     Attributes:
-      plan: what ``plan_join`` returned.
-      folder: where rows of hash-partitioned joins wait, used by nobody else; ``None`` sends them
-        through the engine.
-      reject: as ``read.ReadChunks`` takes it.
+      plan: from ``plan_join``.
+      folder: for the exchanges of hash joins, used by this step only; ``None`` sends rows through
+        the engine.
+      reject: as in ``read.ReadChunks``.
     """
 
     plan: JoinPlan
@@ -164,8 +161,8 @@ class CountedSources(NamedTuple):
 
     Attributes:
       chunk_counts: ``(source, ChunkCounts)``, one for each chunk.
-      keys: number of keys in each partition of a source with a declared key, which was found
-        unique; to wait for.
+      keys: number of keys in each partition of a source with a declared key; complete when the keys
+        are checked.
     """
 
     chunk_counts: beam.PCollection[tuple[str, ChunkCounts]]
@@ -174,16 +171,17 @@ class CountedSources(NamedTuple):
 
 @dataclasses.dataclass
 class CountRightSources(beam.PTransform):
-    """Reads each right source once more, to account for its rows and to check its declared key.
+    """Reads each right source again: counts rows, checks declared keys.
 
-    Input: the start of a pipeline. Output: ``CountedSources``, each source once however often it is
-    joined.
+    Input: the start of a pipeline. Output: ``CountedSources``; a source that is joined twice is
+    counted once.
 
     Attributes:
-      plan: what ``plan_join`` returned.
-      folder: where keys wait, used by nobody else; ``None`` sends them through the engine.
-      reject: as ``read.ReadChunks`` takes it.
-      rejected: folder for rejected rows, used by nobody else.
+      plan: from ``plan_join``.
+      folder: for the exchange of keys, used by this step only; ``None`` sends keys through the
+        engine.
+      reject: as in ``read.ReadChunks``.
+      rejected: folder for rejected rows, used by this step only.
     """
 
     plan: JoinPlan
@@ -198,14 +196,14 @@ class CountRightSources(beam.PTransform):
             chunks = start.pipeline | f"Read_{name}" >> read.ReadChunks(plan, self.reject)
             chunk_counts.append(
                 chunks
-                | f"Receipt_{name}"
-                >> beam.Map(_keyed_counts, name, files.join(self.rejected, name))
+                | f"Counts_{name}"
+                >> beam.Map(_counts_with_source, name, files.join(self.rejected, name))
             )
             if plan.source.key:
                 folder = _subfolder(self.folder, f"key-{name}")
                 keys.append(chunks | f"CheckKey_{name}" >> CheckUniqueKey(plan, folder))
         return CountedSources(
-            chunk_counts | "Receipts" >> beam.Flatten(pipeline=start.pipeline),
+            chunk_counts | "Counts" >> beam.Flatten(pipeline=start.pipeline),
             keys | "Keys" >> beam.Flatten(pipeline=start.pipeline),
         )
 
@@ -222,7 +220,7 @@ def counts_by_source(
     }
 
 
-def _keyed_counts(chunk: Chunk, source: str, folder: str) -> tuple[str, ChunkCounts]:
+def _counts_with_source(chunk: Chunk, source: str, folder: str) -> tuple[str, ChunkCounts]:
     rejected = store_rejected(chunk, folder)
     counted = ChunkCounts(
         chunk.range_number, chunk.part, chunk.counts, {}, rejected, chunk.crc32c, chunk.path

@@ -1,6 +1,4 @@
-"""Which joins are run, on what, and how: decided from the sources' columns and sizes before
-anything is read.
-"""
+"""Plans the joins from the sources' columns and sizes, before the read."""
 
 from __future__ import annotations
 
@@ -19,17 +17,16 @@ from beam_pipelines.recipe.model import Join
 from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import SourcePlan
 
-# A broadcast table is held by every worker process, as Arrow data and an index: about 1.5 times its
+# Every worker process holds a broadcast table as Arrow data and an index: about 1.5 times its
 # plain bytes.
 BROADCAST_LIMIT_BYTES = 64 * MIB
 # Plain bytes of the right side in one partition, which is indexed in memory.
 PARTITION_BYTES = 64 * MIB
-# Flink concatenates the rows of a partition that are in one of its sort buffers, of some MiB, and
-# the result has to fit into another one. With 2 partitions a hash join of a million rows through
-# its shuffle failed; with 16 it did not.
+# Flink concatenates a partition's rows of one sort buffer, of some MiB, and the result has to fit
+# into another one. A hash join of a million rows failed with 2 partitions, but not with 16.
 LEAST_PARTITIONS = 16
-# Plain bytes of a compressed byte: gzip takes tables of numbers and short texts to about a quarter,
-# Parquet likewise.
+# Plain bytes of a compressed byte: gzip and Parquet compress tables of numbers and short texts to
+# about a quarter.
 PLAIN_BYTES_PER_COMPRESSED = 5
 Strategy = Literal["broadcast", "hash"]
 _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
@@ -37,14 +34,14 @@ _COMPRESSED_SUFFIXES = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
 
 @dataclasses.dataclass(frozen=True)
 class JoinStep(PickledOnce):
-    """One join that is ready to be run.
+    """One join that is ready to run.
 
     Attributes:
       number: in the recipe, from 0.
       join: the recipe's join.
       source_plan: of its right source.
-      strategy: what ``auto`` was decided to be.
-      size_bytes: estimate of the right source's plain bytes, which decided it.
+      strategy: the recipe's, or the choice of ``auto``.
+      size_bytes: estimate of the right source's plain bytes, for that choice.
       partitions: of a hash-partitioned join; 0 of a broadcast one.
       added: (column of the right source, name in the result).
       schema: the columns after this join.
@@ -79,13 +76,14 @@ class JoinPlan:
 
 
 def plain_bytes(source_plan: SourcePlan) -> int:
-    """Estimates the bytes of a source's values, uncompressed, from the sizes of its files."""
+    """Estimates a source's uncompressed bytes from the sizes of its files."""
     return sum(file.size_bytes * _expansion(source_plan, file.path) for file in source_plan.files)
 
 
 def count_partitions(source_plan: SourcePlan, partition_bytes: int = PARTITION_BYTES) -> int:
-    """Returns how many partitions a source is cut into, so that one of them fits in memory; from
-    its size alone.
+    """Returns the number of partitions of a source that fit in memory.
+
+    It depends on the source's size only.
     """
     return max(1, math.ceil(plain_bytes(source_plan) / partition_bytes))
 
@@ -109,15 +107,13 @@ def plan_join(
 
     Args:
       joins: the recipe's joins.
-      base: the source on the very left.
+      base: the leftmost source.
       sources: plans of the right sources, by name.
-      broadcast_limit_bytes: larger right sources are hash partitioned, where the recipe leaves it
-        open.
+      broadcast_limit_bytes: larger right sources are hash partitioned, if the strategy is ``auto``.
       partition_bytes: bytes of the right source in one partition.
 
     Raises:
-      RecipeProblems: columns that are not there, key types that differ, names that occur twice in
-        the result.
+      RecipeProblems: unknown columns, different key types, or names that occur twice in the result.
     """
     problems: list[Problem] = []
     schema = base.schema
@@ -165,7 +161,7 @@ def _key_problems(
     right: SourcePlan,
     origins: Mapping[str, tuple[str, str]],
 ) -> Iterator[Problem]:
-    """Yields what is wrong with the columns that are joined on."""
+    """Yields the problems of the key columns."""
     path = ("join", number, "on")
     for left_name, right_name in join.on:
         known = True
@@ -199,10 +195,8 @@ def _type_problems(
         left_type, right_type = columns.type_name(left.type), columns.type_name(right.type)
         left_source, left_column = origins[left.name]
         source, column, target = join.source, right.name, left_type
-        if right_type in (
-            "text",
-            "bytes",
-        ):  # everything can be read as text, not the other way round
+        # Everything can be read as text, but not the other way round.
+        if right_type in ("text", "bytes"):
             source, column, target = left_source, left_column, right_type
         yield Problem(
             path,

@@ -1,4 +1,4 @@
-"""Checks that a source keeps the promise of its ``key:``, over all of its ranges."""
+"""Checks that a source's declared key is unique over all its ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_pipelines.transforms.join.plan import count_partitions
 
 
 def send_keys(chunk: Chunk, key: tuple[str, ...], partitions: int) -> Message:
-    """Sends the key columns of a chunk, and nothing else, to their partitions."""
+    """Sends only the key columns of a chunk to their partitions."""
     parts = cut_by_key(chunk.batch.select(key), key, partitions)
     return Message(
         (chunk.range_number, chunk.part),
@@ -41,12 +41,12 @@ def check_partition(received: Received, source: Source) -> int:
 class CheckUniqueKey(beam.PTransform):
     """Fails if a source's declared key is not unique.
 
-    Input: the source's ``Chunk`` elements. Output: the number of keys found in each partition, for
-    others to wait on; rows with a null in a key column are not counted.
+    Input: the source's ``Chunk`` elements. Output: the number of keys in each partition, for other
+    steps to wait for; rows with a null in a key column are not counted.
 
     Attributes:
-      plan: of the source; its ``key`` is declared.
-      folder: where keys wait, used by nobody else; ``None`` sends them through the engine.
+      plan: of the source, with a declared ``key``.
+      folder: for the exchange, used by this step only; ``None`` sends keys through the engine.
     """
 
     plan: SourcePlan
