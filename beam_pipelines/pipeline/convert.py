@@ -1,4 +1,4 @@
-"""Wires first pass, write and commit into one Beam job, and runs it.
+"""Wires first pass, write and commit into one Beam job; runs it.
 
     first pass:  read ► join ► select ► group ► split ► spill, statistics, encodings, samples,
                  row counts ► result ► check

@@ -121,7 +121,7 @@ class Plan(PickledOnce):
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
-        """Feature -> labels by id, for ids that a source has names for.
+        """Feature -> labels by id, if a source has names for ids.
 
         The feature holds the ids as integers or one-hot.
         """

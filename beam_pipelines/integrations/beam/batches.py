@@ -120,8 +120,8 @@ def schema_of(batches: beam.PCollection[pa.RecordBatch], stage: str) -> pa.Schem
         return batches.element_type.schema
     raise RecipeError(
         f"{stage}: found a PCollection of {batches.element_type}, expected RecordBatches whose "
-        "columns are known. The stages know them; a user function loses them: add AsBatches(schema) "
-        "after it, or FromRows() after Beam's rows."
+        "columns are known. The stages know them; a user function loses them: add "
+        "AsBatches(schema) after it, or FromRows() after Beam's rows."
     )
 
 
