@@ -134,7 +134,7 @@ def _lines(plan: Plan, preview: Preview, scale: Scale, assumed: int | None) -> I
     total = sum(scale.cpu_secs.values())
     steps = ", ".join(f"{name} {show_hours(secs)}" for name, secs in scale.cpu_secs.items())
     yield _line("CPU", f"about {show_hours(total)}: {steps}")
-    for text in preview.guessed:
+    for text in preview.omissions:
         yield _line("guessed", text)
     yield from _limits(plan, scale)
 

@@ -39,17 +39,17 @@ from beam_pipelines.pipeline.first_pass_result import FirstPassResult, build_gra
 from beam_pipelines.pipeline.output_folder import (
     check_inputs,
     check_output,
-    cleaned,
+    clean_up_after,
     remove_orphans,
     scratch_folder,
 )
 from beam_pipelines.pipeline.plan import Plan, store_lists, without_encodings
 from beam_pipelines.pipeline.resume import (
     check_finished,
-    clear,
+    clear_temporary,
     find_finished,
-    key_of,
     note_finished,
+    run_key,
 )
 from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptions, make_folders
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
@@ -88,7 +88,7 @@ class Conversion(beam.PTransform):
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, folders.output)
         )
-        key = result | "KeyOfRun" >> beam.Map(lambda result: key_of(plan, result))
+        key = result | "KeyOfRun" >> beam.Map(lambda result: run_key(plan, result))
         # The result has no size limit, and elements have one.
         slices = beam.pvalue.AsList(result | "Slice" >> beam.FlatMap(value_to_slices))
         once = begin | "Once" >> beam.Create([None], reshuffle=False)
@@ -314,9 +314,9 @@ def _run(
         # Again: another run may have ended before this one had the lock.
         check_output(options.output, options.overwrite, plan.generation)
         _prepare_output(plan, options)
-        has_finished = clear(options.temporary, keeps=options.resume) > 0
+        has_finished = clear_temporary(options.temporary, keeps=options.resume) > 0
         with (
-            cleaned(options.output, options.temporary, waits, options.resume) as mark,
+            clean_up_after(options.output, options.temporary, waits, options.resume) as mark,
             scratch_folder(options.output, is_local) as scratch,
         ):
             plan = store_lists(plan, options.temporary)

@@ -26,7 +26,7 @@ class Known(NamedTuple):
     Attributes:
       generation: number of the generation that read them.
       fingerprint: of their content.
-      files: their sizes and dates then, by ``key_of``.
+      files: their sizes and dates then, by ``file_key``.
     """
 
     generation: int
@@ -51,7 +51,7 @@ def new_files(
     Raises:
       DataError: a file of the dataset has changed or is missing; lists the first ones.
     """
-    now = {key_of(file.path, directory): file for file in plan.files}
+    now = {file_key(file.path, directory): file for file in plan.files}
     known = list(known_files(dataset, manifest, plan.source.name))
     wrong: list[str] = []
     for group in known:
@@ -76,7 +76,7 @@ def new_files(
     return tuple(file for key, file in now.items() if key not in there)
 
 
-def key_of(path: str, directory: str) -> str:
+def file_key(path: str, directory: str) -> str:
     """Returns a file's path relative to the recipe's folder, its key.
 
     So a dataset and its recipe can move together. A file that the recipe names by an absolute path
@@ -123,7 +123,7 @@ def known_files(dataset: str, manifest: Manifest, source: str) -> Iterator[Known
             yield Known(
                 number,
                 entry["fingerprint"],
-                {key_of(file.path, generation["directory"]): file for file in own},
+                {file_key(file.path, generation["directory"]): file for file in own},
             )
 
 

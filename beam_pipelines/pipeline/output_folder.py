@@ -217,7 +217,7 @@ def _note_commit(output: str, before: bytes) -> None:
 
 
 @contextlib.contextmanager
-def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
+def clean_up_after(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[str]:
     """Gives the run's mark; removes the temporary folder after the body.
 
     A run that fails leaves finished shards for another one to resume. An interrupted run leaves
@@ -241,7 +241,7 @@ def cleaned(output: str, temporary: str, waits: bool, resume: bool) -> Iterator[
         with signals.ignoring_signals(), contextlib.suppress(Exception):
             # First: without the temporary folder, orphans would look like files of others.
             remove_orphans(output)
-            left = clear(temporary, keeps=resume or not is_interrupted)
+            left = clear_temporary(temporary, keeps=resume or not is_interrupted)
             _note_commit(output, before)
         if left and isinstance(error, DataError):
             shards = "shard is" if left == 1 else "shards are"

@@ -50,7 +50,7 @@ class Preview:
       packed_bytes: of a row of features on its way to its shard.
       block_bytes: of a block of one row, which is mostly overhead.
       framed_bytes, shard_bytes: of a record, before and after compression.
-      guessed: notes on parts that the preview leaves out.
+      omissions: notes on parts that the preview leaves out.
     """
 
     row_bytes: float
@@ -64,7 +64,7 @@ class Preview:
     block_bytes: float
     framed_bytes: float
     shard_bytes: float
-    guessed: tuple[str, ...]
+    omissions: tuple[str, ...]
 
 
 def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
@@ -85,10 +85,10 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         raise DataError(
             f"{chosen[0].file.path}: found no rows in its beginning, expected some to plan by."
         )
-    guessed: list[str] = []
-    split = list(split_rows(plan, read_chunks, _index_of(plan, guessed)))
+    omissions: list[str] = []
+    split = list(split_rows(plan, read_chunks, _index_of(plan, omissions)))
     if plan.groups is not None:
-        guessed.append(
+        omissions.append(
             "rows are grouped within a chunk only, so that sequences look shorter than they will be"
         )
     written = sum(chunk.batch.num_rows for chunk in split)
@@ -97,7 +97,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
             f"{chosen[0].file.path}: found no rows left of its beginning after 'filter', expected "
             "some to plan by."
         )
-    encoded = _encode(plan, _sampled(split), guessed)
+    encoded = _encode(plan, _sampled(split), omissions)
     shard_bytes, framed_bytes = estimate_row_bytes(encoded, plan.recipe.output, plan.encode.lists)
     sampled = sum(chunk.batch.num_rows for chunk in encoded)
     return Preview(
@@ -112,7 +112,7 @@ def make_preview(plan: Plan, most_files: int = _FILES) -> Preview:
         block_bytes=float(_packed_bytes(encoded[0].batch.slice(0, 1))),
         framed_bytes=framed_bytes,
         shard_bytes=shard_bytes,
-        guessed=tuple(dict.fromkeys(guessed)),
+        omissions=tuple(dict.fromkeys(omissions)),
     )
 
 
@@ -123,13 +123,13 @@ def _read(source: SourcePlan, byte_range: ByteRange) -> list[Chunk]:
     return list(read.read_range(source, byte_range, states, reject=True))
 
 
-def _index_of(plan: Plan, guessed: list[str]) -> IndexOf:
+def _index_of(plan: Plan, omissions: list[str]) -> IndexOf:
     """Returns the index of each join; ``None`` if it is too large."""
     indexes: dict[int, JoinIndex | None] = {}
     for step in plan.joins.steps:
         indexes[step.number] = None
         if step.size_bytes > BROADCAST_LIMIT_BYTES:
-            guessed.append(
+            omissions.append(
                 f"the columns of '{step.join.source}' count as null: it is too large to be read "
                 "for a plan"
             )
@@ -158,10 +158,10 @@ def _sampled(chunks: Sequence[Chunk]) -> list[Chunk]:
     ]
 
 
-def _encode(plan: Plan, chunks: Sequence[Chunk], guessed: list[str]) -> list[Chunk]:
+def _encode(plan: Plan, chunks: Sequence[Chunk], omissions: list[str]) -> list[Chunk]:
     """Encodes chunks by encodings that are fitted on these chunks."""
     if plan.preprocessing is not None:
-        guessed.append("columns that 'preprocessing_fn' adds or leaves out are not counted")
+        omissions.append("columns that 'preprocessing_fn' adds or leaves out are not counted")
     encode = _fitted(plan.encode, chunks)
     return [chunk._replace(batch=encode_batch(encode, chunk.batch, chunk.path)) for chunk in chunks]
 

@@ -27,7 +27,7 @@ FINISHED = "finished"
 KEPT = (FINISHED, EXAMPLES)
 
 
-def key_of(plan: Plan, result: FirstPassResult) -> str:
+def run_key(plan: Plan, result: FirstPassResult) -> str:
     """Returns the key of runs that write the same shards.
 
     Its 64 hexadecimal digits cover path, size, date and fingerprint of every input file. A file
@@ -101,7 +101,7 @@ def check_finished(shard: ShardInfo, temporary: str) -> Iterator[ShardInfo]:
         yield shard
 
 
-def clear(temporary: str, keeps: bool) -> int:
+def clear_temporary(temporary: str, keeps: bool) -> int:
     """Deletes the files that runs have left in a temporary folder.
 
     Args:

@@ -1,6 +1,4 @@
-"""Appending: only new files are read, what the dataset has learned holds for them, and readers see
-one dataset or its generations.
-"""
+"""Appends read only new files, fit nothing again, and keep one dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ from beam_pipelines.dataset.inspect import inspect_examples
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.dataset.verify import verify_dataset
 from beam_pipelines.pipeline import commit
-from beam_pipelines.pipeline.new_files import key_of, new_files
+from beam_pipelines.pipeline.new_files import file_key, new_files
 from beam_pipelines.pipeline.plan_append import plan_append
 from beam_pipelines.pipeline.recipes import load_recipe, parse_recipe
 from beam_pipelines.recipe.model import Source
@@ -78,9 +76,7 @@ FILES = ("a.csv", "b.csv", "c.csv")
 def write_visits(
     path: Path, seed: int, rows: int = 300, carriers: str = "AA B6 UA", user: str = "u"
 ) -> None:
-    """Writes visits of users, of which some have no record, with nulls; and one row whose day is no
-    number.
-    """
+    """Writes visits of users, some unknown, some null, and one row with a bad day."""
     rng = random.Random(seed)
     lines = ["user,day,seconds,late,carrier"]
     for _ in range(rows):
@@ -119,9 +115,7 @@ def records(folder: Path, split: str, pattern: str = "*") -> Counter[bytes]:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset after one, two and three of three files (``one``, ``two``, ``three``), and that of
-    all three at once (``whole``).
-    """
+    """A dataset after one, two and three of three files, and of all at once."""
     folder = tmp_path_factory.mktemp("history")
     (folder / "data").mkdir()
     (folder / "recipe.yaml").write_text(RECIPE)
@@ -141,9 +135,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def visits(history: Path, tmp_path: Path) -> Path:
-    """A folder of one's own with data, recipe, and the dataset ``out`` of the first two files; the
-    third is new.
-    """
+    """A folder with data, recipe, and a dataset of the first two files; the third is new."""
     for name in ("data", "two"):
         shutil.copytree(history / name, tmp_path / {"two": "out"}.get(name, name))
     for name in ("recipe.yaml", "schema.pbtxt", "users.jsonl"):
@@ -152,9 +144,7 @@ def visits(history: Path, tmp_path: Path) -> Path:
 
 
 def test_generations_are_one_dataset(history: Path) -> None:
-    """Rows, their splits, statistics and schema are those of one conversion of all files; shards
-    that were there stay as they were.
-    """
+    """Rows, splits, statistics and schema equal one conversion; old shards stay."""
     whole, three = history / "whole", history / "three"
     for split in ("train", "eval"):
         assert records(three, split) == records(whole, split)
@@ -181,9 +171,7 @@ def test_generations_are_one_dataset(history: Path) -> None:
 
 
 def test_each_generation_accounts_for_its_rows(history: Path) -> None:
-    """A generation's counts add up, and are those of its file; rejected rows lie by generation;
-    verify checks it.
-    """
+    """A generation has its file's counts and rejected rows, and verify checks it."""
     manifest = read_manifest(str(history / "three"))
     assert [generation["number"] for generation in manifest["generations"]] == [1, 2, 3]
     for generation in manifest["generations"]:
@@ -223,9 +211,7 @@ def test_each_generation_accounts_for_its_rows(history: Path) -> None:
 def test_generations_that_do_not_add_up(
     history: Path, tmp_path: Path, damage: Callable[[dict[str, Any]], Any], message: str
 ) -> None:
-    """A manifest whose generations have other rows than their shards, or than the whole, is found
-    by verify.
-    """
+    """``verify`` finds generations whose rows differ from their shards or the whole."""
     shutil.copytree(history / "three", tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "dataset.json").read_text())
     damage(manifest)
@@ -235,9 +221,7 @@ def test_generations_that_do_not_add_up(
 
 
 def test_readers_take_one_generation_or_all(history: Path) -> None:
-    """tf.data by pattern, tfx-bsl, load, info and inspect agree about which rows are of which
-    generation.
-    """
+    """tf.data, tfx-bsl, load, info and inspect agree on the rows of a generation."""
     folder, three = history / "three", read_manifest(str(history / "three"))
     schema = text_format.Parse((folder / three["schema"]).read_text(), schema_pb2.Schema())
     decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
@@ -268,7 +252,7 @@ def test_readers_take_one_generation_or_all(history: Path) -> None:
 
 @pytest.mark.parametrize("wanted", [0, 4, [1, 9], []])
 def test_a_generation_that_there_is_not(history: Path, wanted: Any) -> None:
-    """It is an error that says how many there are, wherever it is asked for."""
+    """The error says how many generations there are."""
     with pytest.raises(ValueError, match="expected some of the 3 of"):
         loader.info(history / "three", generations=wanted)
     with pytest.raises(ValueError, match="expected one dataset, or no generations"):
@@ -279,9 +263,7 @@ def test_a_generation_that_there_is_not(history: Path, wanted: Any) -> None:
 
 
 def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
-    """``load`` takes the rows of the shards that the manifest gives to the generations, in their
-    order.
-    """
+    """``load`` takes the rows of the generations' shards, in order."""
     folder = Path(write_dataset(tmp_path, (3, 4, 5, 6)))
     manifest = json.loads((folder / "dataset.json").read_text())
     for shard, generation in zip(manifest["splits"]["train"]["shards"], (1, 2, 2, 3), strict=True):
@@ -310,9 +292,7 @@ def test_several_shards_of_chosen_generations(tmp_path: Path) -> None:
 
 
 def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a new file the run says so, is a success, and leaves every byte; also if files were
-    only touched.
-    """
+    """Without a new file, or with new dates only, the run succeeds and changes nothing."""
     before = digests(history / "out")
     stamp = (history / "data" / "a.csv").stat()
     os.utime(history / "data" / "a.csv", (1, 1))
@@ -327,7 +307,7 @@ def test_nothing_new_touches_nothing(history: Path, capsys: pytest.CaptureFixtur
 def test_a_dry_run_tells_what_would_be_added(
     visits: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the generation and the new file alone, and writes nothing."""
+    """It names the generation and the new file, and writes nothing."""
     before = digests(visits / "out")
     assert run(visits, "out", "--dry_run") == 0
     printed = capsys.readouterr().out
@@ -338,9 +318,7 @@ def test_a_dry_run_tells_what_would_be_added(
 
 
 def test_drift_stops_an_append(visits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Values that come in other shares than in the dataset stop the run by the schema's comparator;
-    the dataset is as it was.
-    """
+    """Drift by the schema's comparator stops the run; the dataset stays unchanged."""
     before = digests(visits / "out")
     write_visits(visits / "data" / "c.csv", 7, carriers="UA")
     assert run(visits, "out") == 1
@@ -357,9 +335,7 @@ def test_drift_stops_an_append(visits: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_overwrite_makes_one_generation(visits: Path) -> None:
-    """With --overwrite all files are converted anew, as the first generation, and nothing of the
-    others stays.
-    """
+    """--overwrite converts all files anew, as the first generation."""
     assert run(visits, "out", "--overwrite") == 0
     manifest = read_manifest(str(visits / "out"))
     assert len(manifest["generations"]) == 1
@@ -369,7 +345,7 @@ def test_overwrite_makes_one_generation(visits: Path) -> None:
 
 
 def moved(count: int, stop: Callable[[], None]) -> Callable[[list[tuple[str, str]]], None]:
-    """Returns a ``file_changes.rename`` that stops when it has renamed so many."""
+    """Returns a ``file_changes.rename`` that stops after a number of renames."""
     original, left = file_changes.rename, [count]
 
     def rename(pairs: list[tuple[str, str]]) -> None:
@@ -383,7 +359,7 @@ def moved(count: int, stop: Callable[[], None]) -> Callable[[list[tuple[str, str
 
 
 class StoppedError(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def stopped() -> None:
@@ -391,7 +367,7 @@ def stopped() -> None:
 
 
 def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str]]:
-    """Lays out a dataset, with the files that make another of it in its temporary folder.
+    """Creates a dataset, and files of another one in its temporary folder.
 
     Returns:
       The temporary folder, and the paths to move.
@@ -414,9 +390,7 @@ def stage(after: Path, before: Path | None, output: Path) -> tuple[str, list[str
 def test_an_append_that_is_killed_leaves_the_old_dataset(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the moves into place end, the manifest's dataset is whole; what is too much is
-    known, removed, or moved again.
-    """
+    """After any of the moves, the manifest's dataset is complete, and a rerun cleans up."""
     expected = digests(history / "three")
     for count in range(30):
         output = tmp_path / str(count)
@@ -453,9 +427,7 @@ def found_rows(folder: Path) -> int:
 def test_a_commit_that_is_killed_can_be_repeated(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    """Wherever a replacement ends, there is a whole dataset or none, and the step's retry makes the
-    new one, with nothing of the old.
-    """
+    """After any of the moves, there is a dataset or none, and a retry makes the new one."""
     expected = digests(history / "whole")
     (tmp_path / "empty").mkdir()
     for count in range(40):
@@ -482,9 +454,7 @@ def test_a_commit_that_is_killed_can_be_repeated(
 
 
 def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history: Path) -> None:
-    """SIGKILL just before the manifest is replaced: the old dataset is whole, and the next run
-    makes the same as one that was not killed.
-    """
+    """SIGKILL before the manifest keeps the old dataset; the next run appends as usual."""
     script = textwrap.dedent(f"""
         import os, signal
         from beam_pipelines.core import file_changes
@@ -522,9 +492,7 @@ def test_a_run_after_a_kill_appends_as_if_nothing_had_been(visits: Path, history
 def test_an_append_that_broke_off_is_resumed(
     visits: Path, history: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its finished shards are taken over as they are, and the dataset becomes what one undisturbed
-    append makes of it.
-    """
+    """Its finished shards are reused, and the dataset equals an undisturbed append."""
     before = digests(visits / "out")
 
     def refuse(*_: object) -> None:
@@ -571,7 +539,7 @@ output: {num_shards: 1}
 
 
 def encoded_pairs(folder: Path, generation: int) -> list[tuple[int, float]]:
-    """Returns user and day of all rows of a generation, as they were encoded."""
+    """Returns encoded user and day of all rows of a generation."""
     pairs = []
     for name in ("train", "eval"):
         for features in loader.load(folder, name, label=False, generations=generation):
@@ -581,9 +549,7 @@ def encoded_pairs(folder: Path, generation: int) -> list[tuple[int, float]]:
 
 
 def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
-    """New users get the ids of unknown ones, scales stay, and texts that were not in an inferred
-    schema are added to it.
-    """
+    """New users get unknown ids, scales stay, and an inferred schema gains new strings."""
     (tmp_path / "data").mkdir()
     (tmp_path / "recipe.yaml").write_text(ENCODED)
     visit = "user,day,seconds,late,carrier\n"
@@ -622,9 +588,7 @@ def test_encodings_are_not_fitted_again(tmp_path: Path) -> None:
 def test_small_files_are_known_one_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of images that are read together, new ones are added, and one that was changed since is
-    named.
-    """
+    """Of images read together, new ones are added, and a changed one is named."""
     write_digits(tmp_path / "photos", 40)
     recipe = (
         "name: digits\nappend: true\nsources: {p: {path: photos, format: images}}\nencode: "
@@ -675,14 +639,12 @@ def test_small_files_are_known_one_by_one(
 def test_files_are_known_by_where_the_recipe_sees_them(
     path: str, directory: str, expected: str
 ) -> None:
-    """A dataset whose recipe and data are moved together, or are named from another folder, has the
-    same files.
-    """
-    assert key_of(path, directory) == expected
+    """Moved together or named from another folder, recipe and dataset have the same files."""
+    assert file_key(path, directory) == expected
 
 
 def entry_of(path: Path) -> dict[str, Any]:
-    """Returns what a manifest says of a file of one range, computed by the documented formula."""
+    """Returns a manifest's entry of a one-range file, by the documented formula."""
     data = path.read_bytes()
     crc = google_crc32c.value(struct.pack("<I", google_crc32c.value(data)))
     return {
@@ -722,9 +684,7 @@ def rewrite(path: Path) -> None:
     ids=["nothing", "added", "touched", "rewritten", "grown", "gone"],
 )
 def test_what_became_of_files(tmp_path: Path, change: Callable[[Path], Any], outcome: Any) -> None:
-    """New files are found; a file whose content is another, or that is gone, is an error that names
-    it and says what to do.
-    """
+    """New files are found; a changed or missing file is an error with its name."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("x\n1\n2\n")
     sources = {"t": {"files": [entry_of(tmp_path / name) for name in ("a.csv", "b.csv")]}}
@@ -757,7 +717,7 @@ def test_what_became_of_files(tmp_path: Path, change: Callable[[Path], Any], out
     ],
 )
 def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) -> None:
-    """What says how a run packs rows may change; what says what rows are may not, and is named."""
+    """Options of packing may change; options that shape rows may not, and are named."""
     assert old in RECIPE
     (visits / "recipe.yaml").write_text(RECIPE.replace(old, new))
     recipe = load_recipe(str(visits / "recipe.yaml"))
@@ -779,14 +739,14 @@ def test_which_recipes_may_append(visits: Path, old: str, new: str, named: str) 
     ],
 )
 def test_recipes_that_cannot_append(change: str, message: str) -> None:
-    """What depends on rows that are not read again is refused when the recipe is read."""
+    """Options that depend on earlier rows are refused when the recipe is read."""
     source = "" if "sources" in change else "sources: {t: t.csv}\n"
     with pytest.raises(RecipeError, match=message):
         parse_recipe(f"name: t\nappend: true\n{source}{change}\n", "r.yaml")
 
 
 def test_a_manifest_with_one_generation_more(history: Path) -> None:
-    """Numbers add up, lists follow each other, and neither manifest is changed."""
+    """Numbers add up, lists are concatenated, and neither manifest changes."""
     one, two = (read_manifest(str(history / name)) for name in ("one", "two"))
     added = copy.deepcopy(one)
     added["generations"][0]["number"] = 2

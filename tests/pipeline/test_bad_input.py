@@ -1,6 +1,4 @@
-"""Bad input through the whole command line: the documented error and status, and never a partial
-dataset.
-"""
+"""Bad input gives the documented error and status, and no partial dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ GOOD = "a,b\n1,x\n2,y\n3,z\n"
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    """Puts back what a command line sets for its process."""
+    """Restores the settings that a command line makes in its process."""
     level, hook = logging.getLogger().level, threading.excepthook
     yield
     logging.getLogger().setLevel(level)
@@ -37,7 +35,7 @@ def _as_before() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """An empty folder, which is the current one."""
+    """An empty folder as the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -54,9 +52,7 @@ def convert(source: str, *options: str) -> int:
 
 
 def remains(folder: pathlib.Path) -> list[str]:
-    """Returns all files under a folder that look like a dataset, a part of one or a temporary
-    file.
-    """
+    """Returns all files in a folder that may belong to a dataset or a run."""
     signs = (
         "dataset.json",
         ".tfrecord",
@@ -78,9 +74,7 @@ def recipe(source: str = "path: a.csv", more: str = "") -> str:
 
 
 def check(printed: Any, folder: pathlib.Path, *messages: str) -> None:
-    """Checks that an error was printed, in the documented form and nothing else, and that nothing
-    was left behind.
-    """
+    """Checks the printed error's form, and that no file remains."""
     assert printed.out == ""
     assert printed.err.startswith("error: ")
     assert "Traceback" not in printed.err
@@ -151,9 +145,7 @@ BAD_DATA: dict[str, tuple[str | bytes, str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", BAD_DATA)
 def test_bad_data(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Bad data end with status 1 and the file, the line, what was found, what was expected and what
-    to do.
-    """
+    """Bad data end with status 1, file, line, found, expected, and remedy."""
     content, source, messages = BAD_DATA[case]
     write(folder, {"a.csv": content, "r.yaml": recipe(source)})
     assert convert("r.yaml") == 1
@@ -199,9 +191,7 @@ BAD_RECIPES: dict[str, tuple[dict[str, str | bytes], str, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", BAD_RECIPES)
 def test_bad_recipe(case: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong recipe or command line ends with status 2 and all problems, each with its line, and
-    changes nothing.
-    """
+    """A wrong recipe ends with status 2 and all problems, each with its line."""
     files, text, messages = BAD_RECIPES[case]
     write(folder, {"a.csv": GOOD, **files, "r.yaml": text})
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -256,9 +246,7 @@ BAD_ROWS: dict[str, tuple[str, bytes, list[tuple[str, str, str, str]]]] = {
 def test_rejected_rows(
     format_: str, workers: int, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a budget exactly the bad rows are left out, and written to rejected/ with place, reason
-    and text; counts add up.
-    """
+    """Within the budget exactly the bad rows are in rejected/, with place and reason."""
     source, content, bad = BAD_ROWS[format_]
     write(
         folder,
@@ -295,7 +283,7 @@ def test_rejected_rows(
 def test_too_many_rejected_rows(
     format_: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Over the budget the run fails, says how many there were and shows the first ones."""
+    """Over the budget the run fails with the number of bad rows and the first ones."""
     source, content, bad = BAD_ROWS[format_]
     write(
         folder,
@@ -331,7 +319,7 @@ def test_what_concerns_a_file_is_never_rejected(
     folder: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A budget is for rows: a file that cannot be read ends the run whatever it is."""
+    """A budget is for rows: an unreadable file ends the run."""
     write(folder, {"a.csv": content, "r.yaml": recipe(source, "on_error: {reject: 99%}\n")})
     assert convert("r.yaml") == 1
     check(capsys.readouterr(), folder, message)
@@ -347,9 +335,7 @@ def test_what_concerns_a_file_is_never_rejected(
 def test_errors_of_worker_processes(
     rows: str, more: str, text: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a worker process finds reaches the user in the same words as in one process, and nothing
-    is left behind.
-    """
+    """An error of a worker process has the same words as in one process."""
     write(folder, {"a.csv": "a,b\n" + rows, "r.yaml": recipe(more=more)})
     outcomes = []
     for workers in (1, 2):
@@ -368,7 +354,7 @@ def test_errors_of_worker_processes(
 
 
 def test_output_below_a_file(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An output folder that cannot be made is named, with the reason."""
+    """An impossible output folder is named, with the reason."""
     write(folder, {"a.csv": GOOD, "f": ""})
     assert main_module.run(["convert", "a.csv", "--output", "f/out", "--quiet"]) == 1
     check(
@@ -382,7 +368,7 @@ def test_output_below_a_file(folder: pathlib.Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Input that may not be read and output that may not be written are named, with the reason."""
+    """Unreadable input and unwritable output are named, with the reason."""
     write(folder, {"a.csv": GOOD, "b.csv": GOOD})
     (folder / "b.csv").chmod(0)
     assert convert("b.csv") == 1
@@ -393,15 +379,13 @@ def test_no_permission(folder: pathlib.Path, capsys: pytest.CaptureFixture[str])
 
 
 def incompressible(rows: int) -> str:
-    """Returns a table that takes about 40 bytes a row on disk, however well it is compressed."""
+    """Returns a table that takes about 40 bytes a row in any compression."""
     numbers = (f"{pow(3, 1000 + row, 2**127 - 1):032x}" for row in range(rows))
     return "a,b\n" + "".join(f"{row},{number}\n" for row, number in enumerate(numbers))
 
 
 def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
-    """When the system refuses to write more (a limit, as a quota or a full disk), one line says
-    which file and why.
-    """
+    """When the system refuses a write, one line names the file and the reason."""
     write(folder, {"a.csv": incompressible(20_000)})
     done = subprocess.run(
         [*COMMAND, "convert", "a.csv", "--output", "out", "--quiet"],
@@ -426,7 +410,7 @@ def test_files_that_may_not_grow(folder: pathlib.Path) -> None:
 def test_full_disk(
     size: str, place: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A disk that fills up, at whatever step, ends the run with one line, and is emptied again."""
+    """A full disk, at any step, ends the run with one line and no files."""
     write(folder, {"a.csv": incompressible(20_000)})
     disk = folder / "disk"
     disk.mkdir()
@@ -451,9 +435,7 @@ def test_full_disk(
     ("number", "workers"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)]
 )
 def test_a_run_that_is_stopped(number: signal.Signals, workers: int, folder: pathlib.Path) -> None:
-    """Ctrl-C and a plain kill stop a run within seconds, with status 130, no temporary files and no
-    worker left.
-    """
+    """Ctrl-C and SIGTERM stop a run in seconds, with status 130 and no workers or files."""
     write(folder, {"a.csv": incompressible(400_000)})
     process = subprocess.Popen(
         [

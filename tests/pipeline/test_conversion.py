@@ -1,4 +1,4 @@
-"""Whole conversions: what must stay true of every one of them."""
+"""Invariants of whole conversions."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ output: {num_shards: 3, shuffle_seed: 5}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A visits table with multi-line cells, quotes and nulls, and a users table that lacks some of
-    its users.
-    """
+    """A visits table with multi-line cells, quotes and nulls, and a table of most users."""
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(1)
     lines = ["user,day,seconds,comment"]
@@ -92,9 +90,7 @@ def converted(
 
 
 def digests(dataset: Path) -> dict[str, str]:
-    """Returns file -> SHA-256 of all files but the two that tell how they were made: timings, and
-    the joins' strategy.
-    """
+    """Returns file -> SHA-256, without the files that hold timings and strategies."""
     told = ("dataset.json", "report.html")
     paths = [path for path in dataset.rglob("*") if path.is_file() and path.name not in told]
     return {
@@ -113,7 +109,7 @@ def examples(dataset: Path, split: str) -> list[tf.train.Example]:
 
 
 def value(example: tf.train.Example, name: str) -> Any:
-    """Returns a feature's only value, or None where the feature is absent."""
+    """Returns a feature's only value, or None if it is absent."""
     feature = example.features.feature.get(name)
     kind = feature.WhichOneof("kind") if feature else None
     return getattr(feature, kind).value[0] if kind else None
@@ -146,9 +142,7 @@ def expected_rows(data: Path) -> Counter[tuple[Any, ...]]:
 
 
 def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> None:
-    """The shards hold exactly the rows that csv and json give, by TensorFlow's reader, and no user
-    is in both splits.
-    """
+    """TensorFlow reads the rows of csv and json from the shards; users keep their split."""
     manifest = converted(data, tmp_path / "out")
     names = ("user", "day", "comment", "long", "user_age", "user_home.city")
     found = {
@@ -170,9 +164,7 @@ def test_every_row_arrives_once_with_its_values(data: Path, tmp_path: Path) -> N
 
 
 def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
-    """tf.io.parse_example takes whole batches with the feature spec that tfx-bsl derives from the
-    dataset's schema.
-    """
+    """tf.io.parse_example takes batches with tfx-bsl's spec of the dataset's schema."""
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.public.tfxio import TFGraphRecordDecoder  # noqa: F401  (loads what the next import needs)
@@ -204,9 +196,7 @@ def test_records_parse_by_the_schema(data: Path, tmp_path: Path) -> None:
 def test_the_way_does_not_matter(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Byte-identical folders with 1, 2 and 4 workers, threads and processes, both exchanges and
-    join strategies, and without kernels.
-    """
+    """Workers, processes, exchanges, join strategies and kernels do not change a byte."""
     converted(data, tmp_path / "one")
     expected = digests(tmp_path / "one")
     ways: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -225,7 +215,7 @@ def test_the_way_does_not_matter(
 
 
 def test_order_is_kept_without_shuffle(data: Path, tmp_path: Path) -> None:
-    """Without a shuffle, shard after shard is in source order."""
+    """Without a shuffle, shards are in source order."""
     recipe = (
         "name: v\nsources: {visits: {path: visits.csv}}\nkeep: [user, day]\noutput: "
         "{shuffle: false, num_shards: 4}"
@@ -259,9 +249,7 @@ def test_compressions(data: Path, tmp_path: Path, compression: str) -> None:
 
 @pytest.mark.parametrize("shuffle", ["true", "false"])
 def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
-    """Shards are within 25 % of the size that was asked for, and within 5 % of each other's
-    rows.
-    """
+    """Shards are within 25 % of the asked size, and within 5 % of each other's rows."""
     rng = np.random.default_rng(3)
     lines = ["a,b,c"] + [
         f"{a},{b:.6f},{'x' * (a % 50)}"
@@ -280,9 +268,7 @@ def test_shard_sizes(tmp_path: Path, shuffle: str) -> None:
 
 
 def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
-    """A split without rows, and shards without rows, are written as empty shards that TensorFlow
-    reads.
-    """
+    """Empty splits and shards are files that TensorFlow reads."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     recipe = (
         "name: t\nsources: {t: {path: t.csv}}\nsplit: {train: 0.99, eval: 0.01}\noutput: "
@@ -296,7 +282,7 @@ def test_empty_split_and_more_shards_than_rows(tmp_path: Path) -> None:
 
 
 def test_a_key_of_the_base_source_has_to_be_unique(tmp_path: Path) -> None:
-    """A repeated key is an error that shows it and how often it occurs."""
+    """A repeated key is an error with its number of rows."""
     (tmp_path / "t.csv").write_text(
         "id,v\n" + "".join(f"{number % 5000},{'x' * 20}\n" for number in range(5001))
     )
@@ -307,7 +293,7 @@ def test_a_key_of_the_base_source_has_to_be_unique(tmp_path: Path) -> None:
 
 
 def test_output_that_exists(data: Path, tmp_path: Path) -> None:
-    """A dataset is replaced only on demand, and nothing else ever is."""
+    """A dataset is replaced only with --overwrite, and other files never."""
     converted(data, tmp_path / "out")
     before = digests(tmp_path / "out")
     with pytest.raises(RecipeError, match="there is a dataset already"):
@@ -322,7 +308,7 @@ def test_output_that_exists(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) -> None:
-    """When the new conversion fails, the old dataset is still there, whole."""
+    """When the new conversion fails, the old dataset is complete."""
     converted(data, tmp_path / "out")
     before = digests(tmp_path / "out")
     broken = RECIPE.replace("seconds > 300", "CAST(comment AS INTEGER) > 1").replace(
@@ -337,7 +323,7 @@ def test_a_failed_overwrite_keeps_the_old_dataset(data: Path, tmp_path: Path) ->
 def test_an_input_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A base source that is written to after it was read fails the run and is named."""
+    """A base file written to after its read fails the run and is named."""
     source = tmp_path / "v.csv"
     source.write_text("a,b\n1,2\n3,4\n")
     original = convert.check_anomalies
@@ -356,7 +342,7 @@ def test_an_input_that_changes_during_the_run_is_noticed(
 def test_a_right_source_that_changes_during_the_run_is_noticed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A joined table that is written to during the run fails the run and is named."""
+    """A joined file written to during the run fails the run and is named."""
     (tmp_path / "visits.csv").write_bytes((data / "visits.csv").read_bytes())
     users = tmp_path / "users.jsonl"
     users.write_bytes((data / "users.jsonl").read_bytes())
@@ -382,7 +368,7 @@ def test_null_label_is_an_error(tmp_path: Path) -> None:
 
 
 def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -> None:
-    """Data that break the schema's contract leave no shard behind."""
+    """Data that violate the schema leave no shard."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     (tmp_path / "s.pbtxt").write_text(
         'feature { name: "a" type: BYTES }\nfeature { name: "b" type: INT presence { min_fraction: '
@@ -398,9 +384,7 @@ def test_anomalies_stop_before_anything_is_written(data: Path, tmp_path: Path) -
 
 
 def test_a_kill_leaves_all_or_nothing(data: Path, tmp_path: Path) -> None:
-    """SIGKILL at any moment leaves no dataset, or the whole one; the next run into the same folder
-    succeeds.
-    """
+    """SIGKILL leaves no dataset or a complete one; the next run succeeds."""
     (tmp_path / "recipe.yaml").write_text(
         RECIPE.replace("STRATEGY", "broadcast")
         .replace("visits.csv", str(data / "visits.csv"))

@@ -1,6 +1,4 @@
-"""pipeline/disk_space.py: a conversion says how much room on the disk it needs, where there is too
-little.
-"""
+"""pipeline/disk_space.py estimates disk space, and warns of too little."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ JOINED = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with a table, and another to join it with."""
-    folder = tmp_path_factory.mktemp("room")
+    folder = tmp_path_factory.mktemp("disk_space")
     (folder / "numbers.csv").write_text(
         "a,b\n" + "".join(f"{row},x{row * 7919 % 10_007}\n" for row in range(ROWS))
     )
@@ -51,7 +49,7 @@ def disk_bytes(folder: pathlib.Path) -> int:
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    """Makes every disk have so much room."""
+    """Gives every disk this much free space."""
     monkeypatch.setattr(
         shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free)
     )
@@ -76,15 +74,13 @@ def test_the_estimate_is_what_a_run_takes(
     assert estimate.temporary_bytes + estimate.shard_bytes == pytest.approx(found[0], rel=0.33)
 
 
-def test_too_little_room_is_said_at_the_start(
+def test_too_little_disk_space_is_a_warning(
     folder: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One line names the folder, what is needed, what is free and what to do; the run starts, and
-    here succeeds.
-    """
+    """One line has folder, need, free space and remedy; the run starts, and succeeds here."""
     with_free(monkeypatch, 1_000_000)
     assert run(["convert", str(folder / "plain.yaml"), "--output", str(tmp_path / "out")]) == 0
     (line,) = (
@@ -100,7 +96,7 @@ def test_too_little_room_is_said_at_the_start(
 @pytest.mark.parametrize(
     ("free", "options"), [(100_000_000, []), (6_000_000, []), (1_000_000, ["--quiet"])]
 )
-def test_nothing_is_said_where_there_is_room(
+def test_enough_disk_space_is_no_warning(
     free: int,
     options: list[str],
     folder: pathlib.Path,
@@ -108,9 +104,7 @@ def test_nothing_is_said_where_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nor to those who want to hear of errors only; and where there is plenty, nothing is read for
-    an estimate.
-    """
+    """With --quiet there is no warning; with enough space there is no estimate."""
     with_free(monkeypatch, free)
     estimated = []
     estimate = disk_space.estimate_disk_space
@@ -133,9 +127,7 @@ def test_a_full_disk_says_how_much_is_needed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Below what the system says stand the estimate, and what is free without what the run had
-    written.
-    """
+    """After the system's error comes the estimate and the free space."""
     with_free(monkeypatch, 5_000_000)
 
     def fails(*_: object, **__: object) -> None:
@@ -159,7 +151,7 @@ def test_a_full_disk_says_how_much_is_needed(
 def test_data_that_cannot_be_previewed_are_no_error_of_the_estimate(
     folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong with the data the run itself explains."""
+    """The run itself reports bad data."""
     with_free(monkeypatch, 1_000)
     shutil.copy(folder / "numbers.csv", tmp_path)
     plan = plan_module.make_plan(load(str(tmp_path / "numbers.csv")))

@@ -1,6 +1,4 @@
-"""The plan of a conversion at a size: its counts against those of real runs, its limits against
-itself.
-"""
+"""Estimates: counts against those of real runs, limits against themselves."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ output: {shard_size: 16 KiB}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Clicks in five files, alike, of which four of five have a user and nine of ten pass the
-    filter.
-    """
+    """Clicks in five files; four of five have a user, nine of ten pass the filter."""
     folder = tmp_path_factory.mktemp("clicks")
     for file in range(FILES):
         lines = [
@@ -66,9 +62,7 @@ def plan(folder) -> plan_module.Plan:
 
 
 def test_counts_are_those_of_a_real_run(plan, tmp_path):
-    """Ranges and shards are exactly those of the run; rows, bytes of shards and of the manifest are
-    near.
-    """
+    """Ranges and shards equal the run's; rows and bytes are near."""
     scale = make_scale(plan, make_preview(plan))
     manifest = convert.convert(plan, str(tmp_path / "out"), quiet=True)
     assert scale.ranges == len(plan.base.ranges) == FILES
@@ -84,9 +78,7 @@ def test_counts_are_those_of_a_real_run(plan, tmp_path):
 
 
 def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
-    """Assuming the bytes that are there gives the plan of what is there, but for how files are
-    cut.
-    """
+    """Assuming the real size changes only how files are cut."""
     preview = make_preview(plan)
     real, assumed = make_scale(plan, preview), make_scale(plan, preview, plan.base.size_bytes)
     same = {
@@ -108,7 +100,7 @@ def test_a_size_that_is_assumed_and_true_changes_nothing(plan):
 @given(size=st.integers(1, 1 << 45))
 @settings(max_examples=30, deadline=None)
 def test_ranges_of_an_assumed_size_are_those_of_such_a_file(size):
-    """As many ranges as the planner would cut one file of that size into."""
+    """The ranges are as many as the planner cuts of one such file."""
     from beam_pipelines.pipeline.estimate import _ranges
 
     size = min(size, 1 << 36)
@@ -125,7 +117,7 @@ def _csv_plan(folder):
 
 
 def test_files_that_cannot_be_cut_are_counted(tmp_path):
-    """Of compressed files, a larger source has more files of the same size, each a range."""
+    """A larger compressed source has more files, each a range."""
     for number in range(2):
         with gzip.open(tmp_path / f"c-{number}.csv.gz", "wt") as file:
             file.write("a,b\n" + "".join(f"{n},{n * 7919 % 10007}\n" for n in range(20_000)))
@@ -137,9 +129,7 @@ def test_files_that_cannot_be_cut_are_counted(tmp_path):
 
 
 def test_everything_grows_with_the_size(plan):
-    """A thousand times the bytes are a thousand times the rows, the CPU seconds and the bytes on
-    the way.
-    """
+    """A thousand times the bytes give a thousand times the rows, CPU seconds and payloads."""
     preview = make_preview(plan)
     small, large = make_scale(plan, preview, 10**12), make_scale(plan, preview, 10**15)
     for name in ("rows", "kept_bytes", "shard_bytes"):
@@ -151,9 +141,7 @@ def test_everything_grows_with_the_size(plan):
 
 
 def test_limits_are_met_where_they_say(plan):
-    """At the size that a limit names, planned anew, its value is its bound; and they come in
-    order.
-    """
+    """At a limit's own size its value is the maximum; limits are in order."""
     preview = make_preview(plan)
     scale = make_scale(plan, preview, 10**14)
     found = limits(scale)
@@ -168,7 +156,7 @@ def test_limits_are_met_where_they_say(plan):
 
 
 def test_source_order_needs_few_blocks(plan):
-    """Without a shuffle a chunk has a block or two, so that blocks are no limit."""
+    """Without a shuffle a chunk has a block or two."""
     output = dataclasses.replace(plan.recipe.output, shuffle=False)
     plan = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, output=output))
     scale = make_scale(plan, make_preview(plan), 10**14)
@@ -179,7 +167,7 @@ def test_source_order_needs_few_blocks(plan):
 
 
 def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
-    """The rows that an engine hands to one worker for a partition of a hash join are named."""
+    """The limit of a hash join's partition is named."""
     text = RECIPE.replace("how: inner", "how: inner, strategy: hash").replace(
         "path: ", f"path: {folder}/"
     )
@@ -195,7 +183,7 @@ def test_a_hash_join_has_a_limit_of_its_own(folder, tmp_path):
     [("100TB", "100.00 TB"), ("1.5 TiB", "1.65 TB"), ("500gb", "500 GB"), ("2000000", "2 MB")],
 )
 def test_the_command_prints_the_plan(folder, capsys, size, shown):
-    """The command tells the plan of the recipe, then the figures at that size, and the limits."""
+    """The command prints the recipe's plan, then the estimates and limits."""
     assert run(["plan", str(folder / "recipe.yaml"), "--assume_bytes", size]) == 0
     text = capsys.readouterr().out
     assert f"with {shown} of clicks (assumed; " in text
@@ -214,7 +202,7 @@ def test_the_command_prints_the_plan(folder, capsys, size, shown):
 
 
 def test_the_command_plans_what_is_there(folder, capsys):
-    """Without a size the real input is planned, down to its ranges."""
+    """Without a size, the real input is planned."""
     assert run(["plan", str(folder / "recipe.yaml")]) == 0
     text = capsys.readouterr().out
     assert "assumed" not in text
@@ -224,15 +212,13 @@ def test_the_command_plans_what_is_there(folder, capsys):
 
 @pytest.mark.parametrize("size", ["many", "10 XB", "0", "-1GB"])
 def test_a_size_that_is_none_is_refused(folder, capsys, size):
-    """What is no number of bytes is a mistake of the command line, with an example of one."""
+    """A wrong size is an error with an example."""
     assert run(["plan", str(folder / "recipe.yaml"), f"--assume_bytes={size}"]) == 2
     assert "expected a number of bytes, such as 100TB" in capsys.readouterr().err
 
 
 def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, capsys):
-    """Where no row of the beginning is left there is nothing to plan by, and the command says
-    so.
-    """
+    """If the filter leaves no row of the preview, the command says so."""
     text = RECIPE.replace("cost > 100", "cost > 1e9").replace("path: ", f"path: {folder}/")
     (tmp_path / "recipe.yaml").write_text(text)
     assert run(["plan", str(tmp_path / "recipe.yaml")]) == 1
@@ -240,7 +226,7 @@ def test_a_filter_that_leaves_nothing_cannot_be_planned_by(folder, tmp_path, cap
 
 
 def test_hours_are_written_as_people_read_them():
-    """Seconds, minutes and hours, whichever is short."""
+    """Durations are in seconds, minutes or hours, whichever is short."""
     from beam_pipelines.cli.plan import show_hours
 
     assert [show_hours(secs) for secs in (0.25, 90, 5400, 3.6e6)] == [

@@ -1,5 +1,6 @@
-"""Null, empty and zero in sequences: three things through write, schema, parsing in TensorFlow,
-inspect and import, for every type.
+"""Null, empty and zero in sequences stay three things in every reader.
+
+That holds for every type, through write, schema, TensorFlow, inspect and import.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ ZEROS: dict[str, tuple[pa.DataType, Any]] = {
     "text": (pa.string(), ""),
     "bytes": (pa.binary(), b""),
 }
-# Of scalars, of lists in the context, and of feature lists: a value for each row, "zero" for the
-# type's.
+# A value for each row, of scalars, context lists and feature lists; "zero" is the type's zero.
 ROWS = {
     "s": [None, "zero", None, "zero"],
     "c": [None, [], ["zero"], ["zero", "zero"]],
@@ -48,9 +48,7 @@ def put(value: Any, zero: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """A dataset of sequences with every kind of nothing in every type, and the rows that it was
-    made of.
-    """
+    """A dataset of sequences with null, empty and zero of every type, and its rows."""
     folder = tmp_path_factory.mktemp("nothing")
     columns = {}
     for name, (type_, zero) in ZEROS.items():
@@ -75,7 +73,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str,
 
 
 def test_import(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """An import gives the very rows; text without a domain in the schema as its bytes."""
+    """An import gives the same rows; a string without a domain is bytes."""
     folder, expected = rows
     found = read_rows(folder / "examples" / "Split-train" / "*")
     assert octets([{name: row[name] for name in expected[0]} for row in found]) == octets(expected)
@@ -91,9 +89,7 @@ def octets(value: Any) -> Any:
 
 
 def test_load(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """``load`` gives no values for null and for an empty list, and the value for zero, in the
-    context and in feature lists.
-    """
+    """``load`` gives no values for null and empty lists, and the value for zero."""
     folder, expected = rows
     (batch,) = loader.load(folder, shuffle=False)
     for name, tensor in batch.items():
@@ -110,7 +106,7 @@ def test_load(rows: tuple[Path, list[dict[str, Any]]]) -> None:
 
 
 def test_parsed_by_hand(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """The schema's specs parse batches with TensorFlow's own function to the same."""
+    """TensorFlow's own function parses batches by the schema's specs to the same."""
     folder, expected = rows
     info = loader.info(folder)
     (shard,) = (folder / "examples" / "Split-train").iterdir()
@@ -125,7 +121,7 @@ def test_parsed_by_hand(rows: tuple[Path, list[dict[str, Any]]]) -> None:
 
 
 def test_inspect(rows: tuple[Path, list[dict[str, Any]]]) -> None:
-    """``inspect`` shows a missing feature, an empty list and a zero each in its own way."""
+    """``inspect`` shows a missing feature, an empty list and a zero differently."""
     texts = list(inspect_examples(str(rows[0]), 4))
     shown = [dict(line.split(maxsplit=1) for line in text.splitlines()[1:]) for text in texts]
     assert (

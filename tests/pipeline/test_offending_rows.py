@@ -1,6 +1,4 @@
-"""The rows behind anomalies: found by the same rules, row by row, and where they lie in their
-files.
-"""
+"""Offending rows: found by the rules of anomalies, with their positions."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ def parsed(text: str) -> schema_pb2.Schema:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObject) -> None:
-    """For any data and rule: the rows that are left have no such anomaly, and each one that is
-    blamed has it alone.
-    """
+    """Without the blamed rows the anomaly is gone; each of them has it alone."""
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
     values = data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], min_size=1, max_size=8))
     domains = (
@@ -80,8 +76,7 @@ def test_rows_are_to_blame_when_the_data_without_them_are_fine(data: st.DataObje
                 assert found in types([value]) or found in _BOOLEAN
 
 
-# A boolean domain names the lowest value before the highest: alone, a row may be the other one's
-# type.
+# A boolean domain reports the lowest value first: alone, a row may have the other anomaly.
 _BOOLEAN = (Info.BOOL_TYPE_SMALL_INT, Info.BOOL_TYPE_BIG_INT)
 
 SCHEMA = """
@@ -92,9 +87,7 @@ feature { name: "f" type: FLOAT presence { min_fraction: 1 } }
 
 
 def found(tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any) -> Mapping[Key, Any]:
-    """The offenders of a recipe's data against a schema, by feature: (file, place, reason,
-    text).
-    """
+    """Returns anomaly -> (file, position, reason, text) of a recipe's data."""
     (tmp_path / "r.yaml").write_text(recipe)
     loaded = load(str(tmp_path / "r.yaml"))
     planned = plan_module.make_plan(loaded)
@@ -124,7 +117,7 @@ def _statistics(planned: plan_module.Plan) -> dict[str, TableStatistics]:
 
 
 def test_lines_of_a_csv_are_counted_as_an_editor_does(tmp_path: Path) -> None:
-    """Cells with line ends, blank lines and rejected rows before it do not lead astray."""
+    """Multi-line cells, blank lines and rejected rows do not change line numbers."""
     (tmp_path / "a.csv").write_text('n,t,f\n1,"o\nk",1\n\n9,ok,1\n1,ok\n2,"b\n\nd",\n7,ok,2\n')
     recipe = (
         "name: a\nsources: {a: {path: a.csv, types: {n: int64, f: float64}}}\non_error: "
@@ -148,7 +141,7 @@ def test_lines_of_a_csv_are_counted_as_an_editor_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "parquet", "arrow"])
 def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
-    """Lines of text, compressed or not, and numbers of rows where there are no lines."""
+    """Positions are lines of text, compressed or not, or row numbers."""
     table = pa.table({"n": [1, 2, 9, 3, 8], "t": ["ok"] * 5, "f": [1.5] * 5})
     path = tmp_path / f"a.{suffix}"
     text = "n,t,f\n" + "".join(f"{row['n']},ok,1.5\n" for row in table.to_pylist())
@@ -174,9 +167,7 @@ def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
 def test_rows_are_followed_through_join_filter_and_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A value that a join brings, a filter that drops rows, and two splits: the base source's line
-    is named, in small ranges.
-    """
+    """The base source's line is named after a join, a filter and a split."""
     monkeypatch.setattr(plan, "RANGE_BYTES", 200)
     monkeypatch.setattr(plan.cut_ranges, "__defaults__", (200,))
     names = [f"k{number % 7}" for number in range(100)]
@@ -208,7 +199,7 @@ def test_rows_are_followed_through_join_filter_and_split(
 
 
 def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None:
-    """A rejected row does not stop the search, and the rows after it keep their places."""
+    """A rejected row does not stop the search, and later rows keep their positions."""
     (tmp_path / "a.csv").write_text("n,t,f\n1,2,1\n1,x,1\n9,3,1\n")
     recipe = (
         "name: a\nsources: {a: {path: a.csv, types: {t: text}}}\n"
@@ -221,7 +212,7 @@ def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None
 
 
 def test_the_search_is_bounded(tmp_path: Path) -> None:
-    """Ten rows an anomaly; of files only as much as allowed, each from its beginning."""
+    """It stops at ten rows an anomaly, and reads files from the start, up to a limit."""
     for name, value in (("a", 1), ("b", 9)):
         (tmp_path / f"{name}.csv").write_text("n,t,f\n" + f"{value},ok,1\n" * 30)
     recipe = 'name: a\nsources: {a: "*.csv"}'
@@ -234,7 +225,7 @@ def test_the_search_is_bounded(tmp_path: Path) -> None:
 
 
 def test_blame_of_dates_and_times() -> None:
-    """Days, microseconds and booleans are compared as the numbers they are written as."""
+    """Dates, times and booleans are compared as the integers of their features."""
     schema = parsed('feature { name: "x" type: INT int_domain { max: 1 } }')
     day = pa.array([datetime.date(1970, 1, 2), datetime.date(1970, 1, 3), None])
     assert blamed(day, Info.INT_TYPE_BIG_INT, schema.feature[0], schema).tolist() == [

@@ -1,4 +1,4 @@
-"""The folder that a run writes to: what it takes for its own, and what it leaves alone."""
+"""The output folder: which files a run replaces, and which it leaves."""
 
 from __future__ import annotations
 
@@ -58,12 +58,10 @@ def convert(data: Path, output: Path, *options: str) -> int:
 
 @pytest.mark.parametrize("name", STRANGERS)
 @pytest.mark.parametrize("command", ["convert", "describe"])
-def test_what_is_somebody_elses_stays(
+def test_files_of_others_stay(
     data: Path, command: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder with a file in it that no run has left there is refused, also if it is called as one
-    of a dataset's own.
-    """
+    """A folder with a file that no run left is refused, whatever its name."""
     path = write(data.parent / "out" / name)
     assert main_module.run([command, str(data), "--output", str(data.parent / "out")]) == 2
     shown = "_temporary/0" if "/0/" in name else name
@@ -77,7 +75,7 @@ def test_what_is_somebody_elses_stays(
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
-    """What runs leave that were killed or stopped is no obstacle, and nothing temporary stays."""
+    """Files of killed or stopped runs are accepted, and no temporary file stays."""
     output = data.parent / "out"
     write(output / name)
     assert convert(data, output) == 0
@@ -86,9 +84,7 @@ def test_what_a_run_has_left_is_taken_for_that(data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_places_that_are_made_already(data: Path, outcome: int) -> None:
-    """Folders without a file are no obstacle, as TFX makes them for what a component writes; nor
-    are they removed when the run fails.
-    """
+    """Empty folders, as TFX makes them, are accepted, and stay if the run fails."""
     output = data.parent / "out"
     for name in ("examples", "schema", "statistics/Split-train", "anomalies", "transform_graph"):
         (output / name).mkdir(parents=True)
@@ -100,9 +96,7 @@ def test_places_that_are_made_already(data: Path, outcome: int) -> None:
 
 
 def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Parts that a killed run has left beside its temporary folder go with it, also when the next
-    run fails; what says why a run stopped stays.
-    """
+    """Parts of a killed run are removed, but not the reason why a run stopped."""
     output = data.parent / "out"
     for name in (
         "_temporary/run.json",
@@ -121,9 +115,7 @@ def test_parts_without_a_manifest(data: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_description_becomes_a_dataset(data: Path) -> None:
-    """A description is replaced by another, and by a dataset, unless there is more in its folder
-    than its own parts.
-    """
+    """A description is replaced, unless its folder has other files."""
     output = data.parent / "out"
     for _ in range(2):
         assert main_module.run(["describe", str(data), "--output", str(output), "--quiet"]) == 0
@@ -140,9 +132,7 @@ def test_a_description_becomes_a_dataset(data: Path) -> None:
 def test_an_input_in_what_is_replaced(
     data: Path, what: str, link: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither the recipe nor a source is removed with the dataset that is to be replaced, though
-    they lie in a part of it, seen through a link or not.
-    """
+    """A recipe or source in the replaced dataset, even by a link, is refused."""
     output = data.parent / "out"
     assert convert(data, output) == 0
     path = output / "labels" / "mine.csv"
@@ -159,8 +149,8 @@ def test_an_input_in_what_is_replaced(
     assert (output / "dataset.json").exists()
 
 
-def test_what_lies_beside_a_dataset_stays(data: Path) -> None:
-    """A dataset is replaced part by part: other files in its folder stay, and may be read."""
+def test_other_files_next_to_a_dataset_stay(data: Path) -> None:
+    """Other files in a dataset's folder stay, and may be read."""
     output = data.parent / "out"
     assert convert(data, output) == 0
     other = write(output / "data.csv", data.read_text())
@@ -169,7 +159,7 @@ def test_what_lies_beside_a_dataset_stays(data: Path) -> None:
 
 
 def test_a_dataset_is_made_of_its_own_shards(data: Path) -> None:
-    """Shards of the dataset that is replaced may be read: they go when everything is written."""
+    """Shards of the replaced dataset may be read: they are removed last."""
     output = data.parent / "out"
     assert convert(data, output) == 0
     recipe = write(

@@ -1,6 +1,4 @@
-"""What a run that broke off has finished is taken over by the next one, if it is whole and of the
-same kind; else not.
-"""
+"""A run takes over finished shards of an interrupted run of the same kind."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def shards_of(output: Path) -> dict[str, bytes]:
 
 
 def written(folder: Path) -> dict[str, int]:
-    """Returns path -> when it was written, of each shard in a folder."""
+    """Returns path -> write time of each shard in a folder."""
     return {
         str(path.relative_to(folder)): path.stat().st_mtime_ns
         for path in folder.glob("examples/*/*")
@@ -63,9 +61,7 @@ def written(folder: Path) -> dict[str, int]:
 
 
 def convert_touched(data: Path, output: Path) -> str:
-    """Converts while the table is written to, and returns the error; the table is as before
-    then.
-    """
+    """Converts while the table changes; restores it and returns the error."""
     table = data / "visits.csv"
     before = table.stat()
 
@@ -93,7 +89,7 @@ def ignoring_signals(data: Path, tmp_path_factory: pytest.TempPathFactory) -> di
 
 @pytest.fixture(scope="module")
 def broken_off(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a run that failed behind its last shard."""
+    """The output of a run that failed after its last shard."""
     output = tmp_path_factory.mktemp("broken") / "out"
     message = convert_touched(data, output)
     assert "visits.csv: the file changed during the run" in message
@@ -102,13 +98,13 @@ def broken_off(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_finished_shards_stay(broken_off: Path) -> None:
-    """A run that fails leaves its finished shards and the notes about them, and no dataset."""
+    """A run that fails leaves finished shards and their notes, and no dataset."""
     assert {path.name for path in broken_off.iterdir()} == {"_temporary"}
     assert {path.name for path in (broken_off / "_temporary").iterdir()} == {"finished", "examples"}
 
 
 def keep_all(output: Path) -> None:
-    """Leaves everything as it is."""
+    """Leaves everything unchanged."""
 
 
 def lose_note(output: Path) -> None:
@@ -160,9 +156,7 @@ def test_whole_shards_are_kept(
     ignoring_signals: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
-    """A run that resumes keeps the shards that are whole, writes the others, and the dataset is
-    that of an undisturbed run.
-    """
+    """A resuming run keeps complete shards, and its dataset equals an undisturbed run's."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     change(output)
@@ -185,7 +179,7 @@ def test_another_recipe_starts_over(data: Path, broken_off: Path, tmp_path: Path
 
 
 def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -> None:
-    """Shards of another input are not taken over, even if it has as many rows and bytes."""
+    """Shards of another input are not reused, even with equal rows and bytes."""
     output, other = tmp_path / "out", tmp_path / "data"
     shutil.copytree(broken_off, output)
     shutil.copytree(data, other)
@@ -198,7 +192,7 @@ def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -
 def test_without_resume_all_is_written_anew(
     data: Path, broken_off: Path, ignoring_signals: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """A run that is not to resume starts over, and leaves nothing of the earlier one."""
+    """Without --resume a run starts over, and keeps no earlier file."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     assert "resumed_shards" not in converted(data, output)["timings"]
@@ -211,7 +205,7 @@ def test_without_resume_all_is_written_anew(
     ["", "{", "[]", "null", '{"key": "k"}', '{"key": 1, "path": 2}', '{"pa\\u0000th": 3}'],
 )
 def test_a_note_that_is_none_is_passed_over(content: str, tmp_path: Path) -> None:
-    """What is not a note is no finished shard, and no error."""
+    """A file that is not a note is ignored."""
     folder = tmp_path / "finished"
     folder.mkdir()
     (folder / "a.json").write_text(content)

@@ -1,4 +1,4 @@
-"""One run at a time writes to an output, and the others are told."""
+"""One run at a time writes to an output."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ with run_lock.locked(sys.argv[1], sys.argv[1] + "/_temporary"):
 
 
 def test_another_process_is_told_which_one_writes(tmp_path: Path) -> None:
-    """While a process has the lock, another is told its number; when it is killed, the lock is gone
-    with it.
-    """
+    """Another process gets the number of the locking one; a kill ends the lock."""
     output = str(tmp_path / "out")
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(HOLD), output], stdout=subprocess.PIPE, text=True
@@ -53,7 +51,7 @@ def test_the_lock_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lock_on_one_output_is_none_on_another(tmp_path: Path) -> None:
-    """Runs with different outputs do not hinder each other."""
+    """Runs with different outputs run at the same time."""
     first, second = str(tmp_path / "a"), str(tmp_path / "b")
     with (
         run_lock.locked(first, f"{first}/_temporary"),
@@ -63,7 +61,7 @@ def test_a_lock_on_one_output_is_none_on_another(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """An output under a file says so."""
+    """An output below a file is an error."""
     (tmp_path / "file").write_text("")
     output = str(tmp_path / "file" / "out")
     with pytest.raises(DataError, match="file/out: cannot be written: Not a directory"):
@@ -71,9 +69,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_last_mark_counts(tmp_path: Path) -> None:
-    """A run finds that another one has begun; without a mark, or with a damaged one, there is no
-    run.
-    """
+    """A run finds another run's mark; a missing or damaged mark is no run."""
     temporary = str(tmp_path)
     assert run_lock.mark_of(temporary) == ""
     first = run_lock.leave_mark(temporary)

@@ -1,6 +1,4 @@
-"""Sequences: rows or lists become tf.SequenceExamples, and TensorFlow, tfx-bsl and our own commands
-read them.
-"""
+"""Rows or lists become tf.SequenceExamples for TensorFlow, tfx-bsl and our commands."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ from beam_pipelines.transforms.group_plan import GroupPlan
 def group_plan(
     schema: pa.Schema, by: list[str], order_by: list[str], context: list[str], length: int | None
 ) -> Any:
-    """Returns a plan as ``plan_groups`` makes it, without a recipe."""
+    """Returns the plan of ``plan_groups``, without a recipe."""
     kept = (*by, *context)
     lists = tuple(name for name in schema.names if name not in kept)
     fields = [
@@ -77,9 +75,7 @@ SCHEMA = pa.schema(
 def test_groups_are_those_of_a_loop(
     rows: list[dict[str, Any]], length: int | None, ordered: bool
 ) -> None:
-    """Groups, their order, the order of their rows and their cuts are what a loop over a dictionary
-    gives.
-    """
+    """Groups, orders and cuts equal those of a loop over a dictionary."""
     plan = group_plan(SCHEMA, ["user", "shop"], ["time"] if ordered else [], [], length)
     found = group_batch(pa.RecordBatch.from_pylist(rows, SCHEMA), plan).to_pylist()
     groups: dict[Any, list[dict[str, Any]]] = {}
@@ -96,9 +92,7 @@ def test_groups_are_those_of_a_loop(
 
 
 def test_context_with_several_values_is_refused() -> None:
-    """A column of the context that differs within a group is shown with the group's key; null is a
-    value of its own.
-    """
+    """A context column that differs within a group is shown with its key."""
     batch = pa.RecordBatch.from_pydict(
         {"user": ["a", "b", "a"], "city": ["x", "y", None], "n": [1, 2, 3]}
     )
@@ -121,7 +115,7 @@ def test_context_with_one_value_is_kept() -> None:
 
 @pytest.mark.parametrize("key", ["group_by", "order_by"])
 def test_null_in_a_key_is_refused(key: str) -> None:
-    """A row without a key, or without its place, is shown."""
+    """A row with a null key or order column is shown."""
     batch = pa.RecordBatch.from_pydict({"user": ["a", "b"], "time": [1, 2], "k": ["x", None]})
     by, order_by = (["k"], []) if key == "group_by" else (["user"], ["k"])
     with pytest.raises(
@@ -147,7 +141,7 @@ output: {num_shards: 2, shuffle_seed: 5}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of visits whose users are all over it, and a table of lists."""
+    """A table of visits in any order, and a table of lists."""
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(3)
     with open(folder / "visits.csv", "w", newline="") as file:
@@ -226,9 +220,7 @@ def grouped(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_grouped_rows_are_all_there(data: Path, grouped: Path) -> None:
-    """Every user is one sequence with all visits in order, in one split, and the manifest accounts
-    for every row.
-    """
+    """Every user is one sequence of all visits, in one split; row counts add up."""
     expected: dict[str, list[dict[str, str]]] = {}
     with open(data / "visits.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -269,7 +261,7 @@ def test_grouping_is_deterministic(
     options: tuple[str, ...],
     exchange: str,
 ) -> None:
-    """Workers and the way of the rows do not show in the bytes."""
+    """Workers and exchanges do not change the bytes."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (9_000,))
     monkeypatch.setattr("beam_pipelines.transforms.group_plan.PARTITION_BYTES", 30_000)
     converted(data, tmp_path / "out", VISITS, *options, exchange=exchange)
@@ -277,7 +269,7 @@ def test_grouping_is_deterministic(
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Returns file -> SHA-256 of all files but those with timings in them."""
+    """Returns file -> SHA-256, without the files that hold timings."""
     paths = [
         path
         for path in folder.rglob("*")
@@ -313,9 +305,7 @@ def rows_by_id(data: Path) -> dict[int, dict[str, Any]]:
 
 
 def test_lists_become_feature_lists(data: Path, lists: Path) -> None:
-    """Named lists are feature lists, with absent lists as they were; another list stays in the
-    context.
-    """
+    """Named lists are feature lists, other lists stay in the context."""
     rows = rows_by_id(data)
     count = 0
     for split in ("train", "eval"):
@@ -344,9 +334,7 @@ def read_schema(folder: Path) -> schema_pb2.Schema:
 
 @pytest.mark.parametrize("name", ["grouped", "lists"])
 def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> None:
-    """tfx-bsl makes parsers of the schema, by which TensorFlow parses a batch and a single record,
-    and decodes to the same values.
-    """
+    """tfx-bsl's parsers of the schema parse and decode the same values."""
     folder = request.getfixturevalue(name)
     schema = read_schema(folder)
     representations = tensor_representation_util.InferTensorRepresentationsFromMixedSchema(schema)
@@ -371,7 +359,7 @@ def test_tfx_parses_by_our_schema(name: str, request: pytest.FixtureRequest) -> 
 
 
 def list_features(folder: Path) -> dict[str, schema_pb2.Feature]:
-    """Returns the feature lists of the schema that parses the records, by name."""
+    """Returns the feature lists of the records' schema, by name."""
     (struct,) = (
         feature for feature in read_schema(folder).feature if feature.name == "##SEQUENCE##"
     )
@@ -380,7 +368,7 @@ def list_features(folder: Path) -> dict[str, schema_pb2.Feature]:
 
 
 def test_schema_knows_steps(lists: Path, grouped: Path) -> None:
-    """Feature lists lie in a struct, with the bounds of steps and of their values."""
+    """Feature lists are in a struct, with bounds of steps and values."""
     found = list_features(lists)
     assert [dim.size for dim in found["ids"].shape.dim] == [3, 1]
     assert [(count.min, count.max) for count in found["words"].value_counts.value_count] == [
@@ -400,7 +388,7 @@ def test_schema_knows_steps(lists: Path, grouped: Path) -> None:
 
 
 def test_statistics_know_steps(grouped: Path) -> None:
-    """Statistics of feature lists have paths and levels as TFDV's."""
+    """Statistics of feature lists have TFDV's paths and levels."""
     data = (grouped / "statistics" / "Split-train" / "FeatureStats.pb").read_bytes()
     (features,) = statistics_pb2.DatasetFeatureStatisticsList.FromString(data).datasets
     stats = {tuple(feature.path.step): feature for feature in features.features}
@@ -420,7 +408,7 @@ def test_statistics_know_steps(grouped: Path) -> None:
 
 
 def test_accumulators_keep_null_steps(grouped: Path, tmp_path: Path) -> None:
-    """Statistics that are merged from two datasets count the null steps of both."""
+    """Merged statistics count the null steps of both datasets."""
     one = read_accumulators(str(grouped)).splits["train"].columns["price"].null_steps
     merged = merge_datasets([str(grouped), str(grouped)], str(tmp_path / "merged"))
     assert one
@@ -428,7 +416,7 @@ def test_accumulators_keep_null_steps(grouped: Path, tmp_path: Path) -> None:
 
 
 def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
-    """Feature lists are ragged [batch, steps]; the label is apart."""
+    """Feature lists are ragged [batch, steps]; the label is separate."""
     rows = rows_by_id(data)
     for features, label in loader.load(lists, "train", batch_size=64, seed=1):
         for place, key in enumerate(features["id"].numpy()[:, 0].tolist()):
@@ -443,9 +431,7 @@ def test_load_gives_ragged_batches(data: Path, lists: Path) -> None:
 
 
 def test_load_keeps_null_steps(grouped: Path) -> None:
-    """A feature list with null steps is ragged [batch, steps, values], with no value in these
-    steps.
-    """
+    """With null steps a feature list is ragged [batch, steps, values]."""
     (batch,) = loader.load(grouped, "train", batch_size=500, shuffle=False)
     for place, record in enumerate(records(grouped, "train")):
         prices = steps(tf.train.SequenceExample.FromString(record), "price")
@@ -457,9 +443,7 @@ def test_load_keeps_null_steps(grouped: Path) -> None:
 
 @pytest.mark.parametrize("name", ["grouped", "lists"])
 def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) -> None:
-    """With padding feature lists are dense, filled up to the longest of the batch; null steps are
-    filled as well.
-    """
+    """With padding, feature lists are dense; null steps are filled."""
     folder = request.getfixturevalue(name)
     (batch,) = loader.load(folder, "eval", batch_size=500, shuffle=False, label=False, padding=-1)
     for place, record in enumerate(records(folder, "eval")):
@@ -474,7 +458,7 @@ def test_load_gives_padded_batches(name: str, request: pytest.FixtureRequest) ->
 
 
 def test_load_parses_what_is_asked_for(lists: Path) -> None:
-    """Features may be some of the feature lists, or none of them."""
+    """Features may include some feature lists, or none."""
     for names in (["ids"], ["id"], ["id", "ids"]):
         (batch,) = loader.load(lists, "eval", batch_size=500, features=names, label=False)
         assert sorted(batch) == names
@@ -483,9 +467,7 @@ def test_load_parses_what_is_asked_for(lists: Path) -> None:
 
 
 def test_inspect_shows_steps(grouped: Path) -> None:
-    """A person sees feature lists as lists, null steps as missing; of a single file as well,
-    without a schema.
-    """
+    """``inspect`` shows feature lists as lists, and null steps as missing."""
     (shown,) = inspect_examples(str(grouped), 1)
     days = steps(tf.train.SequenceExample.FromString(records(grouped, "train")[0]), "day")
     assert f"day     [{', '.join(map(str, days[:8]))}, … {len(days)} values]" in shown
@@ -496,7 +478,7 @@ def test_inspect_shows_steps(grouped: Path) -> None:
 
 
 def test_damaged_steps_are_found(grouped: Path, tmp_path: Path) -> None:
-    """The number of values of steps is held against the schema."""
+    """The number of values of steps is checked against the schema."""
     shutil.copytree(grouped, tmp_path / "out")
     path = tmp_path / "out" / "schema" / "schema.pbtxt"
     schema = text_format.Parse(path.read_text(), schema_pb2.Schema())
@@ -510,9 +492,7 @@ def test_damaged_steps_are_found(grouped: Path, tmp_path: Path) -> None:
 
 
 def test_schema_is_a_contract_for_steps(data: Path, grouped: Path, tmp_path: Path) -> None:
-    """A schema that promises a value in every step stops data with null steps; widened as inferred
-    it passes.
-    """
+    """A schema with a value in every step stops null steps; a widened one passes."""
     schema = read_schema(grouped)
     for feature in schema.feature:
         for child in feature.struct_domain.feature:
@@ -529,9 +509,7 @@ def test_schema_is_a_contract_for_steps(data: Path, grouped: Path, tmp_path: Pat
 
 
 def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path: Path) -> None:
-    """Where the schema has a feature list decides whether the records parse, so that it is checked
-    before reading.
-    """
+    """A contract with feature lists in the wrong place is refused."""
     contract = tmp_path / "schema.pbtxt"
     contract.write_text('feature { name: "words" type: BYTES }')
     parsed = parse_recipe(LISTS + f"schema: {contract}\n", "recipe.yaml", str(data))
@@ -559,16 +537,14 @@ def test_contract_with_feature_lists_at_the_top_is_refused(data: Path, tmp_path:
     ],
 )
 def test_problems_of_the_recipe(data: Path, section: str, message: str) -> None:
-    """What is wrong with the section is said before anything is read."""
+    """Problems of the section are reported before the read."""
     recipe = f"name: lists\nsources: {{lists: {{path: lists.parquet}}}}\n{section}\n"
     with pytest.raises((RecipeError, RecipeProblems), match=message):
         make_plan(parse_recipe(recipe, "recipe.yaml", str(data)))
 
 
 def test_encodings_apply_to_steps(data: Path, tmp_path: Path) -> None:
-    """Encodings apply to each step; the serving graph, which takes lists, gives the values of the
-    shards.
-    """
+    """Encodings apply to each step; the serving graph gives the shards' values."""
     recipe = (
         VISITS
         + """
@@ -612,7 +588,7 @@ encode:
 
 
 def test_validate_finds_rows_to_blame(data: Path, lists: Path, tmp_path: Path) -> None:
-    """Rows whose steps are not in the schema's domain are listed."""
+    """Rows with steps outside the schema's domain are listed."""
     schema = read_schema(lists)
     for domain in schema.string_domain:
         if domain.name == "words":
@@ -628,9 +604,7 @@ def test_validate_finds_rows_to_blame(data: Path, lists: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_text_example_trains(repository: Path, flights_data: Path, tmp_path: Path) -> None:
-    """The texts example converts by its frozen schema, and a model that is trained on it beats the
-    majority class.
-    """
+    """A model trained on the texts example beats the majority class."""
     text = (repository / "examples" / "sequences" / "texts.yaml").read_text()
     text = text.replace("../../.demo/flights-data", str(flights_data)).replace(
         "../../schemas", str(repository / "schemas")
@@ -652,7 +626,7 @@ def test_text_example_trains(repository: Path, flights_data: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_planes_example_converts(repository: Path, flights_data: Path, tmp_path: Path) -> None:
-    """The planes example converts by its frozen schema; every flight that arrived is a step."""
+    """The planes example converts by its schema; every arrived flight is a step."""
     text = (repository / "examples" / "sequences" / "planes.yaml").read_text()
     text = text.replace("../../.demo/flights-data", str(flights_data)).replace(
         "../../schemas", str(repository / "schemas")

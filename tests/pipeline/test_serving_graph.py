@@ -1,6 +1,4 @@
-"""The process that builds the serving graph beside a run: it ends with the run, however that
-ends.
-"""
+"""The process that builds the serving graph ends with its run."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ COMMAND = [
 
 @contextlib.contextmanager
 def running(recipe: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """Runs a recipe in the current folder, in a process group of its own; gives the run and its
-    builder, which has just begun.
-    """
+    """Runs a recipe in its own process group; gives the run and its new builder."""
     pathlib.Path("r.yaml").write_text(recipe)
     pathlib.Path("a.csv").write_text(
         "a,b,c\n" + "".join(f"{row},v{row % 7},\n" for row in range(1000))
@@ -59,7 +55,7 @@ def running(recipe: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Pr
 
 
 def wait_for(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Waits until something has happened, while a process runs."""
+    """Waits for a condition while a process runs."""
     deadline = time.monotonic() + 60
     while not happened():
         assert process.poll() is None
@@ -68,7 +64,7 @@ def wait_for(happened: Callable[[], bool], process: subprocess.Popen[str]) -> No
 
 
 def builders(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The processes of a run that build a serving graph."""
+    """Returns the processes of a run that build a serving graph."""
     return [
         child
         for child in psutil.Process(process.pid).children(recursive=True)
@@ -87,9 +83,7 @@ def test_a_run_that_is_stopped_leaves_nothing(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C while the graph is built, and a plain kill while TensorFlow is loaded, end the builder
-    and leave no file.
-    """
+    """Ctrl-C and SIGTERM end the builder at any stage, and leave no file."""
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
         if is_building:
@@ -98,8 +92,7 @@ def test_a_run_that_is_stopped_leaves_nothing(
         _, error = run.communicate(timeout=30)
     assert run.returncode == 130
     assert error.strip() == "error: interrupted; nothing was committed."
-    # One that was interrupted between being started and being watched ends when it finds its input
-    # closed.
+    # A builder that was interrupted before it was watched ends when its input is closed.
     assert psutil.wait_procs(found, timeout=20)[1] == []
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"r.yaml", "a.csv"}
 
@@ -107,7 +100,7 @@ def test_a_run_that_is_stopped_leaves_nothing(
 def test_a_run_that_is_killed_takes_its_builder_along(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A builder whose run is gone without a word ends when it comes to ask what to build."""
+    """A builder ends when it asks a killed run for its job."""
     monkeypatch.chdir(tmp_path)
     with running(RECIPE) as (run, found):
         run.kill()
@@ -118,9 +111,7 @@ def test_a_run_that_is_killed_takes_its_builder_along(
 def test_a_run_that_fails_waits_for_no_graph(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that fails ends the builder at once, and says what was wrong, not that there is no
-    graph.
-    """
+    """A run that fails ends the builder at once, and reports its own error."""
     monkeypatch.chdir(tmp_path)
     with running(FAILS) as (run, found):
         _, error = run.communicate(timeout=30)
@@ -130,9 +121,7 @@ def test_a_run_that_fails_waits_for_no_graph(
 
 
 def test_a_builder_loads_only_what_it_needs() -> None:
-    """Beam, Keras and tensorflow-transform cost a second each; TensorFlow without Keras still finds
-    it when it is asked for.
-    """
+    """It loads no Beam, Keras or tensorflow-transform, a second each; Keras is lazy."""
     program = (
         "import sys\nfrom beam_pipelines.encodings.serving import __main__ as "
         "builder\nbuilder.load_tensorflow()\n"

@@ -1,4 +1,4 @@
-"""Every way of reading, through a whole conversion, read back with TensorFlow alone."""
+"""Every source format through a whole conversion, read by TensorFlow alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ ROWS: list[Row] = [
     {"n": number * 7 - 2**53, "x": number / 4 if number % 5 else None, "s": ["", "naïve", 'a "quote"', "two\nlines", "a,b"][number % 5]}
     for number in range(40)
 ]  # fmt: skip
-# With the default `nulls` an empty cell is null; so is an empty text in the other formats' tables,
-# to compare them.
+# An empty cell is null by default. The other formats' tables have null for it, too.
 ROWS = [row | {"s": row["s"] or None} for row in ROWS]
 TABLE = pa.Table.from_pylist(ROWS)
 
@@ -132,7 +131,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_formats(case: str, tmp_path: Path) -> None:
-    """The same table comes out of every format, to the last bit and in its order."""
+    """Every format gives the same table, to the last bit and in order."""
     name, content, options = FILES[case]
     (tmp_path / name).write_bytes(content())
     recipe = f"name: t\nsources: {{t: {{path: {name}, {options}}}}}\noutput: {{shuffle: false}}"
@@ -150,7 +149,7 @@ def test_formats(case: str, tmp_path: Path) -> None:
     ],
 )
 def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_path: Path) -> None:
-    """A dataset of ours, read as a source with its own schema, gives the same examples again."""
+    """A dataset, read as a source with its schema, gives the same examples."""
     (tmp_path / "a.csv").write_bytes(as_csv())
     (tmp_path / "first").mkdir()
     output = f"output: {{compression: {compression}, num_shards: 2}}"
@@ -170,9 +169,7 @@ def test_tfrecords_round_trip(compression: str, suffix: str, option: str, tmp_pa
 
 
 def test_nested_json(tmp_path: Path) -> None:
-    """Objects become columns with dots, lists stay lists, lists of objects become parallel lists;
-    absent is missing.
-    """
+    """Objects become dotted columns, lists of objects become parallel lists."""
     lines = [
         {"id": 1, "user": {"name": "Ann", "home": {"lat": 0.5}}, "tags": ["a", "b"], "items": [{"p": 1, "q": "x"}, {"p": 2, "q": "y"}]},
         {"id": 2, "user": None, "tags": ["c"], "items": []},
@@ -189,9 +186,7 @@ def test_nested_json(tmp_path: Path) -> None:
 
 
 def test_types_of_parquet(tmp_path: Path) -> None:
-    """Dictionaries, decimals, timestamps of any unit and zone, dates, small and unsigned integers,
-    structs and lists.
-    """
+    """Dictionaries, decimals, timestamps, dates, integers of any size, structs and lists."""
     noon = datetime.datetime(2013, 7, 1, 12, tzinfo=datetime.timezone.utc)
     table = pa.table({
         "word": pa.array(["a", "b", "a"]).dictionary_encode(),
@@ -218,9 +213,7 @@ def test_types_of_parquet(tmp_path: Path) -> None:
 
 
 def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
-    """Bounds are inclusive below and exclusive above; shards are a multiple of what the recipe asks
-    for.
-    """
+    """Bounds are inclusive below, exclusive above; shards are a multiple."""
     days = [datetime.date(2013, 1, 1) + datetime.timedelta(days=day) for day in range(365)]
     (tmp_path / "a.csv").write_text("day\n" + "".join(f"{day}\n" for day in days))
     manifest = converted(
@@ -241,10 +234,8 @@ def test_split_by_time_and_multiples_of_shards(tmp_path: Path) -> None:
         assert found != wanted
 
 
-def test_split_by_file_and_sources_that_nobody_joins(tmp_path: Path) -> None:
-    """A file's rows go where its name says. A source that is neither the base nor joined is not
-    even looked for.
-    """
+def test_split_by_file_and_unjoined_sources(tmp_path: Path) -> None:
+    """A file's name decides its split; a source that is not joined is not listed."""
     (tmp_path / "d").mkdir()
     for year in (2012, 2013):
         (tmp_path / "d" / f"y{year}.csv").write_text(f"year\n{year}\n{year}\n")
@@ -258,7 +249,7 @@ def test_split_by_file_and_sources_that_nobody_joins(tmp_path: Path) -> None:
 
 
 def test_files_without_rows_among_many(tmp_path: Path) -> None:
-    """When none of the files that are looked at has rows, others are, and their types count."""
+    """If no sampled file has rows, other files are sampled for types."""
     for number in range(20):
         (tmp_path / f"a{number:02}.csv").write_text("n\n" + ("5\n" if number == 10 else ""))
     converted(tmp_path, 'name: t\nsources: {t: "a*.csv"}')
@@ -269,9 +260,7 @@ def test_files_without_rows_among_many(tmp_path: Path) -> None:
 def test_patterns_in_the_current_folder(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bare pattern is looked for in the current folder, and names of files come as the user would
-    write them.
-    """
+    """A bare pattern is relative to the current folder, and so are file names."""
     monkeypatch.chdir(tmp_path)
     for name in ("a1.csv", "a2.csv"):
         (tmp_path / name).write_text("n\n1\n")
@@ -280,9 +269,7 @@ def test_patterns_in_the_current_folder(
 
 
 def test_strange_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spaces, other alphabets, and the signs of patterns may be in the names of folders and
-    files.
-    """
+    """Names of folders and files may have spaces, any letters, and pattern signs."""
     monkeypatch.chdir(tmp_path)
     data, output, neighbour = (
         tmp_path / "data [1]" / "ä b*[x].csv",

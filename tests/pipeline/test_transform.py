@@ -33,11 +33,11 @@ split: {train: 0.5, eval: 0.5}
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with tables, a recipe and the dataset of it."""
+    """Returns a folder with tables, a recipe and its dataset."""
     tmp_path = tmp_path_factory.mktemp("trips")
     rows = [f"{number},{('ulm', 'bonn', 'köln')[number % 3]}" for number in range(60)]
     (tmp_path / "trips.csv").write_text("km,town\n" + "\n".join(rows) + "\n,lunar\n" * 20)
-    # A timestamp with a zone has no type of its own in recipes.
+    # Recipes have no type for a timestamp with a zone.
     towns = [
         f"{town},{size},2013-01-0{size}T00:00:00Z"
         for size, town in enumerate(("ulm", "bonn", "köln"), start=1)
@@ -65,9 +65,7 @@ def examples(folder: Path, split: str) -> Iterator[dict[str, Any]]:
 
 
 def test_old_rows_are_encoded_as_they_were_and_new_ones_alike(dataset: Path) -> None:
-    """The same rows give the same features; an unseen town is an unknown id, not an anomaly;
-    nothing is fitted again.
-    """
+    """Equal rows give equal features; an unseen town is an unknown id."""
     (dataset / "new.csv").write_text("km,town\n3,ulm\n,atlantis\n")
     arguments = [
         str(dataset / "out"),
@@ -115,9 +113,7 @@ def test_new_data_that_do_not_fit(
     arguments: list[str],
     message: str,
 ) -> None:
-    """Other types, missing columns, nulls where there were none and unknown sources are errors;
-    nothing is written.
-    """
+    """Other types, missing columns, new nulls and unknown sources are errors."""
     (tmp_path / "new.csv").write_text(new)
     command = [
         "transform",

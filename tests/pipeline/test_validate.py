@@ -1,6 +1,4 @@
-"""The gate as users meet it: convert stops, what is accepted passes, validate does it alone,
-schemas are widened and compared.
-"""
+"""Validation by the command line: convert, validate, describe and schema."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ ALL = "ENUM_TYPE_UNEXPECTED_STRING_VALUES,dist:INT_TYPE_SMALL_INT,note:FEATURE_T
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a recipe, data with three anomalies, and a schema; the current directory."""
+    """A folder with a recipe, data with three anomalies, and a schema."""
     (tmp_path / "d.csv").write_text(DATA)
     (tmp_path / "s.pbtxt").write_text(SCHEMA)
     (tmp_path / "r.yaml").write_text(
@@ -59,9 +57,7 @@ def files_under(folder: Path) -> dict[str, bytes]:
 def test_a_run_with_anomalies_stops_and_lists_the_rows(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 1, a table, the rows in rejected/ and nothing else; the same command works once the data
-    are mended.
-    """
+    """Exit 1, a table, and rows in rejected/; corrected data pass."""
     assert cli("convert", "r.yaml", "--output", "out") == 1
     shown = capsys.readouterr().err
     assert "3 anomalies against s.pbtxt; nothing was written:" in shown
@@ -89,7 +85,7 @@ def test_a_run_with_anomalies_stops_and_lists_the_rows(
 
 
 def test_what_is_accepted_passes_and_stays_recorded(folder: Path) -> None:
-    """Warnings in anomalies/, and a dataset whose records parse by the schema that lies in it."""
+    """Accepted anomalies are warnings, and records parse by the dataset's schema."""
     assert cli("convert", "r.yaml", "--output", "out", "--allow_anomalies", ALL) == 0
     verify_dataset("out")
     found = anomalies(folder / "out")
@@ -119,7 +115,7 @@ def test_a_stopped_run_leaves_the_dataset_that_is_there(folder: Path) -> None:
 
 
 def test_validate_reads_a_recipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a recipe the data are read; --output keeps what was found, and the rows."""
+    """``validate`` reads the recipe's data; --output keeps the results and rows."""
     assert cli("validate", "r.yaml", "--output", "seen") == 1
     assert "the data do not pass" in capsys.readouterr().err
     names = files_under(folder / "seen")
@@ -130,16 +126,14 @@ def test_validate_reads_a_recipe(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_describe_reports_and_does_not_stop(folder: Path) -> None:
-    """``describe`` is there to look: exit 0, anomalies and their rows written."""
+    """``describe`` exits with 0, and writes anomalies and their rows."""
     assert cli("describe", "r.yaml", "--output", "seen") == 0
     assert sorted(anomalies(folder / "seen").anomaly_info) == ["carrier", "dist", "note"]
     assert len((folder / "seen/rejected/_anomalies.jsonl").read_text().splitlines()) == 4
 
 
 def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--baseline compares as the schema says, for a dataset and for a run; the measurement is
-    kept.
-    """
+    """--baseline compares by the schema's comparators, and keeps the measurement."""
     good = "id,carrier,dist,note\n1,AA,10,x\n2,UA,3,y\n"
     (folder / "d.csv").write_text(good)
     assert cli("convert", "r.yaml", "--output", "before") == 0
@@ -148,7 +142,7 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
     assert "High Linfty distance between current and previous" in capsys.readouterr().err
     allowed = "--allow_anomalies=COMPARATOR_L_INFTY_HIGH"
     assert cli("convert", "r.yaml", "--output", "now", "--baseline", "before", allowed) == 0
-    # A report of one split shows drift only where there is a baseline.
+    # With one split, the report shows drift against a baseline only.
     assert ' only-one"' in (folder / "before/report.html").read_text()
     assert ' only-one"' not in (folder / "now/report.html").read_text()
     [info] = anomalies(folder / "now").drift_skew_info
@@ -189,7 +183,7 @@ def test_drift_against_an_earlier_dataset(folder: Path, capsys: pytest.CaptureFi
 def test_mistakes_on_the_command_line(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    """Exit 2 and a message that says what was expected."""
+    """Exit 2 and a message with the expected value."""
     assert cli(*arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -197,9 +191,7 @@ def test_mistakes_on_the_command_line(
 def test_a_schema_is_inferred_widened_and_compared(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``update`` keeps comments and comparators and makes the data pass; diff says what it did;
-    infer makes one from nothing.
-    """
+    """``update`` keeps comments and makes data pass; diff shows it; infer makes a schema."""
     assert cli("describe", "r.yaml", "--output", "seen") == 0
     (folder / "old.pbtxt").write_text(SCHEMA)
     capsys.readouterr()
@@ -222,7 +214,7 @@ def test_a_schema_is_inferred_widened_and_compared(
 
 
 def test_a_label_may_be_absent_where_serving_says_so(folder: Path) -> None:
-    """The same schema serves both: without the label only in the environment that has none."""
+    """One schema serves training with, and serving without the label."""
     (folder / "s.pbtxt").write_text(
         'default_environment: "TRAINING" default_environment: "SERVING"\nfeature { name: "id" '
         "type: INT }\n"

@@ -1,5 +1,6 @@
-"""Any value: what becomes of each type from a file to a feature and back, exact or an error; null,
-empty and zero stay three things.
+"""Values of every type go to a feature and back exactly, or are an error.
+
+Null, empty and zero stay three things.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def micros(value: datetime.datetime) -> int:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1))  # noqa: DTZ001 (Arrow's have no zone)
-# Name -> Arrow type, values, and by our rules what a value becomes: a plain loop over Python
-# values, which shares nothing with the program.
+# Name -> Arrow type, values, and a function of a value to its feature. It shares no code with the
+# program.
 SCALARS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = {
     "bool": (pa.bool_(), st.booleans(), int),
     **{
@@ -96,9 +97,7 @@ LISTED = ("bool", "int8", "uint32", "int64", "float32", "float64", "text", "byte
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pa.Table, dict[str, list[Any]]]:
-    """Draws a table with a column of every type, and what its features are: a list of values, or
-    None, for each row.
-    """
+    """Draws a table with a column of every type, and its expected features."""
     rows = draw(st.integers(4, 8))
     columns, features = {}, {}
     for name, (type_, values, convert) in SCALARS.items():
@@ -144,16 +143,14 @@ def records(folder: Path) -> list[bytes]:
 
 
 def same(found: list[Any], wanted: list[Any]) -> bool:
-    """Whether rows of values are equal, NaN equal to itself and 0.0 not to -0.0."""
+    """Returns whether rows are equal, with NaN equal to NaN, and 0.0 unequal to -0.0."""
     return repr(found) == repr(wanted)
 
 
 @hypothesis.settings(max_examples=3, deadline=None)
 @hypothesis.given(tables())
 def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
-    """Every type comes back from tfx-bsl, from tf.io.parse_example and from our own import as the
-    rules say, null, empty and zero apart.
-    """
+    """tfx-bsl, tf.io.parse_example and our import give every type by the rules."""
     table, features = drawn
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -187,9 +184,7 @@ def test_round_trip(drawn: tuple[pa.Table, dict[str, list[Any]]]) -> None:
 
 
 def test_null_empty_zero(tmp_path: Path) -> None:
-    """In JSON as well, null, an empty list and zero are three things; an expression tells the first
-    two apart in a feature of its own.
-    """
+    """Null, an empty list and zero are three things in JSON, and in an expression."""
     rows = [{"x": [1], "n": 1}, {"x": None, "n": None}, {"x": [], "n": 0}, {"x": [0], "n": 3}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     converted(tmp_path, recipe("d.jsonl") + "derive: {x_missing: x IS NULL}\n")
@@ -224,9 +219,7 @@ def test_not_exact_is_an_error(tmp_path: Path, value: Any, type_: pa.DataType, s
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_exact_floats(nested: bool) -> None:
-    """Rounded, a float64 is the nearest float32; exact, one without an equal is refused, and NaN,
-    infinity and null pass.
-    """
+    """Exact floats refuse rounding, and pass NaN, infinity and null."""
 
     def column(values: list[Any]) -> pa.Array:
         rows = [value if value is None or not nested else [value] for value in values]
@@ -242,9 +235,7 @@ def test_exact_floats(nested: bool) -> None:
 
 
 def test_exact_floats_stop_a_run(tmp_path: Path) -> None:
-    """With ``floats: exact`` a run stops at the first float64 that would be rounded, and shows
-    it.
-    """
+    """With ``floats: exact`` a run stops at the first float64 to be rounded."""
     pq.write_table(pa.table({"x": [0.5, 0.1, 0.7]}), tmp_path / "d.parquet")
     with pytest.raises(
         DataError, match=r"column 'x': found 0\.1 of type float64.*no float32 equals it"
@@ -253,9 +244,7 @@ def test_exact_floats_stop_a_run(tmp_path: Path) -> None:
 
 
 def test_enum_in_lists(tmp_path: Path) -> None:
-    """Dictionary columns are their texts, in lists as well; extension types are what they are
-    stored as.
-    """
+    """Dictionary columns are strings, in lists too; extension types are their storage."""
     texts = pa.array(["a", "b", "a"]).dictionary_encode()
     table = pa.table(
         {
@@ -277,7 +266,7 @@ PIXELS = np.arange(4 * 2 * 3, dtype=np.int32).reshape(4, 2, 3)
 
 
 def write_arrays(folder: Path, kind: str) -> str:
-    """Writes four arrays of 2 × 3 integers in one of the ways in which files have them."""
+    """Writes four arrays of 2 × 3 integers in one of the layouts of files."""
     nested = PIXELS.tolist()
     if kind == "json":
         (folder / "d.jsonl").write_text("\n".join(json.dumps({"x": value}) for value in nested))
@@ -294,9 +283,7 @@ def write_arrays(folder: Path, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["json", "lists", "fixed", "large", "tensor"])
 def test_shape(tmp_path: Path, kind: str) -> None:
-    """Arrays become flat lists with their shape in the schema, so that batches are [batch, 2, 3],
-    after an import as well.
-    """
+    """Arrays become flat lists with their shape in the schema, after an import too."""
     converted(tmp_path, recipe(write_arrays(tmp_path, kind)))
     (batch,) = loader.load(tmp_path / "out", shuffle=False)
     assert batch["x"].dtype == tf.int64
@@ -309,9 +296,7 @@ def test_shape(tmp_path: Path, kind: str) -> None:
 
 
 def test_shape_through_a_join(tmp_path: Path) -> None:
-    """The shape of a joined source's arrays stays with the renamed column; where a row has no
-    match, there is no dense tensor.
-    """
+    """A joined column keeps its shape; with an unmatched row it is not dense."""
     (tmp_path / "a.csv").write_text("k\n1\n2\n1\n")
     (tmp_path / "b.jsonl").write_text('{"k": 1, "x": [[1, 2]]}\n{"k": 2, "x": [[3, 4]]}\n')
     joined = (
@@ -329,9 +314,7 @@ def test_shape_through_a_join(tmp_path: Path) -> None:
 
 
 def test_other_shapes(tmp_path: Path) -> None:
-    """An array of another shape than the sample's is a bad row; without one shape a declared type
-    decides: values alone, or tensors.
-    """
+    """An array of another shape is a bad row, unless a declared type allows it."""
     path = tmp_path / "d.parquet"
     arrays = [[[1, 2]]] * 1000 + [[[1], [2]], None]
     pq.write_table(pa.table({"x": arrays}), path)
@@ -383,9 +366,7 @@ DTYPES = (
 @hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(st.data(), st.sampled_from([*DTYPES, "text"]), st.integers(0, 3))
 def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> None:
-    """Serialized tensors are tf.io.serialize_tensor's to the byte, of every dtype, of other shapes
-    in every row, with nulls and slices.
-    """
+    """Serialized tensors equal tf.io.serialize_tensor's, for every dtype and shape."""
     shape = (
         hnp.array_shapes(min_dims=rank, max_dims=rank, min_side=1, max_side=3)
         if rank
@@ -411,9 +392,7 @@ def test_tensors_are_tensorflows(data: st.DataObject, dtype: str, rank: int) -> 
 
 
 def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """Builds an array; half floats in lists by a cast, which pyarrow's own builder of older
-    versions cannot.
-    """
+    """Builds an array; half floats in lists by a cast, for older versions of pyarrow."""
     if shapes.leaf(type_) == pa.float16() and pa.types.is_list(type_):
         deep = pa.float32()
         for _ in range(shapes.depth(type_)):
@@ -423,9 +402,7 @@ def _arrow(values: list[Any], type_: pa.DataType) -> pa.Array:
 
 
 def test_tensors_in_a_dataset(tmp_path: Path) -> None:
-    """A declared tensor keeps float64 to the last bit, and every row its own shape, from the file
-    to the trainer.
-    """
+    """A declared tensor keeps float64 and each row's shape, from file to trainer."""
     arrays = [np.full((1, 2), 0.1), np.array([[1 / 3], [2 / 3]])]
     pq.write_table(pa.table({"x": [array.tolist() for array in arrays]}), tmp_path / "d.parquet")
     converted(tmp_path, recipe("d.parquet", ", types: {x: tensor}"))

@@ -1,5 +1,6 @@
-"""No element that crosses an engine is larger than 1 MiB, whatever the recipe: measured where Flink
-and Spark materialize elements.
+"""No element that crosses an engine is larger than 1 MiB.
+
+Elements are measured where Flink and Spark materialize them.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def test_no_element_is_too_large(
 
 
 def test_what_is_measured_is_seen(data: Path, tmp_path: Path) -> None:
-    """The measure is no formality: a step with a side input that takes chunks is found."""
+    """The measurement finds a step with a side input that takes chunks."""
     import apache_beam as beam
 
     with measured(tmp_path / "sizes") as largest, beam.Pipeline("FnApiRunner") as p:

@@ -1,6 +1,4 @@
-"""transforms/encode.py turns columns into features, exactly or with an error that shows the
-value.
-"""
+"""transforms/encode.py makes features of columns, exactly or with an error."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from beam_pipelines.transforms.encode import encode_batch, to_feature
 
 
 def recipe(**changes: Any) -> Recipe:
-    """Returns a recipe in which only what is given matters."""
+    """Returns a recipe with these sections."""
     return Recipe("test", {}, "rows", **changes)
 
 
@@ -42,9 +40,7 @@ def cast(to: str) -> tuple[tuple[str, dict[str, str]], ...]:
     ],
 )
 def test_feature_of_each_column_type(column: pa.Array, feature: pa.Array) -> None:
-    """Each column type becomes the feature that columns.py documents; nulls and empty lists stay
-    what they are.
-    """
+    """Each column type becomes its documented feature; nulls and empty lists stay."""
     assert to_feature(column).equals(feature)
     assert to_feature(column.slice(1)).to_pylist() == feature.slice(1).to_pylist()
 
@@ -66,7 +62,7 @@ def test_null_in_a_list_is_an_error() -> None:
 
 
 def test_long_list_is_shown_by_its_beginning() -> None:
-    """An error about a picture's 10,000 numbers stays a message that can be read."""
+    """An error shows the first of an image's 10,000 numbers."""
     plan = plan_encode(recipe(), pa.schema([("x", pa.list_(pa.float64()))]))
     batch = pa.RecordBatch.from_pydict({"x": [[0.25] * 10_000 + [1e300]]})
     with pytest.raises(
@@ -77,7 +73,7 @@ def test_long_list_is_shown_by_its_beginning() -> None:
 
 
 def test_failing_value_is_shown_with_its_file_and_feature() -> None:
-    """An encoding that refuses a value ends the run with the first one that it refuses."""
+    """An encoding that refuses a value ends the run and shows the value."""
     plan = plan_encode(recipe(encode={"x": cast("int64")}), pa.schema([("x", pa.string())]))
     with pytest.raises(
         DataError, match=r"a\.csv, feature 'x': found 'one' of type text, which cannot be encoded"

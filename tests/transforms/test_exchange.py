@@ -1,5 +1,6 @@
-"""transforms/exchange.py delivers every payload once and in order, through files and through the
-engine.
+"""transforms/exchange.py delivers every payload once and in order.
+
+It does so through files and through the engine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PARCELS = [
 
 @pytest.mark.parametrize("by_files", [True, False])
 def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
-    """Payloads come by partition, ordered by their messages, however they travel."""
+    """Payloads arrive by partition, ordered by their messages."""
     with beam.Pipeline("FnApiRunner") as pipeline:
         all_received = (
             pipeline
@@ -55,16 +56,14 @@ def test_both_ways_deliver_in_order(tmp_path: Path, by_files: bool) -> None:
 @pytest.mark.parametrize(
     ("most_held", "most_in_element", "elements"), [(50_000, 8_192, 3), (1, 8_192, 5), (9, 2, 4)]
 )
-def test_places_of_many_parcels_travel_together(
+def test_addresses_of_many_messages_share_elements(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     most_held: int,
     most_in_element: int,
     elements: int,
 ) -> None:
-    """A bundle's are one element for each partition, as long as they are few; none is lost on the
-    way.
-    """
+    """A bundle's addresses are one element for each partition, and none is lost."""
     monkeypatch.setattr(exchange, "_MOST_HELD", most_held)
     monkeypatch.setattr(exchange, "_MOST_IN_ELEMENT", most_in_element)
     sender = exchange._Store(str(tmp_path))
@@ -82,16 +81,14 @@ def test_places_of_many_parcels_travel_together(
 
 
 def test_a_retry_leaves_the_first_attempt(tmp_path: Path) -> None:
-    """A bundle that runs again, with other elements in it, does not change what consumers of the
-    first attempt read.
-    """
+    """A retried bundle does not change the files of the first attempt."""
     first = store_message(str(tmp_path), Message((3, 4), {7: b"seven", 8: b"eight"}))
     second = store_message(str(tmp_path), Message((3, 4), {8: b"8", 7: b"7"}))
     assert [load_payload(first[8]), load_payload(second[7])] == [b"eight", b"7"]
 
 
 def test_a_short_file_is_noticed(tmp_path: Path) -> None:
-    """A temporary file that somebody truncated is an error, not a short payload."""
+    """A truncated temporary file is an error, not a short payload."""
     path = tmp_path / "block"
     path.write_bytes(b"abc")
     with pytest.raises(DataError, match="found 2 bytes at 1, expected 5"):

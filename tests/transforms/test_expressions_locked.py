@@ -1,5 +1,6 @@
-"""No expression reads a file, the network or the environment: each door of DuckDB's is tried, and
-then the connection behind them.
+"""No expression reads a file, the network or the environment.
+
+The tests try every way into DuckDB, and then the connection itself.
 """
 
 from __future__ import annotations
@@ -131,9 +132,7 @@ STATEMENTS = (
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with the sentinel, which an environment variable has, too; all around it is
-    watched.
-    """
+    """A file and an environment variable with the sentinel, in a watched folder."""
     path = tmp_path / "secret.csv"
     path.write_text(f"content\n{SENTINEL}\n")
     monkeypatch.setenv("SECRET_NAME", SENTINEL)
@@ -147,9 +146,7 @@ def put(text: str, path: str) -> str:
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_attacks_are_refused_when_a_recipe_is_planned(filled: str, text: str) -> None:
-    """Filter and derived column alike, before a row is read; neither the message nor the folder has
-    what was asked for.
-    """
+    """Planning refuses them, and neither message nor folder has the sentinel."""
     sql = put(text, filled)
     before = sorted(os.listdir("."))
     Path("a.csv").write_text("a,b\nx,1\ny,2\n")
@@ -167,9 +164,7 @@ def test_attacks_are_refused_when_a_recipe_is_planned(filled: str, text: str) ->
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_the_connection_is_locked(filled: str, text: str) -> None:
-    """Were one to get through, it would find a database without files, network, extensions, or
-    settings that can be changed.
-    """
+    """The database has no files, network, extensions, or changeable settings."""
     some_python_table = pa.table({"a": [SENTINEL]})
     before = sorted(os.listdir("."))
     with pytest.raises(duckdb.Error) as error:
@@ -181,9 +176,7 @@ def test_the_connection_is_locked(filled: str, text: str) -> None:
 
 
 def test_every_function_that_makes_a_table_is_refused() -> None:
-    """All that DuckDB's own catalogue lists, those of later versions too, but for names that are
-    functions of one value as well.
-    """
+    """All table functions of DuckDB's catalogue are refused, unless they are scalar too."""
     rows = (
         duckdb.connect()
         .execute("SELECT function_name, function_type FROM duckdb_functions()")
@@ -198,9 +191,7 @@ def test_every_function_that_makes_a_table_is_refused() -> None:
 
 
 def test_what_only_looks_alike_still_works() -> None:
-    """A text that names a file, functions that are tables elsewhere, and a column called like a
-    function.
-    """
+    """Texts with file names, scalar functions, and columns named like functions work."""
     batch = pa.RecordBatch.from_pydict({"a": ["x", "y"], "read_text": [1, 2]})
     for sql, expected in (
         (
@@ -218,7 +209,7 @@ def test_what_only_looks_alike_still_works() -> None:
 
 
 def test_the_command_line_says_so(filled: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A recipe that reads a file in its filter ends with status 2 and its line."""
+    """A recipe whose filter reads a file ends with status 2 and its line."""
     Path("a.csv").write_text("a,b\nx,1\n")
     condition = put("a IN (SELECT content FROM read_text('FILE'))", filled)
     Path("recipe.yaml").write_text(f"name: t\nsources: {{t: a.csv}}\nfilter: {condition}\n")

@@ -1,6 +1,4 @@
-"""Tests of the joins against a nested loop in plain Python, and of both strategies against each
-other.
-"""
+"""Tests joins against a nested loop, and both strategies against each other."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ NAN = float("nan")
 
 
 def same_key(left, right):
-    """Whether two keys match: no nulls; NaN equals NaN, -0.0 equals 0.0."""
+    """Returns whether two keys match: no nulls; NaN equals NaN, -0.0 equals 0.0."""
     return all(
         one is not None
         and other is not None
@@ -45,8 +43,9 @@ def same_key(left, right):
 
 
 def nested_loop(left, right, keys, how):
-    """Joins lists of tuples, the first ``keys`` values of each being the key; every pair of rows is
-    compared.
+    """Joins lists of tuples by comparing every pair of rows.
+
+    The first ``keys`` values of a tuple are the key.
     """
     rows = []
     for row in left:
@@ -116,9 +115,7 @@ def step_of(kinds, how, partitions=3, key=(), number=0):
 @settings(max_examples=200, deadline=None)
 @given(two_tables(), st.sampled_from(["left", "inner"]), st.integers(0, 4), st.integers(0, 4))
 def test_join_batch_equals_nested_loop(tables, how, left_start, right_start):
-    """The indexed join of slices gives the nested loop's rows, in its order, and counts what it
-    did.
-    """
+    """The indexed join of slices gives the nested loop's rows, order and counts."""
     kinds, left, right = tables
     step = step_of(kinds, how)
     right_table = pa.Table.from_batches([batch_of(kinds, right).slice(right_start)])
@@ -188,9 +185,7 @@ def chunks_of(kinds, rows, cuts, value):
 def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
     tables, how, cuts, partitions, limits, shuffler
 ):
-    """Whatever the cuts, partitions, indexes of a partition and order of arrival: the same chunks,
-    accounts and all, as the broadcast join.
-    """
+    """Any cuts, partitions and order give the chunks and counts of the broadcast join."""
     kinds, left, right = tables
     step = step_of(kinds, how, partitions)
     index = index_module.build_index(
@@ -228,7 +223,7 @@ def test_hash_partitioned_join_gives_the_broadcast_joins_chunks(
 
 @pytest.mark.parametrize("bad_seeds", [1, 3])
 def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
-    """Different keys with one hash get a new seed on the right, and do not match on the left."""
+    """Different keys with one hash do not match; the right gets a new seed."""
     real = hashing.hash_rows
 
     def weak(arrays, seed=0):
@@ -246,7 +241,7 @@ def test_colliding_hashes_are_told_apart(monkeypatch, bad_seeds):
 
 
 def test_empty_sides():
-    """A join with no rows on one side or both has the right columns, and counts nothing."""
+    """A join without rows on a side has the right columns, and counts nothing."""
     step = step_of([pa.int64()], "left")
     index = index_module.build_index(
         pa.Table.from_batches([], step.source_plan.schema), step.right_on, step.added
@@ -284,9 +279,7 @@ def test_repeated_key_is_an_error_that_shows_it(rows, message):
 
 
 def test_unique_keys_pass():
-    """Unique keys are counted; rows with a null in a key column may repeat, because they match
-    nothing.
-    """
+    """Unique keys are counted; rows with a null in a key column may repeat."""
     table = pa.record_batch({"tail": ["N1", "N1", None, None], "year": [1, 2, 1, 1]})
     assert (
         index_module.check_unique(
@@ -315,9 +308,7 @@ FLIGHTS = source_plan("flights", tail=pa.string(), hour=pa.int64(), origin=pa.st
 
 
 def test_plan_join_names_columns_and_chains():
-    """Later joins see the columns of earlier ones; key columns of the right are not added; the
-    prefix names the rest.
-    """
+    """Later joins see earlier columns; right keys are not added; a prefix names the rest."""
     planes = source_plan("planes", tailnum=pa.string(), model=pa.string(), hour=pa.int64())
     models = source_plan("models", model=pa.string(), seats=pa.int64())
     plan = plan_module.plan_join(
@@ -352,9 +343,7 @@ def test_plan_join_names_columns_and_chains():
 def test_strategy_follows_the_right_sources_size(
     size_bytes, settings_, strategy, expected, partitions
 ):
-    """Small right sources are broadcast, large ones partitioned; compressed bytes weigh more; the
-    recipe may force either.
-    """
+    """Small right sources are broadcast, large ones partitioned; the recipe decides first."""
     right = source_plan("planes", size_bytes, tail=pa.string(), seats=pa.int64(), **settings_)
     step = plan_module.plan_join(
         (Join("planes", (("tail", "tail"),), strategy=strategy),), FLIGHTS, {"planes": right}
@@ -363,9 +352,7 @@ def test_strategy_follows_the_right_sources_size(
 
 
 def test_plan_join_reports_all_problems_at_once():
-    """Unknown columns, types that differ, lists as keys and clashing names are all reported, each
-    at its place.
-    """
+    """Unknown columns, different types, list keys and clashing names are all reported."""
     planes = source_plan("planes", tailnum=pa.string(), hour=pa.float64(), origin=pa.string())
     prices = source_plan("prices", hour=pa.string(), tags=pa.list_(pa.string()))
     with pytest.raises(RecipeProblems) as caught:
@@ -413,7 +400,7 @@ def write_csv(folder, name, lines):
 
 @pytest.fixture
 def flights(tmp_path):
-    """Plans of two small tables: 40 flights in two files, 10 planes, of which two occur twice."""
+    """Plans of two tables: 40 flights in two files, 10 planes, two of them twice."""
     for half in range(2):
         rows = [f"N{number * 7 % 13},{number}" for number in range(half * 20, half * 20 + 20)]
         write_csv(tmp_path, f"flights{half}.csv", ["tail,id", *rows, ",99"])
@@ -450,9 +437,7 @@ def joined_one_by_one(plan, base):
     ("strategies", "through_files"), [(("broadcast", "hash"), True), (("hash", "broadcast"), False)]
 )
 def test_strategies_agree_in_a_pipeline(flights, tmp_path, strategies, through_files):
-    """Broadcast, hash through files and hash through the engine give the chunks of the pure
-    functions.
-    """
+    """Broadcast and hash joins give the chunks of the pure functions."""
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),), "left", strategy=strategies[0]),
@@ -477,9 +462,7 @@ READS: list[str] = []
 
 
 def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypatch):
-    """However many chunks and threads there are, a process reads a right source once for each join
-    in the chain.
-    """
+    """A process reads a right source once for each join, whatever its chunks and threads."""
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),)),
@@ -503,7 +486,7 @@ def test_broadcast_reads_each_right_source_once_for_each_join(flights, monkeypat
 
 
 def test_right_sources_are_counted_once(flights):
-    """A right source that is joined twice has one account, with its rows and its checksum."""
+    """A right source that is joined twice has its rows counted once."""
     base, planes = flights
     joins = (
         Join("planes", (("tail", "tail"),)),
@@ -519,7 +502,7 @@ def test_right_sources_are_counted_once(flights):
 
 
 def test_no_joins(flights):
-    """Without joins chunks pass as they are, and there is nothing to count."""
+    """Without joins chunks pass unchanged, and nothing is counted."""
     base, _ = flights
     plan = plan_module.plan_join((), base, {})
     assert plan.schema == base.schema
@@ -534,7 +517,7 @@ def test_no_joins(flights):
 
 @pytest.mark.parametrize("strategy", ["broadcast", "hash"])
 def test_key_of_a_right_source_is_checked(flights, strategy):
-    """A right source whose key repeats fails the run with either strategy, and shows the key."""
+    """A repeated key fails the run with either strategy, and is shown."""
     base, planes = flights
     planes = dataclasses.replace(planes, source=dataclasses.replace(planes.source, key=("tail",)))
     plan = plan_module.plan_join(
@@ -559,7 +542,7 @@ def test_key_of_a_right_source_is_checked(flights, strategy):
     st.integers(1, 4),
 )
 def test_unique_key_over_chunks(rows, cuts, partitions):
-    """Keys are unique over all chunks exactly if Counter says so; the number of keys comes back."""
+    """Keys are unique over all chunks exactly if Counter says so."""
     chunks = chunks_of([pa.string(), pa.int64()], [(*row, 0) for row in rows], cuts, "v")
     counts = collections.Counter(row for row in rows if None not in row)
     source = Source("planes", ("planes.csv",), key=("k0", "k1"))

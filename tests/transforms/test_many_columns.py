@@ -1,6 +1,4 @@
-"""Thousands of columns cost as many times more than hundreds as they are more: nothing grows with
-the square of their number.
-"""
+"""The cost of columns grows in step with their number, not with its square."""
 
 from __future__ import annotations
 
@@ -42,8 +40,7 @@ from beam_pipelines.transforms.select import plan_select
 from tests.support.cost import least_ratio
 
 FEW, MANY = 400, 1600
-# Four times as many columns take four times as long; sixteen times where each is searched for among
-# all.
+# Four times as many columns take four times as long; sixteen times if each is searched among all.
 LARGEST_RATIO = 7
 
 
@@ -56,12 +53,12 @@ def columns(count: int) -> pa.Schema:
 
 
 def table(count: int) -> TableStatistics:
-    """Statistics of texts, each with a domain of its own."""
+    """Statistics of string columns, each with its own domain."""
     return TableStatistics.of(pa.record_batch({name: ["a", "b", "b"] for name in names(count)}))
 
 
 def schema(count: int) -> schema_pb2.Schema:
-    """A schema of texts, each with a domain of its own that allows one of two values."""
+    """A schema of string columns, each with its own domain of two values."""
     features = [
         schema_pb2.Feature(
             name=name, type=schema_pb2.BYTES, domain=name, presence={"min_fraction": 1}
@@ -90,7 +87,7 @@ def source_plan(name: str, schema: pa.Schema) -> SourcePlan:
     )
 
 
-# What is done with so many columns -> what makes its arguments of their number.
+# Operation on many columns -> function that makes its arguments from their number.
 WORK: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
     "infer": (infer_schema, lambda count: ({"train": table(count)},)),
     "find anomalies": (find_anomalies, lambda count: ({"train": table(count)}, schema(count))),
@@ -129,7 +126,7 @@ def test_time_grows_with_columns(name: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Value(PickledOnce):
-    """Something that is pickled once."""
+    """A value that is pickled once."""
 
     number: int
     parts: tuple[Any, ...] = ()
@@ -140,9 +137,7 @@ def roundtrip(value: Any) -> Any:
 
 
 def test_a_value_is_pickled_once() -> None:
-    """Where it was made it is unpickled as itself; a value in it as well; a changed one is pickled
-    anew.
-    """
+    """A value unpickles as itself in its process; a changed copy is pickled again."""
     inner = Value(1)
     value = Value(2, (inner, inner))
     assert roundtrip([value, value]) == [value, value]
@@ -153,9 +148,7 @@ def test_a_value_is_pickled_once() -> None:
 
 
 def test_another_process_has_one_value_for_all() -> None:
-    """A process that gets the same value twice, by itself and in another one, has one that is
-    equal.
-    """
+    """A process that gets the same value twice has one equal value."""
     inner = source_plan("inner", columns(2))
     outer = JoinStep(0, Join("inner", (("a", "a"),)), inner, "hash", 1, 2, (), columns(3))
     data = [pickle.dumps(inner), pickle.dumps(outer)]
@@ -168,9 +161,7 @@ def test_another_process_has_one_value_for_all() -> None:
 
 
 def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
-    """Making a job of a hundred columns pickles each part of its plan once, and takes little more
-    for each step than for one.
-    """
+    """Building a job of 100 columns pickles each part of its plan once."""
     path = tmp_path / "wide.parquet"
     pq.write_table(pa.table({name: [1, 2] for name in names(100)}), path)
     text = (
@@ -182,7 +173,7 @@ def test_a_plan_is_pickled_once_for_all_steps(tmp_path, monkeypatch) -> None:
     dumps = pickle.dumps
 
     class Pickle:
-        """Notes what is pickled."""
+        """Records the types that are pickled."""
 
         HIGHEST_PROTOCOL, loads = pickle.HIGHEST_PROTOCOL, pickle.loads
 
@@ -226,9 +217,7 @@ SCHEMAS = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(SCHEMAS)
 def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
-    """Whatever stands in its fields and texts, a schema has the text that protobuf's own printer
-    gives it.
-    """
+    """A schema's text equals that of protobuf's own printer."""
     assert schema_to_text(found).decode() == text_format.MessageToString(found, as_utf8=True)
 
 
@@ -242,9 +231,7 @@ def test_schemas_are_written_as_protobuf_does(found: schema_pb2.Schema) -> None:
 def test_schemas_are_read_as_protobuf_does(
     tmp_path_factory, found, comment: str, place: int, dirt: str
 ) -> None:
-    """A schema's text, as it was written or touched since, is read as protobuf's own parser reads
-    it, or refused as it refuses it.
-    """
+    """A schema's text, edited or not, is read or refused as by protobuf's own parser."""
     text = comment + schema_to_text(found).decode()
     text = text[:place] + dirt + text[place:]
     path = tmp_path_factory.getbasetemp() / "schema.pbtxt"
@@ -273,18 +260,14 @@ def test_schemas_are_read_as_protobuf_does(
     ],
 )
 def test_domains_stay_where_they_stand(tmp_path, text: str) -> None:
-    """A domain within a feature that is not indented is the feature's; another order of fields does
-    no harm.
-    """
+    """An unindented domain in a feature is the feature's; field order does not matter."""
     path = tmp_path / "schema.pbtxt"
     path.write_text(text)
     assert read_schema(str(path)) == text_format.Parse(text, schema_pb2.Schema())
 
 
 def test_schemas_know_no_field_before_string_domains_but_features() -> None:
-    """String domains are written between features and what else there is, in the order of the
-    fields' numbers.
-    """
+    """String domains are written after features and before all other fields."""
     numbers = {field.name: field.number for field in schema_pb2.Schema.DESCRIPTOR.fields}
     assert min(numbers, key=numbers.__getitem__) == "feature"
     others = [

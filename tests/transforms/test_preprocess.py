@@ -1,6 +1,4 @@
-"""A recipe's own preprocessing_fn: planned without running it, analysed on the splits to fit on,
-applied to every row, and served.
-"""
+"""A recipe's preprocessing_fn is planned, analyzed, applied to every row, and served."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ COLUMNS = pa.schema([("delay", pa.float64()), ("carrier", pa.string()), ("late",
 
 
 def recipe_with(folder: Path, module: str, more: str = "") -> Recipe:
-    """A recipe beside a module with that text."""
+    """A recipe next to a module with that text."""
     (folder / "own.py").write_text(module)
     text = (
         f"name: x\nsources: {{rows: rows.csv}}\nencode:{ENCODE}\npreprocessing_fn: "
@@ -76,7 +74,7 @@ def contract() -> schema_pb2.Schema:
 
 
 def rows(number: int, carriers: str) -> pa.RecordBatch:
-    """Rows as they are read: every fifth delay and every seventh carrier is null."""
+    """Input rows: every fifth delay and every seventh carrier is null."""
     random = np.random.default_rng(number)
     delays = [
         None if index % 5 == 4 else float(value)
@@ -92,9 +90,7 @@ def rows(number: int, carriers: str) -> pa.RecordBatch:
 
 
 class Run(NamedTuple):
-    """What a run gave: fitted plan, raw batches and chunks by (range number, part, split), and what
-    tensorflow-transform wrote.
-    """
+    """Results of a run: fitted plan, batches and chunks by address, analysis folder."""
 
     plan: EncodePlan
     raw: dict[tuple[int, int, str], pa.RecordBatch]
@@ -168,7 +164,7 @@ CHUNKS = [
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One run, which all tests look at."""
+    """One run for all tests."""
     return run(tmp_path_factory.mktemp("run"), CHUNKS)
 
 
@@ -190,7 +186,7 @@ def column(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def test_every_row_stays_at_its_address(done: Run) -> None:
-    """Chunks keep range, part, split, path and rows; one without rows is not needed further on."""
+    """Chunks keep range, part, split, path and rows; empty ones are dropped."""
     assert {address: chunk.batch.num_rows for address, chunk in done.chunks.items()} == {
         address: batch.num_rows for address, batch in CHUNKS[:3]
     }
@@ -202,9 +198,7 @@ def test_every_row_stays_at_its_address(done: Run) -> None:
 
 
 def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
-    """Mean and deviation, and the vocabulary, are those of the train split's encoded rows, by
-    numpy.
-    """
+    """Mean, deviation and vocabulary are those of the train split, by numpy."""
     train = np.array(
         [
             value or 0.0
@@ -240,9 +234,7 @@ def test_analysis_sees_only_the_splits_to_fit_on(done: Run) -> None:
 
 
 def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path) -> None:
-    """Raw rows, serialized, through the layer and the signature give the records of the shards; the
-    label is not needed.
-    """
+    """Raw rows through layer and signature give the records of the shards, without a label."""
     import tensorflow as tf
     import tensorflow_transform as tft
 
@@ -273,7 +265,7 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
     )
     np.testing.assert_array_equal(served["delay"].numpy(), expected["delay"].numpy())
     assert "late" not in served
-    # What has no dense form is given by its columns.
+    # Features without a dense form are given by their columns.
     assert (
         served["grid$sparse_values_row_lengths"].numpy().sum() == len(expected["grid"].values) > 0
     )
@@ -281,9 +273,7 @@ def test_serving_graph_is_encodings_and_function_together(done: Run, graph: Path
 
 
 def test_vocabularies_of_both_are_found(graph: Path) -> None:
-    """The function's own vocabulary goes by its name, that of a declared encoding by its
-    feature's.
-    """
+    """The function's vocabulary has its name; an encoding's has its feature's."""
     import tensorflow_transform as tft
 
     output = tft.TFTransformOutput(str(graph))
@@ -292,7 +282,7 @@ def test_vocabularies_of_both_are_found(graph: Path) -> None:
 
 
 def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
-    """Chunks that come in another order give the same records, to the last bit."""
+    """Chunks in another order give the same records, to the last bit."""
     again = run(tmp_path, CHUNKS[::-1])
     for address, chunk in done.chunks.items():
         assert serialize_batch(chunk.batch).equals(serialize_batch(again.chunks[address].batch))
@@ -313,7 +303,7 @@ def test_order_of_chunks_does_not_matter(done: Run, tmp_path: Path) -> None:
 def test_module_that_cannot_work_is_a_problem_of_the_recipe(
     tmp_path: Path, module: str, message: str
 ) -> None:
-    """What can be seen without running the module is told when the recipe is planned."""
+    """Planning reports problems of the module that need no run of it."""
     recipe = recipe_with(tmp_path, module)
     with pytest.raises(RecipeProblems) as error:
         plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), None)
@@ -324,7 +314,7 @@ def test_module_that_cannot_work_is_a_problem_of_the_recipe(
 
 
 def test_missing_module_is_a_problem_of_the_recipe(tmp_path: Path) -> None:
-    """A path that leads nowhere is told when the recipe is planned; a module is not run then."""
+    """Planning reports a missing module."""
     recipe = recipe_with(tmp_path, "raise SystemExit\ndef preprocessing_fn(inputs): ...\n")
     assert plan_preprocessing(recipe, plan_encode(recipe, COLUMNS), None) is not None
     (tmp_path / "own.py").unlink()
@@ -333,9 +323,7 @@ def test_missing_module_is_a_problem_of_the_recipe(tmp_path: Path) -> None:
 
 
 def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> None:
-    """A contract or a fill makes a dense input; without them, the kind of a tensor does not depend
-    on the data.
-    """
+    """A contract or a fill makes a dense input; else it is sparse."""
     recipe = recipe_with(tmp_path, MODULE)
     plan = plan_encode(recipe, COLUMNS)
     with_contract, without = (
@@ -359,9 +347,7 @@ def test_inputs_are_dense_only_where_something_promises_it(tmp_path: Path) -> No
     ],
 )
 def test_error_in_the_function_names_its_line(tmp_path: Path, body: str, message: str) -> None:
-    """What the function raises while it is traced is an error of the recipe, with file and line,
-    before anything runs.
-    """
+    """An error while tracing is a recipe error with file and line, before the run."""
     recipe = recipe_with(tmp_path, f"def preprocessing_fn(inputs):\n{body}")
     function = plan_preprocessing(
         recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()
@@ -375,9 +361,7 @@ def test_error_in_the_function_names_its_line(tmp_path: Path, body: str, message
 
 
 def test_failure_on_a_batch_is_told_without_traceback() -> None:
-    """What tensorflow-transform says of a failed batch becomes one sentence, as runners find it in
-    a worker's exception.
-    """
+    """tensorflow-transform's error about a failed batch becomes one sentence."""
     text = (
         'ValueError: An error occurred while trying to apply the transformation: "Graph execution '
         "error:\n\n"

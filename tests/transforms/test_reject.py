@@ -1,5 +1,6 @@
-"""Rejected rows: complete, in order, never in examples, and counted exactly, whatever runs the
-conversion; against plain Python.
+"""Rejected rows are complete, ordered, counted, and never in examples.
+
+The tests compare several runners and workers with plain Python.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ ENCODE
 on_error: {reject: BUDGET}
 output: {num_shards: 2}
 """
-# Whose graph is built by another process, which takes its time.
+# Another process builds the graph, which takes a while.
 ENCODE = (
     "encode: {total: [{column: due}, {cast: int64}], half: [{column: age}, {cast: float32}, "
     "z_score]}"
@@ -69,9 +70,7 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Visits in three files, with rows that cannot be read, selected or encoded; users, some of
-    them twice, some bad.
-    """
+    """Visits in three files, with rows that cannot be read, selected or encoded; and users."""
     folder = tmp_path_factory.mktemp("data")
     rng = random.Random(4)
     for part in range(3):
@@ -110,7 +109,7 @@ def converted(
 
 
 def rejected(output: pathlib.Path, source: str) -> list[dict[str, str]]:
-    """Returns what lies in rejected/, and checks that nothing is missing."""
+    """Returns the rows in rejected/, and checks that none is missing."""
     path = output / "rejected" / f"{source}.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     assert all(
@@ -134,9 +133,7 @@ def written(output: pathlib.Path) -> Counter[tuple[Any, ...]]:
 
 
 def records(text: str) -> list[tuple[int, str, list[str]]]:
-    """Cuts a CSV file as plain Python does: line, text and cells of each record behind the
-    header.
-    """
+    """Cuts a CSV file in plain Python: line, text and cells of each record."""
     lines = text.split("\n")
     found, first = [], 2
     while first <= len(lines):
@@ -152,7 +149,7 @@ def records(text: str) -> list[tuple[int, str, list[str]]]:
 
 
 def is_integer(text: str) -> bool:
-    """Whether int() takes a text."""
+    """Returns whether int() takes a text."""
     try:
         int(text)
     except ValueError:
@@ -163,9 +160,7 @@ def is_integer(text: str) -> bool:
 def expected(
     data: pathlib.Path, how: str
 ) -> tuple[list[tuple[str, int, str, str]], Counter[tuple[Any, ...]], int]:
-    """Returns what plain Python rejects (file, line, column, text), what it writes, and how many
-    rows it filters out.
-    """
+    """Returns rejected (file, line, column, text), written values, and filtered rows."""
     users: dict[str, list[str | None]] = {}
     for line in (data / "users.jsonl").read_text().splitlines():
         if line != "{" and json.loads(line)["age"] != "old":
@@ -185,9 +180,7 @@ def expected(
 def verdict(
     cells: list[str], users: dict[str, list[str | None]], unmatched: list[str | None]
 ) -> tuple[str | None, Counter[tuple[Any, ...]], int]:
-    """Returns the column for which a record is rejected, if it is; what is written of it; and how
-    many of its rows are filtered out.
-    """
+    """Returns the column that rejects a record, or its values, and its filtered rows."""
     own, dropped = Counter[tuple[Any, ...]](), 0
     if len(cells) != 5:
         return "", own, 0
@@ -240,9 +233,7 @@ def test_rows_are_rejected_as_plain_python_does(
     options: list[str],
     exchange: Any,
 ) -> None:
-    """By the reader, a filter, a derived column of any joined row, and an encoding: by line, in
-    order, and in no example.
-    """
+    """Reader, filter, derived columns, joins and encodings reject rows in order."""
     texts = {"HOW": how, "STRATEGY": strategy, "ENCODE": ENCODE if strategy == "broadcast" else ""}
     manifest = converted(data, tmp_path / "out", RECIPE, *options, texts=texts, exchange=exchange)
     bad, good, filtered = expected(data, how)
@@ -276,9 +267,7 @@ def test_rows_are_rejected_as_plain_python_does(
 
 @pytest.mark.parametrize(("enough", "short"), [("9", "8"), ("4.5%", "4.4999999%")])
 def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) -> None:
-    """Nine of 200 rows, of a reader and of an expression, in several files, ranges and threads; of
-    one more budget there is nothing left.
-    """
+    """Nine of 200 bad rows pass a budget of nine, and fail one of eight."""
     values = [str(number) for number in range(200)]
     for number in (3, 4, 50, 99, 100, 150, 151, 198):
         values[number] = "x"
@@ -301,7 +290,7 @@ def test_the_budget_is_exact(tmp_path: pathlib.Path, enough: str, short: str) ->
 
 @given(st.integers(0, 9_999), st.integers(0, 10**9))
 def test_shares_are_decimals(hundredths: int, total: int) -> None:
-    """A share of 0.29 allows 29 of 100 rows, which the nearest float times 100 would not."""
+    """A share of 0.29 allows 29 of 100 rows, as its decimals say."""
     text = f"{hundredths // 100}.{hundredths % 100:02}%"
     recipe = parse_recipe(
         f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {text}}}", "r.yaml", ""
@@ -312,7 +301,7 @@ def test_shares_are_decimals(hundredths: int, total: int) -> None:
 
 @pytest.mark.parametrize("budget", ["-1", "1.5", "100%", "many", "true", "2%%"])
 def test_budgets_that_are_none(budget: str) -> None:
-    """Neither a whole number of rows nor a share below one."""
+    """A budget is a whole number of rows or a share below one."""
     with pytest.raises(RecipeError, match="or a whole number of rows, as 100"):
         parse_recipe(
             f"name: a\nsources: {{a: a.csv}}\non_error: {{reject: {budget}}}", "r.yaml", ""
@@ -324,13 +313,13 @@ VALUES = [str(number) if number not in WRONG else "x" for number in range(20)]
 
 
 def write_csv(path: pathlib.Path) -> None:
-    """One cell a row."""
+    """Writes one cell a row."""
     data = ("t,u\n" + "".join(f"{value},1\n" for value in VALUES)).encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
 def write_table(path: pathlib.Path) -> None:
-    """Parquet in small row groups, or Arrow."""
+    """Writes Parquet in small row groups, or Arrow."""
     table = pa.table({"t": VALUES})
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=3)
@@ -340,7 +329,7 @@ def write_table(path: pathlib.Path) -> None:
 
 
 def write_records(path: pathlib.Path) -> None:
-    """Examples, or texts, as TFRecord."""
+    """Writes examples, or texts, as TFRecord."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for value in VALUES:
             feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
@@ -351,7 +340,7 @@ def write_records(path: pathlib.Path) -> None:
 
 
 def write_text(path: pathlib.Path) -> None:
-    """Lines; of libsvm, a comment among them."""
+    """Writes lines; for libsvm, one of them a comment."""
     line = "{}\n" if path.suffix == ".lines" else "{} 1:2\n"
     labels = ["-1" if value == "x" and path.suffix == ".svm" else value for value in VALUES]
     path.write_text(
@@ -361,7 +350,7 @@ def write_text(path: pathlib.Path) -> None:
 
 
 def write_idx(path: pathlib.Path) -> None:
-    """Numbers, of which some are -1."""
+    """Writes numbers, some of them -1."""
     numbers = np.array([-1 if value == "x" else int(value) for value in VALUES], ">i4")
     path.write_bytes(
         bytes([0, 0, 0x0C, 2]) + np.array([20, 1], ">i4").tobytes() + numbers.tobytes()
@@ -415,9 +404,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
 def test_every_format_knows_where_its_rows_lie(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row that a derived column rejects is named as the format's own errors name it, in small
-    ranges.
-    """
+    """A row that a derived column rejects has the position of the format's own errors."""
     monkeypatch.setattr(plan_module.cut_ranges, "__defaults__", (40,))
     write, format_, sql, word, first = FORMATS[name]
     write(tmp_path / name)
@@ -438,7 +425,7 @@ def test_every_format_knows_where_its_rows_lie(
 
 
 def test_images_are_named_by_their_files(tmp_path: pathlib.Path) -> None:
-    """An image that a derived column rejects, beside one that cannot be read."""
+    """A derived column rejects one image, the reader another; both have their files."""
     folder = tmp_path / "images"
     folder.mkdir()
     for number in range(6):
@@ -476,12 +463,12 @@ def stored(folder: pathlib.Path, ranges: int, rows: int) -> list[Sequence[str]]:
 
 
 def row(number: int, line: int) -> Rejected:
-    """Returns a rejected row with a name of a file that is no UTF-8."""
+    """Returns a rejected row with a file name that is not UTF-8."""
     return Rejected("a", "a\udce4.csv", f"line {number * 1000 + line}", "", "wrong", "x" * 500)
 
 
 def test_rejected_rows_take_no_memory(tmp_path: pathlib.Path) -> None:
-    """Forty ranges of 300 rows each are put in order with the memory of one."""
+    """Forty ranges of 300 rows are sorted in the memory of one."""
     files = stored(tmp_path / "stored", 40, 300)
     tracemalloc.start()
     write_rejected(str(tmp_path / "all.jsonl"), files, {})
@@ -496,7 +483,7 @@ def test_rejected_rows_take_no_memory(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_repeated_commit_finds_them_written(tmp_path: pathlib.Path) -> None:
-    """An attempt after one that removed the temporary files leaves the file as it is."""
+    """A retry after the removal of temporary files keeps the written file."""
     files = stored(tmp_path / "stored", 2, 3)
     path = tmp_path / "all.jsonl"
     write_rejected(str(path), files, {})

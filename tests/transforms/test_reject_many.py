@@ -1,4 +1,4 @@
-"""Many bad rows, of expressions and of sparse text: the same as each alone, at little cost."""
+"""Many bad rows give the errors of each one alone, at little cost."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def chunk_of(rows: list[tuple[object, ...]], numbers: list[int]) -> Chunk:
 def test_rows_without_a_value_are_those_that_fail_alone(
     rows: list[tuple[object, ...]], condition: str | None, derive: dict[str, str], copies: int
 ) -> None:
-    """The same rows, each for the first expression that fails on its first copy, in the same words;
-    the rest is selected.
-    """
+    """The rows, errors and the selected rest are those of single evaluation."""
     checks = checks_of(condition, derive)
     chunk = chunk_of(rows, [row // copies for row in range(len(rows))])
     expected: dict[int, tuple[str, str]] = {}
@@ -91,7 +89,7 @@ def test_rows_without_a_value_are_those_that_fail_alone(
 
 
 def test_a_row_is_asked_about_once_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 20,000 rows, half of them bad in one of seven ways, seven are evaluated alone."""
+    """Of 20,000 rows, bad in seven ways, seven are evaluated alone."""
     asked, failure = [], expressions._failure
     monkeypatch.setattr(expressions, "_failure", lambda *given: asked.append(1) or failure(*given))
     rows = [(f"x{row % 14}" if row % 14 < 7 else str(row), 1.0, None) for row in range(20_000)]
@@ -122,7 +120,7 @@ BAD_LINES = {
 def test_a_bad_sparse_line_costs_little_more_than_a_good_one(
     kind: str, every: int, tmp_path: Path
 ) -> None:
-    """Of 10,000 lines all, or one in ten, are bad; each took a millisecond once."""
+    """10,000 lines, all or one in ten bad, stay far below a millisecond each."""
     lines = [
         BAD_LINES[kind] % row if row % every == 0 else f"1 {FEATURES}" for row in range(10_000)
     ]

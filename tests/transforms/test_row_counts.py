@@ -1,4 +1,4 @@
-"""transforms/row_counts.py notices every row, chunk and range that is lost or comes twice."""
+"""transforms/row_counts.py finds every lost or repeated row, chunk and range."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECIPE = Recipe("test", {"rows": SOURCE}, "rows", join=(JOIN,))
 
 
 def counted(number: int, part: int = 0, rows: int = 10, **counts: int) -> ChunkCounts:
-    """Returns the row counts of a chunk from which ``rows`` rows came into the train split."""
+    """Returns the row counts of a chunk with ``rows`` rows in the train split."""
     return ChunkCounts(
         number, part, {"read": 10, "rejected": 0, **counts}, {"train": rows}, "", number, "rows.csv"
     )
@@ -83,7 +83,7 @@ def test_a_lost_or_repeated_chunk_fails_the_run(chunk_counts: list[ChunkCounts])
 
 
 def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> None:
-    """The share is taken over the whole source, and the first bad rows are shown."""
+    """The share is of the whole source, and the first bad rows are shown."""
     bad = Rejected("rows", "rows.csv", "line 7", "age", "found 'x', expected an integer", "x,1")
     stored = store_rejected(Chunk(0, 0, pa.record_batch([]), {}, (bad,)), str(tmp_path))
     chunk_counts = [
@@ -100,7 +100,7 @@ def test_too_many_rejected_rows_fail_with_examples(tmp_path: pathlib.Path) -> No
 
 @pytest.mark.parametrize("rows", [(13, 11), (25,), (25, 0, 0)])
 def test_lost_records_and_shards_fail_the_run(rows: tuple[int, ...]) -> None:
-    """The shards' rows are counted by the writers, and must be those of the account."""
+    """The shards' rows must equal the row counts."""
     row_counts = count_base(PLAN, GOOD, 1, ("train",))
     good = [
         ShardInfo("train", f"shard-{number}", count, 1, 1, 0)

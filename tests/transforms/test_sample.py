@@ -1,6 +1,4 @@
-"""The sample from which the size of shards is estimated: of bounded memory, and true whatever it
-leaves out.
-"""
+"""The sample that estimates shard sizes is bounded and unbiased."""
 
 from __future__ import annotations
 
@@ -24,18 +22,14 @@ from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes,
     ],
 )
 def test_share(size_bytes: int, num_ranges: int, share: Share) -> None:
-    """4 MiB as they lie on disk; in memory 8 MiB over all ranges, and 64 KiB of each in any
-    case.
-    """
+    """4 MiB on disk; 8 MiB in memory over all ranges, 64 KiB of each."""
     assert sample_share(size_bytes, num_ranges) == share
 
 
 @pytest.mark.parametrize("growth", [1, 30], ids=["as on disk", "30 times as large in memory"])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_sample_is_bounded_and_tells_what_all_rows_do(growth: int, shuffle: bool) -> None:
-    """Of ranges whose rows are of different lengths, in several parts each, within 5 % of all rows
-    framed.
-    """
+    """Estimates from rows of different lengths are within 5 % of all rows."""
     random = np.random.default_rng(5)
     chunks = [
         Chunk(

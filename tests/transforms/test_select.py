@@ -1,4 +1,4 @@
-"""Tests of transforms/select.py and transforms/expressions.py against plain Python and SQLite."""
+"""Tests select.py and expressions.py against plain Python and SQLite."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ ROWS = st.lists(
     st.lists(st.integers(0, 20), max_size=3),
 )
 def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, cuts):
-    """Filter and derived columns are those of SQLite, in order, however the rows are cut into
-    batches and sliced.
-    """
+    """Filter and derived columns equal SQLite's for any batches and slices."""
     batch = pa.record_batch(
         [
             pa.array([row[0] for row in rows], pa.int64()),
@@ -106,7 +104,7 @@ def test_select_equals_sqlite_whatever_the_batches(rows, condition, expression, 
 
 
 def test_order_is_kept_in_large_batches():
-    """200,000 rows, more than DuckDB handles in one vector or row group, come back in order."""
+    """200,000 rows, more than a vector or row group of DuckDB, keep their order."""
     batch = pa.record_batch({"a": pa.array(range(200_000))})
     plan = plan_of(batch.schema, filter="a % 3 = 0", derive={"b": "a + 1"})
     left, filtered = select.select_batch(plan, batch)
@@ -163,7 +161,7 @@ def test_drop_and_keep_do_not_touch_duckdb(monkeypatch):
 
 
 def test_columns_that_decide_the_split_stay():
-    """A dropped column is still there for the split."""
+    """A dropped column is kept for the split."""
     by = Split(fractions={"train": 0.5, "eval": 0.5}, by=("a",))
     assert selected(drop=("a", "raw"), split=by)[0].schema.names == [
         "a",
@@ -220,9 +218,7 @@ def test_columns_that_decide_the_split_stay():
     ],
 )
 def test_refused_expressions(sql, said):
-    """What is no expression of one row, or depends on anything but the row, is refused at planning,
-    with the reason.
-    """
+    """Planning refuses expressions that depend on more than one row, with the reason."""
     for keys, path in (
         ({"derive": {"new": sql}}, ("derive", "new")),
         ({"filter": sql}, ("filter",)),
@@ -233,9 +229,7 @@ def test_refused_expressions(sql, said):
 
 
 def test_every_volatile_function_and_aggregate_is_refused():
-    """Whatever DuckDB's catalogue lists as an aggregate or as not consistent is refused by its
-    name.
-    """
+    """Every aggregate and inconsistent function of DuckDB's catalogue is refused."""
     rows = expressions._connection().execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() "
         "WHERE function_type = 'aggregate' OR stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')"
@@ -248,7 +242,7 @@ def test_every_volatile_function_and_aggregate_is_refused():
 
 
 def test_columns_that_differ_in_case_only():
-    """An exact name is taken at its word; what SQL could not tell apart is refused."""
+    """An exact name is taken; names that SQL cannot tell apart are refused."""
     batch = pa.record_batch({"a": [1], "A": [2]})
     plan = plan_of(batch.schema, derive={"x": '"A" + 1', "y": '"a" + 1'}, keep=("x", "y"))
     assert plan.schema.names == ["x", "y"]
@@ -261,15 +255,13 @@ def test_columns_that_differ_in_case_only():
 
 
 def test_a_derived_column_is_used_as_the_column_it_became():
-    """A derived column has its column type for the ones after it: int64 does not overflow where
-    INTEGER would.
-    """
+    """Later columns see a derived one as int64, which does not overflow like INTEGER."""
     batch, _ = selected(derive={"x": "7", "y": "x * 1000000000"}, keep=("y",))
     assert batch.column("y").to_pylist() == [7_000_000_000] * 4
 
 
 def test_all_problems_are_reported_at_once():
-    """Filter, derived columns, drop and keep are all looked at, each problem at its place."""
+    """Problems of filter, derived columns, drop and keep are all reported."""
     with pytest.raises(RecipeProblems) as caught:
         plan_of(
             BATCH.schema,
@@ -323,15 +315,13 @@ def test_all_problems_are_reported_at_once():
     ],
 )
 def test_failing_expression_shows_expression_and_row(keys, said):
-    """A value that cannot be computed names the expression, the file, and one row that is to
-    blame.
-    """
+    """An error shows the expression, the file, and one failing row."""
     with pytest.raises(DataError, match=said):
         select.select_batch(plan_of(BATCH.schema, **keys), BATCH, "data/f.csv")
 
 
 def test_settings_are_locked():
-    """The database reads no files, loads no extensions and cannot be talked out of it."""
+    """The database reads no files, loads no extensions, and keeps its settings."""
     connection = expressions._connection()
     for statement in (
         "SELECT * FROM read_text('/etc/hostname')",
@@ -366,9 +356,7 @@ def test_threads_do_not_share_a_database():
 
 
 def test_select_batches_counts_what_it_filters():
-    """In a pipeline every chunk keeps its address and account, and gets the number of filtered
-    rows.
-    """
+    """In a pipeline every chunk keeps address and counts, and gets ``filtered``."""
     plan = plan_of(BATCH.schema, filter="a > 1", keep=("a",))
     chunks = [
         Chunk(0, 0, BATCH, {"read": 4}, path="f.csv"),

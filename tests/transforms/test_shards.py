@@ -1,4 +1,4 @@
-"""transforms/shards.py plans shards of the asked size, and says which positions a chunk has."""
+"""transforms/shards.py plans shards of the asked size, and their rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from beam_pipelines.transforms.shards import (
 
 @given(st.floats(1, 1e15), st.integers(1024, 1 << 40))
 def test_shards_are_near_the_target_size(split_bytes: float, shard_size: int) -> None:
-    """As soon as there are two shards, each is within 20 % of the target, so that 5 % are left for
-    the estimate.
-    """
+    """With two shards or more, sizes are within 20 % of the target."""
     count = count_shards(Output(shard_size=shard_size), split_bytes)
     size = split_bytes / count
     if count > 1:
@@ -46,7 +44,7 @@ def test_shards_are_near_the_target_size(split_bytes: float, shard_size: int) ->
     ],
 )
 def test_number_and_multiple(output: Output, expected: int) -> None:
-    """A number is taken as it is, and a multiple rounds up."""
+    """A number is kept, and a multiple rounds up."""
     assert count_shards(output, 100 * MIB) == expected
 
 
@@ -106,7 +104,7 @@ def test_a_stored_plan_is_the_plan(
     offsets: dict[str, dict[tuple[int, int], int]],
     finished: set[int],
 ) -> None:
-    """Splits without chunks, large addresses and finished shards come back from the file."""
+    """The file keeps splits without chunks, large addresses and finished shards."""
     splits = {
         name: SplitShards(name, number, number + 1, 2, 3 * number, own)
         for number, (name, own) in enumerate(offsets.items())

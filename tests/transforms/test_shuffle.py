@@ -21,15 +21,13 @@ SIZES = st.lists(st.integers(0, 30), min_size=1, max_size=6)
 
 
 def block_of(payload: bytes, partition: int, partitions: int) -> bytes:
-    """The block of a partition in what a shard gets of a chunk."""
+    """Returns the block of a partition in a shard's payload."""
     bounds = shuffle.block_bounds(payload[len(payload) - shuffle.index_bytes(partitions) :])
     return payload[bounds[partition] : bounds[partition + 1]]
 
 
 def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> list[list[bytes]]:
-    """Scatters chunks of the given sizes and puts shards together as a writer does; records are
-    their own positions.
-    """
+    """Scatters chunks of given sizes, and returns the shards as positions."""
     offsets = {(number, 0): sum(sizes[:number]) for number in range(len(sizes))}
     plan = ShardPlan(
         {"train": SplitShards("train", sum(sizes), num_shards, partitions, 0, offsets)}
@@ -64,7 +62,7 @@ def deal(sizes: list[int], num_shards: int, partitions: int, output: Output) -> 
 def test_every_row_once_and_evenly(
     sizes: list[int], num_shards: int, partitions: int, by_seed: bool, seed: int
 ) -> None:
-    """Each row is in one shard, and shards differ by a row at most for each partition."""
+    """Each row is in one shard; shards differ by one row for each partition."""
     shards = deal(sizes, num_shards, partitions, Output(shuffle=by_seed, shuffle_seed=seed))
     rows = [int(record) for shard in shards for record in shard]
     assert sorted(rows) == list(range(sum(sizes)))
@@ -73,9 +71,7 @@ def test_every_row_once_and_evenly(
 
 
 def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are more places than blocks, rows are dealt in packs, and shards are still
-    even.
-    """
+    """With more places than blocks, rows are dealt in packs, and shards stay even."""
     monkeypatch.setattr(shuffle, "MAX_BLOCKS", 16)
     shards = deal([640] * 100, 20, 2, Output())
     assert sorted(int(record) for shard in shards for record in shard) == list(range(64_000))
@@ -103,9 +99,7 @@ def test_many_shards_get_few_blocks_of_each_chunk(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("rows", "num_shards"), [(1000, 600), (100, 1000), (0, 300)])
 def test_very_many_small_shards_are_even(rows: int, num_shards: int) -> None:
-    """Shards that were asked for by number get a row more or less each, however few rows there
-    are.
-    """
+    """A given number of shards differ by one row, however few rows there are."""
     lengths = [len(shard) for shard in deal([rows], num_shards, 1, Output())]
     assert max(lengths) - min(lengths) <= 1
 
@@ -128,7 +122,7 @@ def test_seed_decides_the_order() -> None:
 
 
 def test_shuffle_is_global_and_looks_random() -> None:
-    """A row's place in the output tells next to nothing about its place in the source."""
+    """A row's place in the output hardly depends on its place in the source."""
     shards = deal([20_000, 20_000, 10_000], 4, 2, Output())
     places = np.array([int(record) for shard in shards for record in shard])
     assert abs(np.corrcoef(places, np.arange(len(places)))[0, 1]) < 0.02
@@ -140,7 +134,7 @@ def test_shuffle_is_global_and_looks_random() -> None:
 
 
 def test_permutation_is_pinned() -> None:
-    """The permutation never changes: it is part of what a seed means."""
+    """The permutation never changes: a seed has to give the same order forever."""
     assert shuffle.permutation((7, 1), 8).tolist() == PINNED
 
 

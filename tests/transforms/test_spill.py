@@ -1,4 +1,4 @@
-"""transforms/spill.py: a chunk that waits in a file comes back as it was."""
+"""transforms/spill.py returns spilled chunks unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_chunk_comes_back_as_it_was(
 
 
 def test_what_travels_is_small(tmp_path: Path) -> None:
-    """A kept chunk is an address, however many rows it has."""
+    """A spilled chunk is a small element, however many rows it has."""
     kept = spill_chunk(chunk_of([{"number": row} for row in range(10_000)]), str(tmp_path))
     assert len(pickle.dumps(kept)) < 500
 
@@ -65,7 +65,7 @@ def test_a_retry_replaces_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
 def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> None:
-    """A temporary file that was changed or removed is named."""
+    """A changed or removed temporary file is named."""
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     if damage is None:
         Path(kept.file).unlink()
@@ -76,17 +76,15 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, damage: bytes | None) -> Non
 
 
 def test_a_file_with_other_rows_is_an_error(tmp_path: Path) -> None:
-    """The number of rows is known, and held to."""
+    """The number of rows is checked."""
     first = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     spill_chunk(chunk_of([{"number": 1}, {"number": 2}]), str(tmp_path))
     with pytest.raises(DataError, match=r"found 2 rows, expected 1\. A temporary file was changed"):
         load_chunk(first)
 
 
-def test_a_chunk_that_is_taken_leaves_no_file(tmp_path: Path) -> None:
-    """Its file stays until what comes of it is stored, and a file that cannot be removed fails
-    nothing.
-    """
+def test_load_and_delete_leaves_no_file(tmp_path: Path) -> None:
+    """The file stays until the result is stored; a failed removal is no error."""
     kept = spill_chunk(chunk_of([{"number": 1}]), str(tmp_path))
     taken = load_and_delete(kept)
     assert next(taken).batch.num_rows == 1

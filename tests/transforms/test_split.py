@@ -31,7 +31,7 @@ def mix(value):
 
 
 def expected_row(values, seed):
-    """The definition of hashing.py for integers, short texts and nulls."""
+    """Hashes integers, short texts and nulls as hashing.py defines it."""
     total = mix(seed)
     for value in values:
         if value is None:
@@ -75,9 +75,7 @@ SHARES = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(ROWS, SHARES, st.sampled_from([(), ("user",), ("day", "user")]), st.integers(0, 30))
 def test_fractions_follow_the_hash(rows, shares, by, start):
-    """Each row lands where the hash of its columns, in plain Python, falls among the exact sums of
-    shares.
-    """
+    """A row's split follows from its hash and the exact sums of shares, in plain Python."""
     names = [f"split{number}" for number in range(len(shares))]
     batch = batch_of(rows).slice(start)
     plan = plan_of(batch.schema, Split(fractions=dict(zip(names, shares, strict=True)), by=by))
@@ -96,7 +94,7 @@ def test_fractions_follow_the_hash(rows, shares, by, start):
 @settings(max_examples=100, deadline=None)
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_a_key_never_lands_in_two_splits(rows, cuts):
-    """However rows are cut into chunks, a user is in one split, and every row in exactly one."""
+    """For any chunks, a user is in one split, and every row in exactly one."""
     plan = plan_of(
         batch_of([]).schema, Split(fractions={"a": 0.4, "b": 0.3, "c": 0.3}, by=("user",))
     )
@@ -126,9 +124,7 @@ def test_fractions_are_met():
 
 
 def test_thresholds_are_exact():
-    """Thresholds are the shares' decimals, not their binary neighbours; an empty rest does not
-    overflow.
-    """
+    """Thresholds are the shares' decimals, not binary neighbours; 2**64 does not overflow."""
     assert split.fraction_thresholds((0.1, 0.2, 0.7)) == (2**64 // 10, 3 * 2**64 // 10)
     assert split.fraction_thresholds((1.0, 0.0)) == (2**64,)
     plan = plan_of(batch_of([]).schema, Split(fractions={"a": 1.0, "b": 0.0}))
@@ -166,9 +162,7 @@ TIME_SPLIT = Split(
     ],
 )
 def test_times_split_at_their_bounds(value, expected):
-    """The lower bound belongs to a split, the upper one does not; offsets are applied; other rows
-    are an error.
-    """
+    """Lower bounds are included, upper ones not; offsets apply; other rows are an error."""
     batch = pa.record_batch(
         {"at": pa.array([None if value is None else moment(value)], pa.timestamp("us"))}
     )
@@ -202,7 +196,7 @@ def test_times_split_at_their_bounds(value, expected):
     ],
 )
 def test_times_split_by_other_types(kind, bounds, inside, outside):
-    """Dates, numbers and times of day are compared as what they are."""
+    """Dates, numbers and times of day are compared by value."""
     batch = pa.record_batch({"at": pa.array([inside, outside], kind)})
     plan = plan_of(
         batch.schema, Split(fractions={}, time_column="at", times=(TimeSplit("train", *bounds),))
@@ -223,9 +217,7 @@ def test_times_split_by_other_types(kind, bounds, inside, outside):
     ],
 )
 def test_files_decide(path, expected):
-    """A pattern matches the whole path or its last component; a file in no split, or in two, is an
-    error.
-    """
+    """A pattern matches the path or its last component, and each file one pattern."""
     plan = plan_of(
         batch_of([]).schema, Split(fractions={}, files={"train": "*2012/*", "eval": "?-eval.csv"})
     )
@@ -289,7 +281,7 @@ def test_files_decide(path, expected):
     ],
 )
 def test_plan_split_refuses(split_, path, said):
-    """What cannot be split by is reported at its place in the recipe."""
+    """A bad split is reported with its place in the recipe."""
     with pytest.raises(RecipeProblems) as caught:
         plan_of(batch_of([]).schema, split_)
     (problem,) = caught.value.problems
@@ -299,7 +291,7 @@ def test_plan_split_refuses(split_, path, said):
 
 
 def test_a_column_decides_and_is_dropped():
-    """A column that is dropped may decide the split: it is gone afterwards."""
+    """A dropped column may decide the split, and is gone afterwards."""
     batch = batch_of([("a", 1), ("b", 2)])
     for rest in ({"drop": ("user",)}, {"keep": ("day",)}):
         plan = plan_of(
@@ -316,7 +308,7 @@ def test_a_column_decides_and_is_dropped():
 
 
 def test_one_split_needs_no_hash(monkeypatch):
-    """With one split rows are not looked at, and the batch is passed on as it is."""
+    """A single split passes the batch on unchanged."""
     monkeypatch.setattr(split.hashing, "hash_rows", None)
     batch = batch_of([("a", 1)])
     counted, chunk = split.split_chunk(plan_of(batch.schema, Split()), chunk_of(batch))
@@ -324,8 +316,8 @@ def test_one_split_needs_no_hash(monkeypatch):
     assert counted.rows == {"train": 1}
 
 
-def test_assign_split_hands_over_receipts(tmp_path):
-    """In a pipeline, every chunk gives its row counts and, for each split with rows, one chunk."""
+def test_split_chunks_outputs_counts(tmp_path):
+    """In a pipeline, each chunk gives row counts, and a chunk for each split with rows."""
     batch = pa.record_batch({"day": [1, 5, 2, 7]})
     times = (
         TimeSplit("train", None, "5"),
@@ -359,7 +351,7 @@ def test_assign_split_hands_over_receipts(tmp_path):
             ),
             ChunkCounts(0, 1, empty.counts, {}, path="f.csv"),
         ]
-        assert_that(outputs.chunk_counts, equal_to(chunk_counts), label="CheckReceipts")
+        assert_that(outputs.chunk_counts, equal_to(chunk_counts), label="CheckCounts")
 
 
 @pytest.mark.parametrize(
@@ -370,7 +362,7 @@ def test_assign_split_hands_over_receipts(tmp_path):
     ],
 )
 def test_files_are_checked_before_they_are_read(paths: list[str], message: str) -> None:
-    """A file without a split, and a split without a file, are found at planning."""
+    """Planning finds a file without a split, and a split without a file."""
     plan = split.SplitPlan(("train", "eval"), pa.schema([]), patterns=("train*", "eval*"))
     with pytest.raises(RecipeProblems, match=message):
         split.check_files(plan, paths)

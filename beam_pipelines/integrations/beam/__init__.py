@@ -8,8 +8,8 @@ YAML.
 
 from __future__ import annotations
 
+from beam_pipelines.integrations.beam.analyze import ComputeStatistics, EncodeFeatures, InferSchema
 from beam_pipelines.integrations.beam.batches import AsBatches, BatchesOf
-from beam_pipelines.integrations.beam.learning import ComputeStatistics, EncodeFeatures, InferSchema
 from beam_pipelines.integrations.beam.rows import FromRows, ToRows
 from beam_pipelines.integrations.beam.tables import (
     AssignSplit,

@@ -1,6 +1,4 @@
-"""Reads datasets back for the tests of the stages, by tfx-bsl's decoder: by no code that wrote
-them.
-"""
+"""Reads datasets by tfx-bsl's decoder, which shares no code with the writer."""
 
 from __future__ import annotations
 
@@ -12,8 +10,9 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 
 def read_examples(folder: pathlib.Path, split: str) -> list[dict]:
-    """Returns the examples of a split whose features have one value at most: text for bytes, and
-    None for a value that is missing.
+    """Returns the examples of a split with single values.
+
+    Bytes are text, and a missing value is None.
     """
     records: list[bytes] = []
     for path in sorted((folder / "examples" / f"Split-{split}").iterdir()):

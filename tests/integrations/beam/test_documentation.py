@@ -1,6 +1,4 @@
-"""What docs/beam.md shows is run: its Python block by block, and its YAML by Beam's own YAML
-runner.
-"""
+"""Runs the code of docs/beam.md: Python blocks, and YAML by Beam's runner."""
 
 from __future__ import annotations
 
@@ -23,20 +21,18 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def blocks(repository) -> list[tuple[str, str]]:
-    """(language, text) of every block of the page, in order."""
+    """Returns (language, text) of every block of the page, in order."""
     return BLOCK.findall((repository / "docs" / "beam.md").read_text())
 
 
 @pytest.fixture(scope="module")
 def providers(repository) -> str:
-    """The file that is installed with the package."""
+    """Returns the installed provider file."""
     return str(repository / "beam_pipelines" / "integrations" / "beam" / "providers.yaml")
 
 
 def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypatch):
-    """All Python blocks run, one after the other in one namespace; a block of text behind one is
-    what it prints.
-    """
+    """All Python blocks run in one namespace; a text block has their output."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     shown = [*blocks, ("", "")]
@@ -54,9 +50,7 @@ def test_python_on_the_page_prints_what_the_page_says(blocks, tmp_path, monkeypa
 
 
 def test_yaml_on_the_page_runs_by_beams_runner(blocks, providers, tmp_path, monkeypatch):
-    """The page's YAML makes a dataset of the rows that its filters leave, with Beam's own
-    transforms between ours.
-    """
+    """The page's YAML makes a dataset of the rows that its filters leave."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(blocks[0][1], names)  # noqa: S102 - writes the two tables
@@ -71,9 +65,7 @@ def test_yaml_on_the_page_runs_by_beams_runner(blocks, providers, tmp_path, monk
 
 
 def test_providers_offer_every_stage(providers, blocks, repository):
-    """The provider file names what the package exports for pipelines, and the page has a line for
-    each stage.
-    """
+    """The provider file and the page have every exported stage."""
     (provider,) = yaml.safe_load(open(providers).read())  # noqa: SIM115
     offered = provider["transforms"]
     exported = set(beam_pipelines.integrations.beam.__all__) - {"AsBatches", "BatchesOf"}
@@ -84,7 +76,7 @@ def test_providers_offer_every_stage(providers, blocks, repository):
 
 
 def test_yaml_names_what_is_wrong(providers, tmp_path, monkeypatch):
-    """A misspelt column in YAML fails with our message before anything runs."""
+    """A misspelt column in YAML fails with our message before the run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("user,cost\n1,2\n")
     text = f"""

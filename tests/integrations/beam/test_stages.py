@@ -1,6 +1,4 @@
-"""The stages in a pipeline of somebody's own: what they read, compute and write, against plain
-Python, and what they refuse.
-"""
+"""The stages in another pipeline, against plain Python."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ SCHEMA = pa.schema([("user", pa.int64()), ("ad", pa.string()), ("cost", pa.float
 
 
 def pipeline() -> beam.Pipeline:
-    """A pipeline on this machine, in this process."""
+    """A local pipeline in this process."""
     return beam.Pipeline(runner="FnApiRunner")
 
 
 def rows_of(start: int, end: int) -> list[dict]:
-    """Rows that tell each other apart, with nulls."""
+    """Distinct rows with nulls."""
     return [
         {
             "user": number % 50,
@@ -72,7 +70,7 @@ def shards_of(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def counted(rows: list[dict]) -> collections.Counter:
-    """Rows and how often each is there."""
+    """Rows and their numbers."""
     return collections.Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -89,7 +87,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 
 def expected_rows() -> list[dict]:
-    """What ``whole`` writes, by plain Python."""
+    """The rows of ``whole``, by plain Python."""
     rows = [row for row in rows_of(0, 3000) if row["cost"] > 10 and row["user"] < 40]
     return [
         {**row, "dear": int(row["cost"] > 500), "c_country": "de" if row["user"] % 2 else "fr"}
@@ -99,7 +97,7 @@ def expected_rows() -> list[dict]:
 
 @pytest.fixture(scope="module", params=["broadcast", "hash"])
 def whole(request, folder, tmp_path_factory) -> pathlib.Path:
-    """A dataset that went through every stage on tables."""
+    """A dataset from every stage on tables."""
     output = tmp_path_factory.mktemp("whole") / "clicks"
     right = {"path": str(folder / "users.csv"), "key": "user"}
     with pipeline() as p:
@@ -115,25 +113,21 @@ def whole(request, folder, tmp_path_factory) -> pathlib.Path:
 
 
 def test_all_rows_are_written_once(whole):
-    """What is read, joined and selected lies in the shards, row by row as plain Python has it, and
-    verifies.
-    """
+    """The shards hold the rows that plain Python reads, joins and selects."""
     written = [row for split in ("train", "eval") for row in read_examples(whole, split)]
     assert counted(written) == counted(expected_rows())
     assert verify_dataset(str(whole)).rows == len(expected_rows())
 
 
 def test_a_user_is_in_one_split(whole):
-    """Rows with one value of the column that decides lie in one split."""
+    """Rows with one value of the deciding column are in one split."""
     users = [{row["user"] for row in read_examples(whole, split)} for split in ("train", "eval")]
     assert users[0] & users[1] == set()
     assert all(users)
 
 
 def test_manifest_tells_the_splits_as_they_are(whole):
-    """The manifest counts every row, and its recipe has the shares that the splits turned out to
-    have.
-    """
+    """The manifest has every row and the splits' real shares."""
     manifest = json.loads((whole / "dataset.json").read_text())
     total = len(expected_rows())
     assert manifest["counts"]["read"] == manifest["counts"]["written"] == total
@@ -144,9 +138,7 @@ def test_manifest_tells_the_splits_as_they_are(whole):
 
 
 def test_order_of_arrival_does_not_matter(tmp_path):
-    """The same batches in another order give the same shards, byte for byte; other batches give
-    others.
-    """
+    """The same batches in any order give the same shards; other batches do not."""
     batches = [batch_of(start, start + 40) for start in range(0, 400, 40)]
     write(batches, tmp_path / "a" / "d", num_shards=2)
     write(batches[::-1], tmp_path / "b" / "d", num_shards=2)
@@ -156,7 +148,7 @@ def test_order_of_arrival_does_not_matter(tmp_path):
 
 
 def test_equal_batches_are_all_written(tmp_path):
-    """Three batches of the same rows are three times the rows, and one without rows is none."""
+    """Three batches of equal rows are written three times."""
     write([batch_of(0, 30)] * 3 + [batch_of(0, 0), batch_of(30, 50)], tmp_path / "d", num_shards=2)
     rows = [{**row, "cost": row["cost"]} for row in rows_of(0, 30) * 3 + rows_of(30, 50)]
     assert counted(read_examples(tmp_path / "d", "train")) == counted(rows)
@@ -171,9 +163,7 @@ def test_nothing_is_committed_of_data_that_do_not_pass(tmp_path):
 
 
 def test_a_dataset_that_is_there_stays(tmp_path):
-    """A folder with a dataset is refused while the pipeline is built, unless it may be
-    overwritten.
-    """
+    """A folder with a dataset is refused early, unless ``overwrite`` is set."""
     write([batch_of(0, 10)], tmp_path / "d")
     with pytest.raises(RecipeError, match="there is a dataset already"):
         write([batch_of(0, 20)], tmp_path / "d")
@@ -182,9 +172,7 @@ def test_a_dataset_that_is_there_stays(tmp_path):
 
 
 def test_encodings_are_fitted_on_train(tmp_path):
-    """A vocabulary counts the texts of train alone, in order of their frequency, and a chain behind
-    it is fitted on its numbers.
-    """
+    """A vocabulary counts the strings of train, and its chain is fitted on its ids."""
     train = [batch_of(0, 700), batch_of(700, 1400)]
     other = [pa.RecordBatch.from_pylist([{"user": 1, "ad": "new", "cost": 0.0}], SCHEMA)]
     with pipeline() as p:
@@ -209,9 +197,7 @@ def test_encodings_are_fitted_on_train(tmp_path):
 
 
 def test_statistics_and_schema(tmp_path, folder):
-    """Statistics count what plain Python counts, the schema is inferred of them, and both can be
-    written.
-    """
+    """Statistics equal plain Python's, and the schema is inferred from them."""
     seen = []
     with pipeline() as p:
         splits = (
@@ -238,9 +224,7 @@ def test_statistics_and_schema(tmp_path, folder):
 
 
 def test_rows_become_batches_and_rows_again(tmp_path):
-    """Beam's rows come through batches as they were, nulls and lists too; dates come out as
-    text.
-    """
+    """Beam's rows come back unchanged, with nulls and lists; dates are text."""
     schema = pa.schema(
         [("day", pa.date32()), ("at", pa.timestamp("us")), ("n", pa.list_(pa.int64()))]
     )
@@ -266,9 +250,7 @@ def test_rows_become_batches_and_rows_again(tmp_path):
 
 
 def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
-    """Behind Filter, Reshuffle and Flatten of equal columns they are still known; a function of
-    one's own can declare them.
-    """
+    """Filter, Reshuffle and Flatten keep the columns; a user function can declare them."""
     with pipeline() as p:
         one = p | "One" >> ReadBatches(str(folder / "users.csv"))
         two = p | "Two" >> ReadBatches(str(folder / "users.csv"))
@@ -308,9 +290,7 @@ def test_columns_travel_through_beams_own_transforms(tmp_path, folder):
     ids=["no file", "unknown option", "both", "files", "encoding", "size", "order", "slices"],
 )
 def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
-    """What can be known without data is refused when the stage is made, by the recipe's own
-    checks.
-    """
+    """Wrong arguments are refused by the recipe's checks when a stage is made."""
     if message is None:
         with pytest.raises(RecipeError, match="Did you mean 'vocabulary'"):
             _ = (
@@ -363,7 +343,7 @@ def test_wrong_arguments_are_found_before_the_pipeline_runs(stage, message):
 def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(
     apply, message, tmp_path, monkeypatch
 ):
-    """Columns are known while the pipeline is built, and checked then."""
+    """Columns are known and checked while the pipeline is built."""
     monkeypatch.chdir(tmp_path)  # in the repository "make demo" makes a folder "out"
     batches = (
         beam.Pipeline(runner="FnApiRunner") | beam.Create([batch_of(0, 1)]) | AsBatches(SCHEMA)
@@ -373,7 +353,7 @@ def test_what_does_not_fit_the_columns_is_found_before_the_pipeline_runs(
 
 
 def test_batches_of_other_columns_fail(tmp_path):
-    """A batch without a column that was promised fails the pipeline, and says which."""
+    """A batch without a declared column fails the pipeline with its name."""
     with pytest.raises(
         Exception,
         match="AsBatches, column 'cost': found no such column in a batch, expected double",
@@ -382,9 +362,7 @@ def test_batches_of_other_columns_fail(tmp_path):
 
 
 def test_a_key_that_is_declared_unique_is_checked(tmp_path, folder):
-    """A right source that declares a key has it once, or the pipeline fails with the key; where
-    nothing checks it, it is refused.
-    """
+    """A repeated key of a right source fails the pipeline; elsewhere 'key' is refused."""
     with pytest.raises(RecipeError, match="ReadBatches: found 'key'"):
         ReadBatches(str(folder / "users.csv"), key="user")
     right = {"path": str(folder / "twice.csv"), "key": "user"}
@@ -399,7 +377,7 @@ def test_a_key_that_is_declared_unique_is_checked(tmp_path, folder):
 
 
 def test_element_type_checks_elements():
-    """The element type knows a batch of its columns from any other element."""
+    """The element type refuses elements that are not such batches."""
     kind = BatchesOf(SCHEMA)
     kind.type_check(batch_of(0, 1))
     with pytest.raises(TypeError, match="expected a RecordBatch with the columns"):
