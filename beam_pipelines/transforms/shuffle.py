@@ -41,7 +41,7 @@ from beam_pipelines.transforms.shards import (
 # A block costs a tenth of a millisecond, whatever its size. With more places than this, a chunk is
 # cut into about this many blocks: several consecutive rows of the shuffled chunk go to one place,
 MAX_BLOCKS = 256
-# but so few that each place gets this many packs at least, for shards of equal size.
+# in packs so small that each place gets at least this many, for shards of equal size.
 _MIN_PACKS = 32
 # lz4 halves rows at 0.6 GB/s a core, which costs as much as three writes to the page cache. So only
 # blocks that leave the machine are compressed.
