@@ -16,7 +16,7 @@ from beam_pipelines.dataset.generations import count_generations
 from beam_pipelines.dataset.manifest import read_manifest
 from beam_pipelines.pipeline import run_lock
 from beam_pipelines.pipeline.commit import PARTS, PARTS_OF_DESCRIPTION
-from beam_pipelines.pipeline.resume import clear
+from beam_pipelines.pipeline.resume import clear_temporary
 from beam_pipelines.pipeline.validate import OFFENDERS_OF_STOPPED_RUN
 
 # Names of a run's temporary files. A folder with any other name in it is not a run's.

@@ -128,7 +128,7 @@ class Plan(PickledOnce):
         return (
             {}
             if self.preprocessing
-            else kept_labels(_class_names(self.base, self.joins), self.encode)
+            else kept_labels(_source_labels(self.base, self.joins), self.encode)
         )
 
     @property

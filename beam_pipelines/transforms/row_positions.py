@@ -47,7 +47,7 @@ class RowPositions:
         byte_range = self._plan.ranges[range_number]
         format_ = format_of(self._plan)
         if byte_range.members == (0, 0) or format_.is_file_a_row:
-            states = self.states(byte_range)
+            states = self.quote_states(byte_range)
             return format_.positions(
                 self._plan, byte_range, states, self._rejected(byte_range, states), rows
             )
@@ -71,4 +71,4 @@ class RowPositions:
             here = [row - before for row in wanted if row < end]
             rejected = [bad for chunk in chunks for bad in chunk.rejected]
             yield from format_of(self._plan).positions(self._plan, own, {}, rejected, here)
-            wanted, before = wanted[len(here) :], behind
+            wanted, before = wanted[len(here) :], end

@@ -387,7 +387,7 @@ def rejected_by_reading(folder: pathlib.Path, text: str) -> list[Rejected]:
     is rejected.
     """
     plan = make_plan(parse_recipe(text, "recipe.yaml", str(folder)))
-    select, places = _SelectOrReject(plan.checks, plan.base), RowPlaces(plan.base)
+    select, positions = _SelectOrReject(plan.checks, plan.base), RowPositions(plan.base)
     chunks = (
         chunk
         for byte_range in plan.base.ranges
