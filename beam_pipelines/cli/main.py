@@ -36,19 +36,18 @@ from beam_pipelines.cli.schema import schema, validate
 from beam_pipelines.cli.statistics import statistics
 from beam_pipelines.cli.streams import NobodyReadsError, explain_output
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
-from beam_pipelines.core import signals
+from beam_pipelines.core import memory, signals
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.version import __version__
-from beam_pipelines.runners.beam_patches import import_without_garbage
-from beam_pipelines.runners.fork_server import claim_process, was_interrupted
+from beam_pipelines.runners.fork_server import allow_forks, was_interrupted
 
 
 def main() -> None:
     """Runs the command line and ends the process with its exit status."""
     signals.raise_on_signal()
-    claim_process()
-    import_without_garbage()
+    allow_forks()
+    memory.pause_garbage_collection()
     # Nothing here multiplies matrices, and the threads that numpy would start for it spin.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = None
@@ -171,12 +170,12 @@ def convert(
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline import output_folder
     from beam_pipelines.pipeline.run_options import RunOptions
-    from beam_pipelines.runners.run import pipeline_options, waits
+    from beam_pipelines.runners.run import pipeline_options, waits_for_end
 
     if plan.append is None:
         output_folder.check_inputs(output, [recipe_or_data])
     options = RunOptions(output, overwrite, resume, context.meta[BEAM_OPTIONS], quiet)
-    if not waits(pipeline_options(options.beam_options, plan.size_bytes)):
+    if not waits_for_end(pipeline_options(options.beam_options, plan.size_bytes)):
         where = convert_module.submit(plan, options)
         click.echo(
             f"submitted: {where}. The dataset is complete when there is a {output}/{MANIFEST}."

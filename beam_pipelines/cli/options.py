@@ -14,13 +14,14 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
+from beam_pipelines.core import memory
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
-    collect_garbage,
     import_beam,
-    leave_elements_unmeasured,
-    remember_dofns,
-    sample_worker_state_often,
+    is_unpatched,
+    names_runner,
+    patch_command_process,
 )
 
 # Beam's classes of options that say how files are opened.
@@ -58,18 +59,18 @@ class BeamCommand(click.Command):
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, with worker processes at hand."""
+        """Runs the command, while a fork server runs if the command takes all of Beam's options."""
         if self.classes:
-            collect_garbage()
+            memory.resume_garbage_collection()
             return super().invoke(ctx)
-        from beam_pipelines.pipeline import convert  # noqa: F401 - what workers need
-        from beam_pipelines.runners.fork_server import prepared
+        from beam_pipelines.pipeline import convert  # noqa: F401 - workers need its imports
+        from beam_pipelines.runners.local_workers import register_unmeasured_coder
 
-        remember_dofns()
-        leave_elements_unmeasured()
-        sample_worker_state_often()
-        collect_garbage()
-        with prepared():
+        patch_command_process()
+        if not (is_unpatched() or names_runner(ctx.meta[BEAM_OPTIONS])):
+            register_unmeasured_coder()
+        memory.resume_garbage_collection()
+        with fork_server.running():
             return super().invoke(ctx)
 
 

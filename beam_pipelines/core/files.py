@@ -18,7 +18,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from beam_pipelines.core import input_roots, object_stores, s3_client
+from beam_pipelines.core import input_roots, object_stores
 from beam_pipelines.core.errors import DataError, PipelineError, keep_secret
 from beam_pipelines.core.signals import has_raised
 
@@ -27,7 +27,7 @@ _READ_BYTES = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-object_stores.import_when_asked()
+object_stores.share_s3_clients()
 
 
 def use_options(arguments: Sequence[str]) -> None:
@@ -43,7 +43,7 @@ def use_options(arguments: Sequence[str]) -> None:
     s3 = options.view_as(S3Options)
     for secret in (s3.s3_secret_access_key, s3.s3_session_token):
         keep_secret(secret or "")
-    s3_client.check_endpoint(s3.s3_endpoint_url)
+    object_stores.check_endpoint(s3.s3_endpoint_url)
     FileSystems.set_options(options)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 
 from beam_pipelines.core.limits import MIB
 
@@ -20,11 +21,12 @@ _ARENAS = 1
 # Parameters of mallopt, from malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
-# The same for a process that is yet to start, as assignments before a shell command.
-ENVIRONMENT = (
-    f"MALLOC_MMAP_THRESHOLD_={_LARGEST_KEPT_BYTES} MALLOC_TRIM_THRESHOLD_={_KEPT_BYTES} "
-    f"MALLOC_ARENA_MAX={_ARENAS}"
-)
+# The same for a process that is yet to start, as environment variables.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(_LARGEST_KEPT_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(_KEPT_BYTES),
+    "MALLOC_ARENA_MAX": str(_ARENAS),
+}
 
 
 def keep_freed_memory() -> None:
@@ -45,3 +47,15 @@ def give_back_memory() -> None:
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def pause_garbage_collection() -> None:
+    """Keeps the collector from visiting 100,000 objects of modules while they are imported."""
+    gc.disable()
+
+
+def resume_garbage_collection() -> None:
+    """Collects again, but never the objects that exist now, here and in forks."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()

@@ -302,7 +302,7 @@ def _run(
     check_output(options.output, options.overwrite, plan.generation)
     beam_options = run_module.pipeline_options(options.beam_options, plan.size_bytes)
     _check_options(plan, options, beam_options, submits)
-    waits, is_local = run_module.waits(beam_options), run_module.is_local(beam_options)
+    waits, is_local = run_module.waits_for_end(beam_options), run_module.is_local(beam_options)
     is_watched = is_engine(beam_options) and waits
     state = functools.partial(describe_state, beam_options) if is_watched else None
     with (
@@ -352,7 +352,7 @@ def _check_options(
     run_module.check_address_space(beam_options)
     if plan.preprocessing is not None:
         check_storage(options.output)
-    if not (submits or run_module.waits(beam_options)):
+    if not (submits or run_module.waits_for_end(beam_options)):
         raise RecipeError(
             "found --no_wait_until_finish or --template_location, expected neither: only 'convert' "
             "takes them."

@@ -1,89 +1,85 @@
-"""Starts worker processes by forking one that has imported everything: in a tenth of a second each,
-instead of two.
+"""Forks worker processes off one that has imported everything: 0.1 s each, instead of 2 s.
 
-A worker spends two seconds of a core on imports, and holds 200 MB of modules that it never changes.
-So the command line forks a server off itself once it has imported what workers need, and before it
-has threads or data. A worker's command, as Beam's local runner knows it, is then a small client
-that hands its environment over; the server forks, and the fork is the worker, on the same pages of
-memory. Where that is not possible (other systems than Linux, or our functions called from a program
-that has threads of its own), workers are interpreters of their own.
+A worker spends 2 s of a core on imports, and holds 200 MB of modules that it never changes. So the
+command line forks a server off itself after its imports, and before it has threads or data. For
+each worker the launcher connects to the server; the server forks, and the fork is the worker, on
+the same pages of memory. Workers are interpreters of their own on other systems than Linux, and
+where our functions are called from a program that has threads of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import json
 import os
 import random
 import selectors
-import shlex
 import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from beam_pipelines.core import memory
 from beam_pipelines.core.signals import SIGNALS
-from beam_pipelines.runners.beam_patches import bundles_forgotten
+from beam_pipelines.runners.beam_patches import drop_idle_bundle_processors
 
-# Runs as a process of its own: sends its environment and where its output goes, waits for the
-# worker's exit status. Without the site module it starts in 30 ms.
-_CLIENT = """\
-import json, os, socket, struct, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-data = json.dumps(dict(os.environ)).encode()
-socket.send_fds(connection, [struct.pack("<I", len(data))], [1, 2])
-connection.sendall(data)
-status = connection.recv(1)
-sys.exit(status[0] if status else 1)
-"""
 _LENGTH = struct.Struct("<I")
-# The address of a Unix socket has 108 bytes; a temporary folder's own name and the socket's take a
-# good 30 of them.
+# The address of a Unix socket has 108 bytes; the names of the temporary folder and the socket take
+# a good 30 of them.
 _LONGEST_FOLDER = 70
-# What the names of folders of commands begin with, and how old one is that a command may no longer
-# be about to lock.
+# Prefix of the folders of commands, and the age from which an unlocked one is abandoned: a command
+# locks its folder just after making it.
 _FOLDER, _STALE_SECS = "beam-pipelines-run-", 60
 
 
-class _Here:
-    """What is known of this process: whether it is the command line's own, and interrupted, the
-    address of its server, and what ends it.
+@dataclasses.dataclass
+class _State:
+    """State of this process.
+
+    Attributes:
+      may_fork: whether this is the process of the command line.
+      is_interrupted: whether a signal came while a server was running.
+      address: of the server's socket; empty without a server.
+      end: ends the server and its workers; ``None`` without a server.
     """
 
-    is_ours = False
-    is_interrupted = False
-    address = ""
+    may_fork: bool = False
+    is_interrupted: bool = False
+    address: str = ""
     end: Callable[[], None] | None = None
 
 
-def claim_process() -> None:
-    """Says that this process is the command line's own: nobody else has threads in it, so that it
-    may fork.
-    """
-    _Here.is_ours = True
+_state = _State()
+
+
+def allow_forks() -> None:
+    """Marks this process as that of the command line, without threads, which may be forked."""
+    _state.may_fork = True
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[None]:
-    """Keeps a server ready to fork workers while the body runs.
-
-    In another process than the command line's, or elsewhere than on Linux, it does nothing.
+def running() -> Iterator[None]:
+    """Runs a fork server while the body runs, in the process of the command line on Linux.
 
     To be entered after the imports that workers share, and before anything else: a fork has none of
-    the threads of this process, nor what they were in the middle of.
+    the threads of this process, nor the locks that they release.
     """
-    if not _Here.is_ours or sys.platform != "linux" or len(tempfile.gettempdir()) > _LONGEST_FOLDER:
+    if (
+        not _state.may_fork
+        or sys.platform != "linux"
+        or len(tempfile.gettempdir()) > _LONGEST_FOLDER
+    ):
         yield
         return
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 - for the workers
@@ -91,26 +87,24 @@ def prepared() -> Iterator[None]:
     with _locked_folder() as folder:
         address = os.path.join(folder, "workers")
         server, alive = _start_server(address)
-        _Here.address = address
-        end = _Here.end = _Once(lambda: os.close(alive))
+        _state.address = address
+        end = _state.end = _Once(lambda: os.close(alive))
         try:
-            with _at_interruption(end), _temporary_files_in(folder):
+            with _ending_on_signal(end), _temporary_files_in(folder):
                 yield
         finally:
-            _Here.address, _Here.end = "", None
+            _state.address, _state.end = "", None
             end()
             os.waitpid(server, 0)
 
 
 @contextlib.contextmanager
 def _locked_folder() -> Iterator[str]:
-    """Makes a temporary folder into which nobody else may look, and removes those of commands that
-    were killed with all their processes.
-    """
+    """Makes a private temporary folder, and removes those of commands that were killed."""
     import fcntl
 
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
-        _remove_unlocked(path)
+        _remove_abandoned(path)
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -120,11 +114,11 @@ def _locked_folder() -> Iterator[str]:
             os.close(descriptor)
 
 
-def _remove_unlocked(path: str) -> None:
-    """Removes a folder of ours that no process has any more, unless one may be about to lock it."""
+def _remove_abandoned(path: str) -> None:
+    """Removes a command's folder that no process has locked, unless it is new."""
     import fcntl
 
-    with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
+    with contextlib.suppress(OSError):  # another user's, or removed meanwhile
         if time.time() - os.stat(path).st_mtime < _STALE_SECS:
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -137,9 +131,7 @@ def _remove_unlocked(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Puts this process's temporary files, and Beam's, into a folder that the server removes when
-    this process was killed.
-    """
+    """Puts temporary files into a folder, which the server removes if this process is killed."""
     before, tempfile.tempdir = tempfile.tempdir, folder
     try:
         yield
@@ -148,30 +140,48 @@ def _temporary_files_in(folder: str) -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether this process was, while a server was ready: what failed then failed because its
-    workers were gone.
-    """
-    return _Here.is_interrupted
+    """Whether a signal came while a server was running, so that errors follow from dead workers."""
+    return _state.is_interrupted
 
 
 def end_workers() -> None:
-    """Ends all workers that are forks, whatever they are doing, and their server."""
-    if _Here.end is not None:
-        _Here.end()
+    """Kills all workers that are forks, and ends their server."""
+    if _state.end is not None:
+        _state.end()
 
 
-def command() -> str | None:
-    """Returns the shell command of a worker process, or ``None`` where there is no server."""
-    if not _Here.address:
-        return None
-    return (
-        f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(_CLIENT)} "
-        f"{shlex.quote(_Here.address)}"
-    )
+def is_running() -> bool:
+    """Whether there is a server that forks workers."""
+    return bool(_state.address)
+
+
+def run_worker(environment: Mapping[str, str], stderr: int | None) -> int:
+    """Runs a worker and waits for its end, which is also that of this process.
+
+    Args:
+      environment: variables to set.
+      stderr: as for ``subprocess``: ``None`` for that of this process, or ``subprocess.DEVNULL``.
+
+    Returns:
+      The exit status; 1 if the worker was killed, or the server is gone.
+    """
+    data = json.dumps(dict(environment)).encode()
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX) as connection,
+        open(os.devnull, "wb") as null,
+    ):
+        connection.connect(_state.address)
+        outputs = [1, null.fileno() if stderr == subprocess.DEVNULL else 2]
+        socket.send_fds(connection, [_LENGTH.pack(len(data))], outputs)
+        connection.sendall(data)
+        if status := connection.recv(1):
+            return status[0]
+    return 1
 
 
 class _Once:
-    """A function that does what it does the first time only."""
+    """A function that only its first call runs."""
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._todo = [do]
@@ -182,13 +192,11 @@ class _Once:
 
 
 @contextlib.contextmanager
-def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
-    """Ends the workers at once when this process is interrupted: Beam would wait for those that are
-    about to start, for ever.
-    """
+def _ending_on_signal(end: Callable[[], None]) -> Iterator[None]:
+    """Ends the workers when a signal comes; Beam would wait for starting ones forever."""
 
     def handle(number: int, frame: types.FrameType | None) -> None:
-        _Here.is_interrupted = True
+        _state.is_interrupted = True
         end()
         before[number](number, frame)
 
@@ -203,15 +211,16 @@ def _at_interruption(end: Callable[[], None]) -> Iterator[None]:
 
 
 def _start_server(address: str) -> tuple[int, int]:
-    """Forks the server. Returns its process id, and the end of a pipe by whose closing it sees that
-    we are gone.
+    """Forks the server.
+
+    Returns:
+      Its process id, and the end of a pipe; when that is closed, the server ends.
     """
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
     orphaned, alive = os.pipe()
-    # The fork would take a signal that comes before it has its own handlers for one to the command,
-    # and be a second one.
+    # Until the fork has handlers of its own, a signal to it would run those of the command.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     server = os.fork()
     if server:
@@ -226,17 +235,14 @@ def _start_server(address: str) -> tuple[int, int]:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _serve(listener, orphaned)
-        shutil.rmtree(
-            os.path.dirname(address), ignore_errors=True
-        )  # which a process that was killed has left
+        # The folder is there only if the command was killed.
+        shutil.rmtree(os.path.dirname(address), ignore_errors=True)
     finally:
         os._exit(0)
 
 
 def _serve(listener: socket.socket, orphaned: int) -> None:
-    """Forks a worker for each connection, until the process at the other end of the pipe is
-    gone.
-    """
+    """Forks a worker for each connection, until the other end of the pipe is closed."""
     workers: list[int] = []
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -249,32 +255,30 @@ def _serve(listener: socket.socket, orphaned: int) -> None:
                 listener.close()
                 _work(connection)
             connection.close()
-            workers = [*filter(_is_running, workers), worker]
-    for worker in filter(_is_running, workers):
+            workers = [*filter(_is_alive, workers), worker]
+    for worker in filter(_is_alive, workers):
         os.kill(worker, signal.SIGKILL)
 
 
-def _is_running(worker: int) -> bool:
+def _is_alive(worker: int) -> bool:
     return os.waitpid(worker, os.WNOHANG)[0] == 0
 
 
 def _work(connection: socket.socket) -> None:
-    """Is the worker: takes the client's environment, works until Beam says that it is over, and
-    tells the client.
-    """
+    """Runs a worker in this process until Beam ends it, and sends its exit status."""
     status = 1
     try:
-        length = _take_output(connection)
+        length = _receive_outputs(connection)
         os.environ.update(json.loads(_receive(connection, length)))
         random.seed()
         memory.keep_freed_memory()
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         from apache_beam.runners.worker import sdk_worker_main
 
-        with bundles_forgotten():
+        with drop_idle_bundle_processors():
             sdk_worker_main.main(sys.argv)
         status = 0
-    except BaseException:  # noqa: BLE001 - as an interpreter does when it ends with an error
+    except BaseException:  # noqa: BLE001 - as an interpreter that ends with an error
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):
@@ -282,8 +286,8 @@ def _work(connection: socket.socket) -> None:
         os._exit(status)
 
 
-def _take_output(connection: socket.socket) -> int:
-    """Writes to where the client does from now on. Returns the length of its environment."""
+def _receive_outputs(connection: socket.socket) -> int:
+    """Takes over stdout and stderr of the launcher; returns the length of its environment."""
     data, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 2)
     for descriptor, output in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, output)
@@ -303,6 +307,6 @@ def _receive(connection: socket.socket, count: int) -> bytes:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """Ends the worker when its client is ended, which is what the runner can reach."""
+    """Ends the worker when the launcher closes the connection, or is gone."""
     if not connection.recv(1):
         os._exit(1)

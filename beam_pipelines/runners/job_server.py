@@ -29,7 +29,8 @@ from apache_beam.options.pipeline_options import (
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.signals import ignoring_signals
 from beam_pipelines.runners.engine_options import runner_of
-from beam_pipelines.runners.run import shows_engine_logs, waits
+from beam_pipelines.runners.local_workers import shows_engine_logs
+from beam_pipelines.runners.run import waits_for_end
 
 _START_SECS = 120
 _STOP_SECS = 5
@@ -53,7 +54,7 @@ def started(options: PipelineOptions) -> Iterator[None]:
     if command_of is None or portable.job_endpoint or _sends_jar(options):
         yield
         return
-    if not waits(options):
+    if not waits_for_end(options):
         raise RecipeError(
             "found --no_wait_until_finish without --job_endpoint, expected the job server of a "
             "cluster: one that this command starts ends with it."

@@ -1,19 +1,13 @@
-"""Runs a pipeline: picks Beam's runner, mends what its local runner does wrong, and makes its
-failures readable.
-"""
+"""Runs a pipeline: chooses Beam's runner and its workers, and makes failures readable."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import re
-import shlex
 import shutil
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,10 +20,7 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
     TypeOptions,
 )
-from apache_beam.portability.api import beam_fn_api_pb2
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
-from apache_beam.runners.worker import sdk_worker
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 try:
     import resource
@@ -40,19 +31,25 @@ from beam_pipelines.core import memory
 from beam_pipelines.core.errors import DataError, PipelineError, RecipeError, out_of_memory
 from beam_pipelines.core.limits import MIB
 from beam_pipelines.runners import fork_server
-from beam_pipelines.runners.beam_patches import bundles_forgotten, options_parsed_once
+from beam_pipelines.runners.beam_patches import (
+    cache_option_views,
+    drop_idle_bundle_processors,
+    silent_worker_threads,
+    size_based_flushes,
+)
+from beam_pipelines.runners.local_workers import local_environment, shows_engine_logs
 from beam_pipelines.transforms.preprocess import explain_failure
 
-# One thread is quickest up to here. Then threads: they cost nothing to start, and Arrow, isal and
-# most of numpy release the interpreter's lock. Worker processes do not share one: worth it beyond
-# the second bound where they are forks, and where they are interpreters of their own, which take 2
-# to 3 seconds to start, beyond the third. Measured on 2 cores: docs/decisions.md.
+# One thread is fastest below the first bound, then threads: they start at once, and Arrow, isal and
+# most of numpy release the interpreter's lock. Processes do not share a lock. They are fastest from
+# the second bound if they are forks; as interpreters, which start in 2 to 3 s, from the third.
+# Measured on 2 cores: docs/decisions.md.
 ONE_THREAD_BYTES = 16 * MIB
 THREADS_BYTES_BEFORE_FORKS = 32 * MIB
 THREADS_BYTES = 512 * MIB
 
-# How long an engine keeps worker processes that no stage uses. Without it Spark starts new ones for
-# each stage, 3 s each: 300,000 rows took 88 s on a standalone cluster, and take 49 s.
+# How long an engine keeps idle worker processes. By default Spark starts new ones for each stage,
+# 3 s each: 300,000 rows took 88 s on a standalone cluster, and take 49 s.
 _WORKER_CACHE_MILLIS = 60_000
 
 _ERROR_PREFIX = re.compile(r"beam_pipelines\.core\.errors\.(DataError|RecipeError): ")
@@ -62,17 +59,6 @@ _ERROR_END = re.compile(
 
 # Runs with several workers began at 2.75 GB; at 2.6 GB they hung.
 _LEAST_ADDRESS_SPACE = 2_800_000_000
-
-# How long workers may take to hang up once there is nothing more for them to do.
-_GRACE_SECS = 1
-
-# As the text of an error of a worker's own, which ``find_error`` finds.
-_GONE = (
-    "beam_pipelines.core.errors.DataError: a worker process is gone before its work was done; "
-    "nothing was committed. Systems end processes "
-    "when memory runs out: run again, and if it happens again, with fewer workers "
-    "(--direct_num_workers)."
-)
 
 
 def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptions:
@@ -109,11 +95,10 @@ def pipeline_options(arguments: Sequence[str], size_bytes: int) -> PipelineOptio
     elif "--direct_num_workers" not in given or direct.direct_num_workers == 0:
         direct.direct_num_workers = available_cores()
     if "--direct_running_mode" not in given:
-        bound = THREADS_BYTES_BEFORE_FORKS if fork_server.command() else THREADS_BYTES
+        bound = THREADS_BYTES_BEFORE_FORKS if fork_server.is_running() else THREADS_BYTES
         many = "multi_threading" if size_bytes < bound else "multi_processing"
         direct.direct_running_mode = "in_memory" if direct.direct_num_workers == 1 else many
-    # The stages' own annotations are checked by mypy; Beam's inference costs a third of a second a
-    # pipeline.
+    # mypy checks the annotations of the stages; Beam's check costs 0.3 s a pipeline.
     options.view_as(TypeOptions).pipeline_type_check = False
     return options
 
@@ -129,17 +114,16 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runs_once(options: PipelineOptions) -> bool:
-    """Whether every bundle runs once, or the run fails: what it has used up is not needed again."""
+    """Whether every bundle runs once, or the run fails, so that consumed files can be removed."""
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 
 def check_address_space(options: PipelineOptions) -> None:
-    """Checks that a limit on the address space of a process, if there is one, lets several workers
-    of this machine start.
+    """Checks that the limit on a process's address space lets several workers start.
 
     Raises:
-      DataError: it does not. gRPC's threads would wait for others that could not be started, for
-        ever and deaf to signals.
+      DataError: it does not. gRPC's threads would wait forever for threads that could not start,
+        without reacting to signals.
     """
     if (
         resource is None
@@ -157,107 +141,13 @@ def check_address_space(options: PipelineOptions) -> None:
         )
 
 
-@contextlib.contextmanager
-def size_based_flushes() -> Iterator[None]:
-    """Switches off the timer with which Beam's local runner flushes its data streams.
+def waits_for_end(options: PipelineOptions) -> bool:
+    """Whether the command waits for the end of the job.
 
-    With the timer on, and two workers or more, the runner loses elements silently: a flush waits
-    for a full queue while the sender goes on writing, and then the buffer is cleared (Beam 2.60 to
-    2.77, docs/decisions.md). Worker processes have no timer unless the user asks for one; this is
-    about the side of the runner.
-    """
-    before = worker_handlers.DATA_BUFFER_TIME_LIMIT_MS
-    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
-    try:
-        yield
-    finally:
-        worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = before
-
-
-@contextlib.contextmanager
-def late_workers_end() -> Iterator[None]:
-    """Ends workers that connect to Beam's local runner after it has closed their connections, and
-    does not wait for them.
-
-    A run that fails or is interrupted at its start would wait for worker processes for ever, as
-    they would for work (Beam 2.77): a connection that is closed before it is used tells the worker
-    nothing. For those that are threads it would wait 5 seconds, in one of seven early moments.
-    """
-    close = worker_handlers.ControlConnection.close
-
-    def close_and_tell(connection: worker_handlers.ControlConnection) -> None:
-        is_unused = connection._input is None  # noqa: SLF001
-        close(connection)
-        if is_unused:
-            connection.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)  # noqa: SLF001
-
-    grace_secs = worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS  # noqa: SLF001
-    worker_handlers.ControlConnection.close = close_and_tell
-    worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS = min(grace_secs, _GRACE_SECS)  # noqa: SLF001
-    try:
-        yield
-    finally:
-        worker_handlers.ControlConnection.close = close
-        worker_handlers.GrpcServer._DEFAULT_SHUTDOWN_TIMEOUT_SECS = grace_secs  # noqa: SLF001
-
-
-@contextlib.contextmanager
-def dead_workers_fail() -> Iterator[None]:
-    """Lets a run fail at once when one of its worker processes is gone: Beam's local runner would
-    wait for its answers for ever (2.77).
-    """
-    start, push = (
-        worker_handlers.SubprocessSdkWorkerHandler.start_worker,
-        worker_handlers.ControlConnection.push,
-    )
-    dead: set[int] = set()  # connections, by identity
-
-    def start_and_watch(handler: worker_handlers.SubprocessSdkWorkerHandler) -> None:
-        start(handler)
-        threading.Thread(target=watch, args=(handler,), daemon=True).start()
-
-    def watch(handler: worker_handlers.SubprocessSdkWorkerHandler) -> None:
-        handler.worker_thread.join()
-        dead.add(id(handler.control_conn))
-        if _answer_all(handler.control_conn):
-            fork_server.end_workers()  # whose work is for nothing
-
-    def push_and_check(connection: worker_handlers.ControlConnection, request: Any) -> Any:
-        future = push(connection, request)
-        if id(connection) in dead:
-            _answer_all(connection)
-        return future
-
-    worker_handlers.SubprocessSdkWorkerHandler.start_worker = start_and_watch
-    worker_handlers.ControlConnection.push = push_and_check
-    try:
-        yield
-    finally:
-        worker_handlers.SubprocessSdkWorkerHandler.start_worker = start
-        worker_handlers.ControlConnection.push = push
-
-
-def _answer_all(connection: worker_handlers.ControlConnection) -> bool:
-    """Answers with an error whatever a worker that is gone was asked. Returns whether there was
-    anything.
-    """
-    futures = connection._futures_by_id  # noqa: SLF001
-    asked = list(futures)
-    for request in asked:
-        future = futures.get(
-            request
-        )  # which stays there: its answer may be on the way, and Beam looks it up
-        if future is not None:
-            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=request, error=_GONE))
-    return bool(asked)
-
-
-def waits(options: PipelineOptions) -> bool:
-    """Whether the end of the job is waited for: not with ``--no_wait_until_finish``, nor where a
-    template is made of the pipeline.
+    It does not with ``--no_wait_until_finish``, nor if the pipeline becomes a template.
 
     Raises:
-      RecipeError: a job on this machine ends with the process that started it.
+      RecipeError: ``--no_wait_until_finish`` on this machine, where a job ends with its command.
     """
     if not options.view_as(StandardOptions).no_wait_until_finish:
         return not makes_template(options)
@@ -269,23 +159,22 @@ def waits(options: PipelineOptions) -> bool:
 
 
 def makes_template(options: PipelineOptions) -> bool:
-    """Whether a template is made of the pipeline, and no job."""
+    """Whether the pipeline becomes a Dataflow template instead of a job."""
     return bool(options.view_as(GoogleCloudOptions).template_location)
 
 
 def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str:
-    """Builds a pipeline, runs it and waits for its end, if it is to be waited for.
+    """Builds a pipeline, runs it, and waits for its end if ``waits_for_end`` says so.
 
     Args:
       build: adds the pipeline's steps.
       options: for Beam.
 
     Returns:
-      Where to find the job that goes on without us: its id, or the path of the template; an empty
-        text once it is done.
+      An empty text if the job is done; else the job's id, or the path of the template.
 
     Raises:
-      PipelineError: the pipeline failed with one of ours, in whichever process.
+      PipelineError: one of ours was raised, in any process.
     """
     if (
         is_local(options)
@@ -294,13 +183,11 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
         memory.keep_freed_memory()  # workers are threads of this process
     with (
         size_based_flushes(),
-        late_workers_end(),
-        dead_workers_fail(),
-        _silent_workers(),
+        contextlib.nullcontext() if shows_engine_logs() else silent_worker_threads(),
         _storage_options_for_processes(options),
-        _quick_run() if is_local(options) else contextlib.nullcontext(),
+        _faster_local_run() if is_local(options) else contextlib.nullcontext(),
     ):
-        pipeline = beam.Pipeline(_local_processes(options), options=options)
+        pipeline = beam.Pipeline(_local_runner(options), options=options)
         try:
             build(pipeline)
             return _run(pipeline, options)
@@ -311,27 +198,25 @@ def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str
 def _run(pipeline: beam.Pipeline, options: PipelineOptions) -> str:
     try:
         result = pipeline.run()
-        if not waits(options):
+        if not waits_for_end(options):
             return str(options.view_as(GoogleCloudOptions).template_location or _job_id(result))
         _wait(result)
         return ""
     except PipelineError as error:
         raise type(error)(_message(str(error))) from error
-    except Exception as error:  # runners wrap the worker's exception in whatever they like, as text
+    except Exception as error:  # runners wrap the worker's exception in their own, as text
         raise find_error(f"{type(error).__name__}: {error}") or error from error
 
 
 @contextlib.contextmanager
-def _quick_run() -> Iterator[None]:
-    """Spares a run on this machine what it has no use for."""
-    with options_parsed_once(), bundles_forgotten():
+def _faster_local_run() -> Iterator[None]:
+    """Applies the speed patches of local runs."""
+    with cache_option_views(), drop_idle_bundle_processors():
         yield
 
 
 def _wait(result: Any) -> None:
-    """Waits for a job's end; one that goes on elsewhere is cancelled when we are interrupted, as
-    its temporary files go then.
-    """
+    """Waits for a job's end; an interruption cancels the job, whose temporary files are removed."""
     try:
         result.wait_until_finish()
     except KeyboardInterrupt:
@@ -341,15 +226,15 @@ def _wait(result: Any) -> None:
 
 
 def _job_id(result: Any) -> str:
-    """Returns the id of a job: a method of Dataflow's results, an attribute of those of other
-    runners.
-    """
+    """Returns the id of a job: a method of Dataflow's results, an attribute of others."""
     return str(result.job_id() if hasattr(result, "job_id") else result._job_id)  # noqa: SLF001
 
 
 def find_error(text: str) -> PipelineError | None:
-    """Finds the last error of ours in the text of a runner's exception, or that of a recipe's own
-    function, or returns None.
+    """Finds the error to show in the text of a runner's exception.
+
+    Returns:
+      The last error of ours; else that of a user function or of memory; else ``None``.
     """
     matches = list(_ERROR_PREFIX.finditer(text))
     if not matches:
@@ -361,33 +246,22 @@ def _message(text: str) -> str:
     return _ERROR_END.split(text, maxsplit=1)[0].strip()
 
 
-def _local_processes(options: PipelineOptions) -> FnApiRunner | None:
-    """Returns the local runner with our command for its worker processes, or ``None`` where Beam's
-    own choice stands.
-
-    Beam's command breaks where Python lies under a path with a space, and its workers print
-    tracebacks.
-    """
+def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
+    """Returns the local runner with our workers, or ``None`` where Beam's choice stands."""
     direct = options.view_as(DirectOptions)
-    if not is_local(options) or direct.direct_running_mode != "multi_processing":
+    environment = local_environment(direct.direct_running_mode) if is_local(options) else None
+    if environment is None:
         return None
-    direct.direct_running_mode = "in_memory"  # or else Beam puts its own command in place of ours
-    silent = "" if shows_engine_logs() else " 2>/dev/null"
-    command = fork_server.command() or (
-        f"{memory.ENVIRONMENT} {shlex.quote(sys.executable)} -m "
-        "apache_beam.runners.worker.sdk_worker_main"
-    )
-    return FnApiRunner(
-        default_environment=SubprocessSDKEnvironment.from_command_string(command + silent)
-    )
+    direct.direct_running_mode = "in_memory"  # for another mode Beam replaces the environment
+    return FnApiRunner(default_environment=environment)
 
 
 @contextlib.contextmanager
 def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
-    """Lets worker processes of this machine open files as we do: Beam's local runner gives them
-    none of the job's options.
+    """Passes S3 options to worker processes of this machine.
 
-    They go through a file that only we can read, as keys may be among them.
+    Beam's local runner gives them no options. They are in a file that only this user can read, as
+    keys may be among them.
     """
     given = {
         name: value
@@ -405,24 +279,3 @@ def _storage_options_for_processes(options: PipelineOptions) -> Iterator[None]:
             yield
         finally:
             del os.environ["PIPELINE_OPTIONS_FILE"]
-
-
-@contextlib.contextmanager
-def _silent_workers() -> Iterator[None]:
-    """Keeps workers that are threads of this process from printing the tracebacks of errors that
-    reach the user anyway.
-
-    For good if the body fails or is interrupted: threads of it go on for some moments, and fail
-    when temporary files are gone.
-    """
-    if shows_engine_logs():
-        yield
-        return
-    sdk_worker.print = lambda *_, **__: None  # the name that the module's own calls find first
-    yield
-    del sdk_worker.print
-
-
-def shows_engine_logs() -> bool:
-    """Whether the log is shown, of Beam and of engines: with ``--verbose``."""
-    return logging.getLogger().isEnabledFor(logging.ERROR)

@@ -1,6 +1,4 @@
-"""runners/fork_server.py: worker processes are forks that do as their clients do, and none outlives
-the command.
-"""
+"""runners/fork_server.py: worker processes are forks, and none outlives the command."""
 
 from __future__ import annotations
 
@@ -25,20 +23,22 @@ ROWS = 60_000
 RECIPE = "name: numbers\nsources: {numbers: {path: numbers.csv}}\noutput: {num_shards: 3}\n"
 MANY = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 SERVER = """\
-import subprocess, sys
+import sys
 from beam_pipelines.runners import fork_server
-fork_server.claim_process()
-with fork_server.prepared():
-    command = fork_server.command()
+fork_server.allow_forks()
+with fork_server.running():
     print("ready", flush=True)
     print(eval(sys.argv[1]), flush=True)
 """
 
 
 def serve(expression: str) -> subprocess.Popen[str]:
-    """Starts a process with a server of its own, which evaluates an expression of ``command``."""
+    """Starts a process with a fork server, which evaluates an expression."""
     return subprocess.Popen(
-        [sys.executable, "-c", SERVER, expression], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SERVER, expression],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -60,8 +60,8 @@ def data(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_a_program_with_threads_of_its_own_is_not_forked() -> None:
     """Only the command line's own process is."""
-    with fork_server.prepared():
-        assert fork_server.command() is None
+    with fork_server.running():
+        assert not fork_server.is_running()
 
 
 def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
@@ -75,15 +75,15 @@ def test_forks_write_what_threads_write(data: pathlib.Path) -> None:
     assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]
 
 
-def test_a_client_that_fails_says_so() -> None:
-    """A worker without what Beam has to tell it fails, and its client has its exit status and its
-    words.
+@pytest.mark.parametrize(("stderr", "is_shown"), [("None", True), ("-3", False)])
+def test_a_worker_that_fails_says_so(stderr: str, is_shown: bool) -> None:
+    """A worker without the variables that Beam needs fails with exit status 1.
+
+    Its traceback is in the launcher's standard error, or nowhere.
     """
-    process = serve("(lambda done: (done.returncode, 'CONTROL_API' in done.stderr))"
-                    "(subprocess.run(command, shell=True, capture_output=True, "
-                    "text=True))")  # fmt: skip
-    printed, _ = process.communicate(timeout=120)
-    assert printed.splitlines() == ["ready", "(1, True)"]
+    printed, errors = serve(f"fork_server.run_worker({{}}, {stderr})").communicate(timeout=120)
+    assert printed.splitlines() == ["ready", "1"]
+    assert ("CONTROL_API" in errors) == is_shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -92,12 +92,12 @@ def test_no_process_outlives_the_command(data: pathlib.Path, number: signal.Sign
     process = convert(data, "out", *MANY)
     family: dict[int, psutil.Process] = {}
     deadline = time.monotonic() + 60
-    while len(family) < 4 and time.monotonic() < deadline and process.poll() is None:
+    while len(family) < 3 and time.monotonic() < deadline and process.poll() is None:
         family |= {
             child.pid: child for child in psutil.Process(process.pid).children(recursive=True)
         }
         time.sleep(0.05)
-    assert len(family) >= 4, "a server, and a client or a worker at least twice"
+    assert len(family) >= 3, "a server and two workers"
     os.kill(process.pid, number)
     process.communicate(timeout=60)
     _, alive = psutil.wait_procs(list(family.values()), timeout=15)
@@ -117,8 +117,8 @@ def test_a_folder_that_nobody_removed(temporary: pathlib.Path) -> None:
     """
     environment = {**os.environ, "TMPDIR": str(temporary)}
     code = (
-        "from beam_pipelines.runners import fork_server as f; f.claim_process()\nwith "
-        "f.prepared(): print(f.command(), flush=True); input()"
+        "from beam_pipelines.runners import fork_server as f; f.allow_forks()\nwith "
+        "f.running(): print(f.is_running(), flush=True); input()"
     )
     start = [sys.executable, "-c", code]
     running, killed = (

@@ -12,7 +12,6 @@ from apache_beam.options.pipeline_options import PipelineOptions, PortableOption
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.runners import job_server
-from beam_pipelines.runners import run as run_module
 
 
 def flink(jar: Path, *more: str) -> PipelineOptions:
@@ -50,7 +49,7 @@ def test_a_server_that_ends_shows_its_log(
     jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error shows the log of a server that ended, and its folder is gone."""
-    monkeypatch.setattr(run_module, "shows_engine_logs", lambda: False)  # as without --verbose
+    monkeypatch.setattr(job_server, "shows_engine_logs", lambda: False)  # as without --verbose
     launcher = tmp_path / "java"
     launcher.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\necho out of luck >&2\nexit 3\n')
     launcher.chmod(0o755)

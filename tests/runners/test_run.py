@@ -17,7 +17,9 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import MIB
+from beam_pipelines.runners import local_workers
 from beam_pipelines.runners import run as run_module
+from beam_pipelines.runners.beam_patches import size_based_flushes
 
 ELEMENTS = 1_000_000
 # A thread of a worker that fails when the run is over: what it waits for is passed on by a module,
@@ -83,7 +85,7 @@ def test_beams_own_timer_loses_elements_and_ours_does_not(tmp_path: Path) -> Non
     assert worker_handlers.DATA_BUFFER_TIME_LIMIT_MS > 0
     path = tmp_path / "count"
     assert any(count_through_two_workers(path) < ELEMENTS for _ in range(4))
-    with run_module.size_based_flushes():
+    with size_based_flushes():
         assert count_through_two_workers(path) == ELEMENTS
     assert worker_handlers.DATA_BUFFER_TIME_LIMIT_MS > 0
 
@@ -168,9 +170,8 @@ def test_a_worker_that_connects_too_late_ends() -> None:
     """What is closed before a worker has connected tells the worker so, instead of letting it wait,
     and the run for it.
     """
-    with run_module.late_workers_end():
-        connection = worker_handlers.ControlConnection()
-        connection.close()
+    connection = local_workers.ControlConnection()
+    connection.close()
     connection.set_input(iter(()))
     connection.push(beam_fn_api_pb2.InstructionRequest(instruction_id="for nobody"))
     assert connection.get_req() is worker_handlers.BeamFnControlServicer._DONE_MARKER
