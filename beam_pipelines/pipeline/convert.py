@@ -55,9 +55,8 @@ from beam_pipelines.pipeline.run_options import ExchangeBy, RunFolders, RunOptio
 from beam_pipelines.pipeline.serving_graph import await_graph, graph_builder, request_graph
 from beam_pipelines.runners import job_server
 from beam_pipelines.runners import run as run_module
-from beam_pipelines.runners.dataflow_options import check_dataflow
-from beam_pipelines.runners.engine_options import check_engine, is_engine
 from beam_pipelines.runners.engine_state import describe_state
+from beam_pipelines.runners.options import check_options, is_engine
 from beam_pipelines.runners.progress import ProgressLog, show_progress
 from beam_pipelines.runners.version_check import check_workers
 from beam_pipelines.transforms.exchange import Exchange
@@ -346,9 +345,7 @@ def _check_options(
     plan: Plan, options: RunOptions, beam_options: PipelineOptions, submits: bool
 ) -> None:
     """Raises ``RecipeError`` if a run cannot work with its Beam options."""
-    paths = _paths_of_workers(plan, options.output)
-    check_dataflow(beam_options, paths)
-    check_engine(beam_options, paths)
+    check_options(beam_options, _paths_of_workers(plan, options.output))
     run_module.check_address_space(beam_options)
     if plan.preprocessing is not None:
         check_storage(options.output)

@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.core.version import __version__
-from beam_pipelines.runners.engine_options import find_workers, is_engine
+from beam_pipelines.runners.options import find_workers, is_engine
 from beam_pipelines.runners.run import run
 
 _NOT_THERE = re.compile(r"No module named '(beam_pipelines|apache_beam)")

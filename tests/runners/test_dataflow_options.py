@@ -18,7 +18,7 @@ from launch import FLAGS, command_of
 from beam_pipelines.cli.main import cli
 from beam_pipelines.cli.options import split_arguments
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.runners.dataflow_options import check_dataflow
+from beam_pipelines.runners.options import check_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPE = "examples/flights/recipe.yaml"
@@ -189,19 +189,19 @@ def test_options_of_dataflow_are_checked(monkeypatch, without, more, message):
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
     flags = [flag for flag in JOB if not flag.startswith(without)] + more
     with pytest.raises(RecipeError, match=re.escape(message)):
-        check_dataflow(PipelineOptions(flags), {"--output": "gs://bucket/out"})
+        check_options(PipelineOptions(flags), {"--output": "gs://bucket/out"})
 
 
 def test_paths_of_this_machine_are_refused_all_at_once():
     """Each path that workers cannot see is named; those of a storage are not."""
     paths = {"--output": "out", "sources.a.path": "gs://bucket/a.csv", "sources.b.path": "b.csv"}
     with pytest.raises(RecipeError) as refused:
-        check_dataflow(PipelineOptions(JOB), paths)
+        check_options(PipelineOptions(JOB), paths)
     assert [line.split(":")[0] for line in str(refused.value).splitlines()] == [
         "--output",
         "sources.b.path",
     ]
-    check_dataflow(PipelineOptions(["--runner=FlinkRunner"]), paths)
+    check_options(PipelineOptions(["--runner=FlinkRunner"]), paths)
 
 
 def test_no_wait_needs_a_job_that_goes_on(tmp_path, capsys):

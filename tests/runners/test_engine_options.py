@@ -1,6 +1,4 @@
-"""runners/engine_options.py refuses, before anything is sent to an engine, what would fail
-there.
-"""
+"""runners/options.py refuses options that would fail on an engine, before the job is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.runners.engine_options import check_engine, find_workers
+from beam_pipelines.runners.options import check_options, find_workers
 from beam_pipelines.runners.run import pipeline_options
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -95,12 +93,12 @@ def test_local_paths_are_for_workers_that_see_them(
         kind,
         see_our_files,
     )
-    check_engine(options, REMOTE)
+    check_options(options, REMOTE)
     if see_our_files:
-        check_engine(options, LOCAL)
+        check_options(options, LOCAL)
         return
     with pytest.raises(RecipeError) as caught:
-        check_engine(options, LOCAL)
+        check_options(options, LOCAL)
     lines = str(caught.value).split("\n")
     assert [line.split(": found ")[0] for line in lines] == list(LOCAL)
     assert all("cannot see a path of this machine" in line for line in lines)
@@ -147,7 +145,7 @@ def test_local_paths_are_for_workers_that_see_them(
 def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: str) -> None:
     """What was found, what was expected and what to do, whatever the paths."""
     with pytest.raises(RecipeError, match=message):
-        check_engine(pipeline_options(arguments, 1), REMOTE)
+        check_options(pipeline_options(arguments, 1), REMOTE)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +156,13 @@ def test_what_would_fail_later_is_refused(arguments: tuple[str, ...], message: s
         (*FAR_FLINK, "--extra_package=dist/beam_pipelines-0.1.0.tar.gz"),
         ("--runner=apache_beam.runners.direct.DirectRunner",),
         ("--runner=DirectRunner",),
-        ("--runner=DataflowRunner",),
+        (
+            "--runner=DataflowRunner",
+            "--project=ours",
+            "--region=us-central1",
+            "--temp_location=gs://bucket/temp",
+            "--extra_package=dist/beam_pipelines-0.1.0.tar.gz",
+        ),
         (),
     ],
 )
@@ -166,7 +170,7 @@ def test_what_may_work_is_let_through(arguments: tuple[str, ...]) -> None:
     """Nothing is refused that may be right, and runners that are not ours to check are left
     alone.
     """
-    check_engine(pipeline_options(arguments, 1), REMOTE)
+    check_options(pipeline_options(arguments, 1), REMOTE)
 
 
 def test_the_command_ends_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

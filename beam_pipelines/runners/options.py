@@ -1,13 +1,13 @@
-"""Checks the options of a job on Prism, Flink, Spark or another engine with Beam's job interface
-before it is submitted.
+"""Checks the options of a job on Dataflow or another engine before the job is submitted.
 
-What is wrong would fail there after minutes or hours, if it failed: a worker that does not see this
-machine's files, that this machine cannot be reached from, or that lacks this package.
+Wrong options would fail there after minutes or hours: without a project or region, with workers
+that do not see this machine's files, that this machine cannot reach, or that lack this package.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import sys
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
+    GoogleCloudOptions,
     PipelineOptions,
     PortableOptions,
     SetupOptions,
@@ -27,25 +28,26 @@ from apache_beam.options.pipeline_options import (
 
 from beam_pipelines.core.errors import RecipeError, nearest
 
-_RUNNERS = ("flink", "portable", "prism", "spark")
+# Runners with Beam's job interface.
+_ENGINES = ("flink", "portable", "prism", "spark")
 _URN = re.compile(r"beam:env:(\w+):v1")
 _PYTHON_OF_IMAGE = re.compile(r"python(\d+\.\d+)")
 _STOCK_IMAGE = re.compile(r"(^|/)apache/beam_python[\d.]+_sdk(:|@|$)|^beam_python[\d.]+_sdk(:|@|$)")
-_WHAT_WORKERS_NEED = (
+_WORKERS_NEED = (
     "They need beam-pipelines and this Python, and paths that they see: docs/runners.md."
 )
 
 
 class Workers(NamedTuple):
-    """What runs the pipeline's steps.
+    """The workers of an engine, as far as the options tell.
 
     Attributes:
-      kind: ``LOOPBACK``: threads of this process; ``EXTERNAL``: a worker pool starts them;
-        ``PROCESS``: the engine starts them beside itself; ``DOCKER``: the engine starts a
-        container.
-      engine: the host that the engine is on, as far as the options tell; empty: this machine.
-      host: the host that the workers are on; empty: this machine.
-      config: the environment's own: address, command or image.
+      kind: ``LOOPBACK``: threads of this process; ``EXTERNAL``: started by a worker pool;
+        ``PROCESS``: started by the engine on its own host; ``DOCKER``: containers that the engine
+        starts.
+      engine: host of the engine; empty: this machine.
+      host: host of the workers; empty: this machine.
+      config: the environment's address, command or image.
     """
 
     kind: str
@@ -55,32 +57,42 @@ class Workers(NamedTuple):
 
     @property
     def see_our_files(self) -> bool:
-        """Whether they are processes of this machine, outside of containers."""
+        """Whether they are processes of this machine, outside containers."""
         return self.kind != "DOCKER" and not self.host
 
 
-def check_engine(options: PipelineOptions, paths: Mapping[str, str]) -> None:
-    """Checks the options of a job, if it is one on an engine with Beam's job interface.
+def check_options(options: PipelineOptions, paths: Mapping[str, str]) -> None:
+    """Checks the options of a job on Dataflow, or on an engine with Beam's job interface.
 
     Args:
       options: for Beam.
-      paths: what workers read and write: what it is -> path.
+      paths: that workers read and write: what each is -> path.
 
     Raises:
-      RecipeError: there is no such runner, or something is wrong; lists every problem, one a line.
+      RecipeError: there is no such runner, or options are wrong; one problem a line.
     """
     _check_runner(options)
-    if not is_engine(options):
-        return
-    workers = find_workers(options)
-    problems = [*_engine(options), *_environment(workers, options), *_local_paths(workers, paths)]
+    problems: list[str] = []
+    if runner_of(options) == "dataflow":
+        problems = [
+            *_check_dataflow(options.view_as(GoogleCloudOptions)),
+            *_check_dataflow_workers(options),
+            *_check_paths(paths, "gs://…", "workers"),
+        ]
+    elif is_engine(options):
+        workers = find_workers(options)
+        problems = [
+            *_check_job_endpoint(options),
+            *_check_environment(workers, options),
+            *_check_engine_paths(workers, paths),
+        ]
     if problems:
         raise RecipeError("\n".join(problems))
 
 
 def is_engine(options: PipelineOptions) -> bool:
-    """Whether the runner is one of those that this module checks."""
-    return runner_of(options) in _RUNNERS
+    """Whether the runner is an engine with Beam's job interface."""
+    return runner_of(options) in _ENGINES
 
 
 def runner_of(options: PipelineOptions) -> str:
@@ -90,7 +102,7 @@ def runner_of(options: PipelineOptions) -> str:
 
 
 def find_workers(options: PipelineOptions) -> Workers:
-    """Returns what will run the pipeline's steps, by Beam's own defaults."""
+    """Returns the workers of a job, by Beam's defaults."""
     portable = options.view_as(PortableOptions)
     engine = _engine_host(options)
     kind = (portable.environment_type or _default_kind(options)).upper()
@@ -118,7 +130,7 @@ def _check_runner(options: PipelineOptions) -> None:
 
 
 def _default_kind(options: PipelineOptions) -> str:
-    """Returns the kind of workers that Beam takes where none is named."""
+    """Returns the kind of workers that Beam uses if none is named."""
     is_inside = {
         "prism": True,
         "flink": options.view_as(FlinkRunnerOptions).flink_master in ("[local]", "[auto]"),
@@ -128,9 +140,7 @@ def _default_kind(options: PipelineOptions) -> str:
 
 
 def _engine_host(options: PipelineOptions) -> str:
-    """Returns the host of the engine, or of the job server where that alone knows it; empty: this
-    machine.
-    """
+    """Returns the host of the engine, else of the job server; empty: this machine."""
     runner, job_endpoint = runner_of(options), options.view_as(PortableOptions).job_endpoint
     address = {
         "flink": options.view_as(FlinkRunnerOptions).flink_master.strip("[]"),
@@ -142,7 +152,7 @@ def _engine_host(options: PipelineOptions) -> str:
 
 
 def _address(config: str) -> str:
-    """Returns the address of a worker pool: Beam takes it as it is, or as JSON with a ``url``."""
+    """Returns the address of a worker pool, from plain text or from JSON with a ``url``."""
     if not config.startswith("{"):
         return config
     try:
@@ -160,8 +170,7 @@ def _host_of(address: str) -> str:
     return "" if is_ours else host
 
 
-def _engine(options: PipelineOptions) -> Iterator[str]:
-    """Yields what is wrong with where the job goes."""
+def _check_job_endpoint(options: PipelineOptions) -> Iterator[str]:
     if runner_of(options) == "portable" and not options.view_as(PortableOptions).job_endpoint:
         yield (
             "--runner: found PortableRunner without --job_endpoint, expected the host:port of a "
@@ -169,8 +178,7 @@ def _engine(options: PipelineOptions) -> Iterator[str]:
         )
 
 
-def _environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
-    """Yields what is wrong with what the workers run."""
+def _check_environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
     kind, config = workers.kind, workers.config
     if kind not in ("LOOPBACK", "EXTERNAL", "PROCESS", "DOCKER"):
         yield f"--environment_type: found {kind}, expected LOOPBACK, EXTERNAL, PROCESS or DOCKER."
@@ -178,7 +186,7 @@ def _environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
         yield (
             f"--environment_type: found LOOPBACK with an engine on {workers.engine}, which cannot "
             "reach the workers: they are threads "
-            f"of this process. Expected EXTERNAL, PROCESS or DOCKER. {_WHAT_WORKERS_NEED}"
+            f"of this process. Expected EXTERNAL, PROCESS or DOCKER. {_WORKERS_NEED}"
         )
     elif (
         kind in ("EXTERNAL", "PROCESS")
@@ -194,11 +202,11 @@ def _environment(workers: Workers, options: PipelineOptions) -> Iterator[str]:
             f"--environment_config: found none with --environment_type {kind}, expected {expected}."
         )
     elif kind == "DOCKER":
-        yield from _image(config, options.view_as(SetupOptions))
+        yield from _check_image(config, options.view_as(SetupOptions))
 
 
-def _image(image: str, setup: SetupOptions) -> Iterator[str]:
-    """Yields what is wrong with the container of the workers, as far as its name tells."""
+def _check_image(image: str, setup: SetupOptions) -> Iterator[str]:
+    """Yields problems that the name of the workers' image shows."""
     brings = setup.extra_packages or setup.requirements_file or setup.setup_file
     if not brings and (not image or _STOCK_IMAGE.search(image)):
         yield (
@@ -207,23 +215,69 @@ def _image(image: str, setup: SetupOptions) -> Iterator[str]:
             "--environment_config with an image that has it (Dockerfile), or --extra_package with "
             "its wheel."
         )
-    ours, theirs = f"{sys.version_info[0]}.{sys.version_info[1]}", _PYTHON_OF_IMAGE.search(image)
-    if theirs and theirs[1] != ours:
+    if _has_other_python(image):
         yield (
-            f"--environment_config: found {image}, expected an image with Python {ours}, which "
-            "submits the job."
+            f"--environment_config: found {image}, expected an image with Python {_our_python()}, "
+            "which submits the job."
         )
 
 
-def _local_paths(workers: Workers, paths: Mapping[str, str]) -> Iterator[str]:
-    """Yields the paths that workers would not find."""
-    if workers.see_our_files:
-        return
-    where = "in containers" if workers.kind == "DOCKER" else f"on {workers.host}"
+def _check_dataflow(options: GoogleCloudOptions) -> Iterator[str]:
+    if not options.project:
+        yield "--project: found none, expected the Google Cloud project that runs the job."
+    # Beam also takes the region of gcloud's settings; without one it falls back to a default.
+    if not (options.region or os.environ.get("CLOUDSDK_COMPUTE_REGION")):
+        yield (
+            "--region: found none, expected one such as us-central1: where the data are, or "
+            "every byte travels."
+        )
+    if not options.temp_location:
+        yield "--temp_location: found none, expected a gs:// URL for temporary files."
+    for name in ("temp_location", "staging_location"):
+        path = getattr(options, name)
+        if path and not path.startswith("gs://"):
+            yield (
+                f"--{name}: found {path}, expected a gs:// URL: workers cannot see a path of "
+                "this machine."
+            )
+
+
+def _check_dataflow_workers(options: PipelineOptions) -> Iterator[str]:
+    setup, image = options.view_as(SetupOptions), options.view_as(WorkerOptions).sdk_container_image
+    if not (image or setup.extra_packages or setup.requirements_file or setup.setup_file):
+        yield (
+            "found nothing that brings beam-pipelines to the workers, expected "
+            "--sdk_container_image with an image that has it "
+            "(Dockerfile), or --extra_package with its wheel. run_dataflow.sh does either."
+        )
+    if image and _has_other_python(image):
+        yield (
+            f"--sdk_container_image: found {image}, expected Python {_our_python()}, which submits "
+            "the job."
+        )
+
+
+def _our_python() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _has_other_python(image: str) -> bool:
+    """Whether an image's name has a Python version, and not that of this process."""
+    version = _PYTHON_OF_IMAGE.search(image)
+    return version is not None and version[1] != _our_python()
+
+
+def _check_engine_paths(workers: Workers, paths: Mapping[str, str]) -> Iterator[str]:
+    if not workers.see_our_files:
+        where = "in containers" if workers.kind == "DOCKER" else f"on {workers.host}"
+        yield from _check_paths(paths, "gs://… or s3://…", f"workers {where}")
+
+
+def _check_paths(paths: Mapping[str, str], urls: str, workers: str) -> Iterator[str]:
+    """Yields the paths of this machine."""
     for what, path in paths.items():
         if "://" not in path:
             yield (
-                f"{what}: found {path}, expected a URL such as gs://… or s3://…: workers {where} "
-                "cannot see a path of this machine. "
-                "Copy it there."
+                f"{what}: found {path}, expected a URL such as {urls}: {workers} cannot see a path "
+                "of this machine. Copy it there."
             )
