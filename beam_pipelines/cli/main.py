@@ -20,14 +20,15 @@ from collections.abc import Sequence
 
 import click
 
-from beam_pipelines.cli.date import date_option, output_of_day
 from beam_pipelines.cli.errors import is_interruption, print_failure, say_interrupted, warn
-from beam_pipelines.cli.input_root import input_root_option
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
     BEAM_OPTIONS,
     BeamCommand,
     StorageCommand,
+    date_option,
+    fill_date_of_output,
+    input_root_option,
     resume_option,
     verbose,
 )
@@ -147,7 +148,7 @@ def convert(
             "found no --output, expected the folder of the dataset, for example --output "
             "out/flights."
         )
-    output = output and output_of_day(output, date)
+    output = output and fill_date_of_output(output, date)
     into = None if overwrite else output
     from beam_pipelines.pipeline import api
 
@@ -220,7 +221,7 @@ def describe(
     quiet: bool,
 ) -> None:
     """Read the data once: statistics, schema and anomalies, without writing examples."""
-    output = output and output_of_day(output, date)
+    output = output and fill_date_of_output(output, date)
     from beam_pipelines.pipeline import api
 
     plan = api.plan(
@@ -293,7 +294,7 @@ def transform(
         raise click.UsageError(
             "found no NEW_DATA, expected new files, or the --date of others in the recipe's paths."
         )
-    output = output_of_day(output, date)
+    output = fill_date_of_output(output, date)
     from beam_pipelines.cli.summary import print_summary
     from beam_pipelines.pipeline import api
 

@@ -1,14 +1,15 @@
-"""Tells our own command-line flags from Beam's, and a misspelt one from both.
+"""Command-line options: Beam's, and those that several commands share.
 
 A command that runs a job takes every option of Beam's (``--runner``, ``--project``,
-``--direct_num_workers``, …) beside its own; one that only opens files takes those of storages
-(``--s3_endpoint_url``, …). Beam itself ignores what it does not know, so that a misspelt flag
-silently changes nothing; here it is an error with the nearest name.
+``--direct_num_workers``, …) and its own; one that only opens files takes those of storages
+(``--s3_endpoint_url``, …). Beam ignores unknown flags, so that a misspelt one silently changes
+nothing; here it is an error with the nearest name.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -16,6 +17,8 @@ import click
 
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import nearest
+from beam_pipelines.core.input_roots import check_root
+from beam_pipelines.recipe import dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     import_beam,
@@ -24,16 +27,15 @@ from beam_pipelines.runners.beam_patches import (
     patch_command_process,
 )
 
-# Beam's classes of options that say how files are opened.
+# Beam's option classes for opening files.
 STORAGE_OPTIONS = ("S3Options", "GoogleCloudOptions", "HadoopFileSystemOptions", "AzureOptions")
 
 
 class BeamCommand(click.Command):
-    """A click command that puts Beam's options aside, as a list of arguments, in
-    ``context.meta[BEAM_OPTIONS]``.
+    """A click command that collects Beam's options in ``context.meta[BEAM_OPTIONS]``.
 
     Attributes:
-      classes: names of Beam's classes of options that it takes; all, if there are none.
+      classes: names of Beam's option classes that it takes; empty: all.
     """
 
     classes: tuple[str, ...] = ()
@@ -52,8 +54,7 @@ class BeamCommand(click.Command):
 
         from beam_pipelines.core import files
 
-        # Arrow puts handlers of its own in the place of ours while it reads, and loses a signal
-        # that comes when it is about to end.
+        # Arrow replaces our signal handlers while it reads, and loses a signal at its end.
         pa.enable_signal_handlers(False)
         files.use_options(beam_options)
         return rest
@@ -75,9 +76,7 @@ class BeamCommand(click.Command):
 
 
 class StorageCommand(BeamCommand):
-    """A click command that runs no job: of Beam's options it takes those that say how files are
-    opened.
-    """
+    """A click command that runs no job, and takes Beam's options for opening files only."""
 
     classes = STORAGE_OPTIONS
 
@@ -92,7 +91,7 @@ Command = TypeVar("Command", bound=Any)
 
 
 def verbose(command: Command) -> Command:
-    """Gives a command the option that every one has; ``cli.run`` looks for it."""
+    """Adds the option ``--verbose``, which ``cli.run`` looks for."""
     option = click.option(
         "--verbose", is_flag=True, expose_value=False, help="Show tracebacks and the log of Beam."
     )
@@ -100,7 +99,7 @@ def verbose(command: Command) -> Command:
 
 
 def resume_option(command: Command) -> Command:
-    """Gives a command that converts the option to go on where another run broke off."""
+    """Adds the option ``--resume``."""
     option = click.option(
         "--resume",
         is_flag=True,
@@ -109,8 +108,59 @@ def resume_option(command: Command) -> Command:
     return option(command)
 
 
+def date_option(command: Command) -> Command:
+    """Adds the option ``--date``: the date for ``{date}`` in paths, or ``None``."""
+    text = "The day that {date} in the sources' paths and in --output stands for, as 2026-11-21."
+    option = click.option("--date", metavar="DAY", callback=_parse_date, help=text)
+    return option(command)
+
+
+def _parse_date(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> datetime.date | None:
+    try:
+        return None if value is None else dates.parse_date(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def fill_date_of_output(output: str, date: datetime.date | None) -> str:
+    """Returns ``--output`` with the date for its placeholders.
+
+    Raises:
+      click.UsageError: it has a placeholder, and there is no date; or a placeholder is malformed.
+    """
+    try:
+        return dates.output_of_day(output, date)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def input_root_option(command: Command) -> Command:
+    """Adds the option ``--input_root``: a tuple of folders and URLs that may be empty."""
+    text = (
+        "Folder or URL below which all that the recipe reads has to lie; may be given "
+        "several times."
+    )
+    option = click.option(
+        "--input_root", metavar="DIR", multiple=True, callback=_check_roots, help=text
+    )
+    return option(command)
+
+
+def _check_roots(
+    _context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    for root in value:
+        try:
+            check_root(root)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
+
 class Flag(NamedTuple):
-    """A flag as it is written, and whether a value has to, may or must not follow it."""
+    """A flag, and whether a value follows it: always, never, or optionally."""
 
     name: str
     takes_value: bool
@@ -120,13 +170,13 @@ class Flag(NamedTuple):
 def split_arguments(
     arguments: list[str], own_flags: dict[str, Flag], classes: tuple[str, ...] = ()
 ) -> tuple[list[str], list[str]]:
-    """Divides arguments into ours (flags and everything that is no flag's value) and Beam's.
+    """Divides arguments into ours (our flags, and positional ones) and Beam's.
 
-    Dashes within a name are read as underscores where that makes it a known one: ``--dry-run`` is
-    ``--dry_run``. Beam is imported only when there is a flag that is not ours.
+    Dashes in a name are read as underscores if that makes it a known one: ``--dry-run`` is
+    ``--dry_run``. Beam is imported only if there is a flag that is not ours.
 
     Raises:
-      click.UsageError: a flag is neither ours nor Beam's, or a value is not what Beam expects.
+      click.UsageError: a flag is neither ours nor Beam's, or Beam does not accept its value.
     """
     own: list[str] = []
     beam_options: list[str] = []
@@ -159,7 +209,7 @@ def split_arguments(
 
 
 def _check_values(options: argparse.Namespace) -> None:
-    """Checks what Beam takes as it is and then fails over in its own way."""
+    """Checks values that Beam accepts, and fails over later."""
     from apache_beam.options.pipeline_options import StandardOptions
 
     known = StandardOptions.KNOWN_RUNNER_NAMES
@@ -181,9 +231,7 @@ def _find(name: str, flags: dict[str, Flag]) -> Flag | None:
 
 
 def _following(rest: Iterator[str], flag: Flag) -> list[str]:
-    """Returns the value that follows a flag. One that is optional has to be joined to its flag by
-    ``=``.
-    """
+    """Returns the value that follows a flag; an optional value is joined to its flag by ``=``."""
     value = None if flag.value_is_optional else next(rest, None)
     return [] if value is None else [value]
 
@@ -207,15 +255,11 @@ def _beam_flags(classes: tuple[str, ...]) -> dict[str, Flag]:
 
 
 def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
-    """Returns one parser with the arguments of Beam's ``PipelineOptions`` classes of some names, or
-    of all.
-    """
+    """Returns one parser for the arguments of some of Beam's option classes, or of all."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     class Parser(argparse.ArgumentParser):
-        """Reports errors as click does. Beam's own parser also allows what we define: the same flag
-        in two classes.
-        """
+        """Reports errors as click does, and allows the same flag in two classes."""
 
         def error(self, message: str) -> NoReturn:
             raise click.UsageError(f"Beam's options: {message}.")

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beam_pipelines.cli.date import date_option
-from beam_pipelines.cli.input_root import input_root_option
-from beam_pipelines.cli.options import StorageCommand, verbose
+from beam_pipelines.cli.options import StorageCommand, date_option, input_root_option, verbose
 from beam_pipelines.recipe.values import BYTES_FOR_UNIT
 
 if TYPE_CHECKING:

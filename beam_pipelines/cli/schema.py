@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beam_pipelines.cli.date import date_option, output_of_day
-from beam_pipelines.cli.input_root import input_root_option
+from beam_pipelines.cli.date XX
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
     BEAM_OPTIONS,
     BeamCommand,
     StorageCommand,
+    date_option,
+    fill_date_of_output,
+    input_root_option,
     verbose,
 )
 from beam_pipelines.cli.validation_options import chosen_policy, policy_options
@@ -140,7 +142,7 @@ def validate(
         data,
         schema=schema_path,
         policy=chosen_policy(context),
-        output=output and output_of_day(output, date),
+        output=output and fill_date_of_output(output, date),
         beam_options=context.meta[BEAM_OPTIONS],
         quiet=quiet,
         date=date,
