@@ -1,4 +1,4 @@
-"""What a command says that fails or is interrupted, and its exit status."""
+"""Messages and exit statuses of commands that fail or are interrupted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_
 
 
 def say_interrupted() -> int:
-    """Says that the command was interrupted, and what has come of it; returns the exit status."""
+    """Prints that the command was interrupted, with its outcome; returns the exit status."""
     with signals.ignoring_signals():
         _complain(signals.message())
     return signals.INTERRUPTED
 
 
 def print_failure(error: Exception, is_verbose: bool) -> int:
-    """Prints what went wrong, and returns the exit status."""
+    """Prints an error, and returns the exit status."""
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "beam-pipelines"
@@ -29,8 +29,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
     if not isinstance(error, PipelineError):
         error = out_of_memory(f"{type(error).__name__}: {_last_line(error)}") or error
     if isinstance(error, PipelineError):
-        # Each line of a RecipeError is a problem of its own; a DataError is one, whatever its
-        # length.
+        # Each line of a RecipeError is a problem; a DataError is one problem of any length.
         _complain(*(str(error).split("\n") if isinstance(error, RecipeError) else [str(error)]))
         return error.exit_code
     hint = "" if is_verbose else " Run again with --verbose for the traceback."
@@ -39,9 +38,7 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an error is what Beam made of a KeyboardInterrupt: an error of its own, with the
-    original as its context.
-    """
+    """Whether an error has a KeyboardInterrupt as its context, as Beam wraps it."""
     seen: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and following not in seen:
@@ -53,9 +50,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _last_line(error: Exception) -> str:
-    """Returns what went wrong: from a worker process Beam brings a whole traceback as text, which
-    ends with it.
-    """
+    """Returns the error's text; of a worker's traceback, as Beam passes it, the last line."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines and lines[0].startswith("Traceback ") else str(error)
 

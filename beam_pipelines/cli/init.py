@@ -1,6 +1,4 @@
-"""Writes a first recipe from a look at the data: what there is, what could be joined, and every
-decision left to make.
-"""
+"""Writes a first recipe from data files: columns, possible joins, and open decisions."""
 
 from __future__ import annotations
 
@@ -19,15 +17,14 @@ from beam_pipelines.recipe.reader import bare_recipe
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.sources.planner import plan_source
 
-# What needs no quotes in YAML, wherever it stands.
+# Needs no quotes anywhere in YAML.
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
 _SQL_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
-    """Writes a recipe for some data files or patterns, each of which becomes a source; the first
-    one is the base.
+    """Writes a recipe with a source for each data file or pattern; the first is the base.
 
     Raises:
       RecipeError: the output is there already, or a file is not there or of no known format.
@@ -45,9 +42,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each path, named after the file; a name that occurs again gets a
-    number.
-    """
+    """Returns a source for each path, named after the file; repeated names get a number."""
     sources: list[Source] = []
     for path in data:
         (source,) = bare_recipe(path).sources.values()
@@ -67,7 +62,7 @@ def recipe_text(plans: Sequence[SourcePlan], folder: str) -> str:
 
     Args:
       plans: of the sources; the first one is the base.
-      folder: where the recipe will lie; relative paths are written to start there.
+      folder: of the recipe; paths are written relative to it.
     """
     base = plans[0]
     lines = [
@@ -121,9 +116,7 @@ def _source_lines(plan: SourcePlan, folder: str) -> Iterator[str]:
 
 
 def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
-    """Yields joins that would be possible, commented out: columns of the same name and type on both
-    sides.
-    """
+    """Yields possible joins, commented out: by columns of equal name and type."""
     base = plans[0]
     joins = []
     for plan in plans[1:]:
@@ -151,9 +144,7 @@ def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
 
 
 def can_join(field: pa.Field, left: pa.Schema) -> bool:
-    """Whether a column of the right side has a namesake of the same type on the left that could be
-    a key (no float, no list).
-    """
+    """Whether a right column could be a join key: equal name and type, no float, no list."""
     is_key = not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
     return is_key and field.name in left.names and bool(left.field(field.name).type == field.type)
 
@@ -185,9 +176,7 @@ def _relative(path: str, folder: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns a text as a YAML scalar that is read as this text: in double quotes, with escapes,
-    where it needs any.
-    """
+    """Returns a text as a YAML scalar, in double quotes with escapes if it needs them."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
         return text
     return '"' + "".join(_escaped(character) for character in text) + '"'

@@ -55,12 +55,12 @@ def main() -> None:
     try:
         explain_output()
         status = run(sys.argv[1:])
-    except KeyboardInterrupt:  # at the very beginning, or when all is done
+    except KeyboardInterrupt:  # before the command, or after it
         if status is None:
             status = say_interrupted()
     signals.exit_on_signal(status)
-    atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers of engines that it has started
-    # Everything is closed. To take 2,600 modules apart costs the interpreter half a second.
+    atexit._run_exitfuncs()  # noqa: SLF001 - Beam ends the job servers that it started
+    # All files are closed; the interpreter's shutdown would take half a second for its modules.
     os._exit(status)
 
 
@@ -75,9 +75,9 @@ def run(arguments: Sequence[str]) -> int:
         return status if isinstance(status, int) else 0
     except (KeyboardInterrupt, click.Abort):
         is_interrupted = True
-    except NobodyReadsError:  # all that was to be done is done before it is said
+    except NobodyReadsError:  # commands print after their work
         return 0
-    except Exception as error:  # noqa: BLE001 - the last resort, so that no user meets a traceback unasked
+    except Exception as error:  # noqa: BLE001 - users see a traceback with --verbose only
         is_interrupted = was_interrupted() or signals.has_raised() or is_interruption(error)
         if not is_interrupted:
             return print_failure(error, is_verbose)
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _Masked(logging.Formatter):
-    """Writes no line of the log, and no traceback in it, with a secret."""
+    """Masks secrets in log lines and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the text of a record."""
@@ -93,19 +93,16 @@ class _Masked(logging.Formatter):
 
 
 def _set_up_logging(is_verbose: bool) -> None:
-    """Lets Beam and its libraries talk only with ``--verbose``: what matters of it reaches the user
-    as an error of ours.
-    """
+    """Shows logs and warnings of Beam and its libraries with ``--verbose`` only."""
     if is_verbose:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
         for handler in logging.getLogger().handlers:
             handler.setFormatter(_Masked(logging.BASIC_FORMAT))
         return
     warnings.simplefilter("ignore")
-    # Beam calls it critical that a worker ends early, and brings its traceback.
+    # Beam logs a worker that ends early as critical, with its traceback.
     logging.getLogger().setLevel(logging.CRITICAL + 1)
-    # A thread of Beam's that watches a worker process fails when the process ends early; the run's
-    # own error tells why.
+    # A thread of Beam's fails if a worker ends early; the error of the run says why.
     threading.excepthook = lambda _: None
 
 

@@ -1,6 +1,4 @@
-"""``beam-pipelines plan``: what a conversion will do, at the size there is or at another, and which
-limits come first.
-"""
+"""``beam-pipelines plan``: estimates a conversion, at its real size or another, and its limits."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _UNITS = {unit.lower(): size for unit, size in BYTES_FOR_UNIT.items()} | {
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the oldest click that we take
-    """A number of bytes with a unit."""
+    """A size with a unit, as a number of bytes."""
 
     name = "bytes"
 
@@ -152,7 +150,7 @@ def _line(name: str, text: str) -> str:
 
 
 def _why_first(plan: Plan) -> str:
-    """Says what has to be known of all rows before one is written."""
+    """Returns the reasons why all rows are read before one is written."""
     learned = ["statistics", "schema", "anomalies", "shard sizes"]
     chains = [chain.name for chain in plan.encode.chains]
     if plan.encode.reads and not plan.transform_graph:
@@ -168,7 +166,7 @@ def _why_first(plan: Plan) -> str:
 
 
 def _count(number: float) -> str:
-    """Returns a large number as people read it: three digits and a word."""
+    """Returns a number with commas, or three digits and a word: ``1.25 billion``."""
     for size, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
         if number >= size:
             return f"{number / size:,.3g}{word}"

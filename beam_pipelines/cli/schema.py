@@ -154,9 +154,7 @@ def validate(
 
 
 def _passed(name: str, anomalies: Mapping[str, anomalies_pb2.Anomalies]) -> Iterator[str]:
-    """Yields what there is to say of data that passed: what was accepted, what was measured, what
-    could not be checked.
-    """
+    """Yields accepted anomalies, measured distances and skipped checks of data that passed."""
     from tensorflow_metadata.proto.v0 import anomalies_pb2
 
     kinds = anomalies_pb2.DriftSkewInfo.Measurement.Type

@@ -1,5 +1,6 @@
-"""Where the command begins: who stops it while it is still being imported, for a good tenth of a
-second, sees no traceback either.
+"""Entry point of the command, which sets signal handlers before its imports.
+
+Imports take a good tenth of a second; a signal during them must print no traceback either.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Standard input, output and error, as a command needs them: all there, and without a word of
-Python's when what is printed cannot be.
-"""
+"""Standard streams of a command: opens missing ones, and explains failed output."""
 
 from __future__ import annotations
 
@@ -14,28 +12,26 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 class NobodyReadsError(Exception):
-    """Whoever read the standard output has stopped: there is nobody to say any more to."""
+    """The reader of standard output has closed it."""
 
 
 def open_missing() -> None:
-    """Opens the null device in the place of each stream that the process was started without: else
-    the next file would take its number.
+    """Opens the null device for each standard stream that is closed.
+
+    Otherwise the next file that is opened would get the stream's number.
     """
     for descriptor, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # the lowest number that is free is this one
+            # ``open`` returns the lowest free number, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115 - for as long as the process lives
 
 
 def explain_output() -> None:
-    """Lets whatever is printed to standard output raise ``NobodyReadsError``, or a ``DataError``
-    that names it, where it cannot be written.
-    """
+    """Makes failed writes to standard output raise ``NobodyReadsError`` or a ``DataError``."""
     before = sys.stdout
     binary = io.BufferedWriter(io.FileIO(before.fileno(), "w", closefd=False))
     sys.stdout = _Output(binary, before.encoding, before.errors, line_buffering=before.isatty())

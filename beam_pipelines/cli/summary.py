@@ -1,6 +1,4 @@
-"""What the terminal says after a conversion or a description: a few tables made from the manifest
-and the statistics.
-"""
+"""Prints tables of the manifest and the statistics after a conversion or a description."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ _NO_KERNELS = (
 
 
 def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
-    """Prints splits, sources, joins, what became of the rows, and where the dataset and its report
-    lie.
+    """Prints splits, sources, joins, row counts, and the paths of the dataset and its report.
 
     Args:
       manifest: of the dataset that was written.
@@ -40,7 +37,7 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     """
     stream = sys.stdout if stream is None else stream
     _print_tables([_splits(manifest["splits"]), *_inputs(manifest)], stream)
-    # Not by rich: paths must stay in one chunk, to be copied.
+    # Not by rich, which would break paths over lines.
     print(_rows_line(manifest), file=stream)
     if len(manifest.get("generations", ())) > 1:
         print(_added_line(manifest["generations"][-1], manifest["recipe"]["base"]), file=stream)
@@ -59,13 +56,12 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
 def print_description(
     manifest: Mapping[str, Any], folder: str, is_kept: bool, stream: IO[str] | None = None
 ) -> None:
-    """Prints what one read of the data found: sources, joins, the features of each split,
-    anomalies.
+    """Prints sources, joins, the features of each split, and anomalies.
 
     Args:
       manifest: of the description.
-      folder: where statistics and anomalies lie.
-      is_kept: whether the folder stays, so that it is worth naming.
+      folder: of statistics and anomalies.
+      is_kept: whether the folder stays, and is printed.
       stream: default: standard output.
     """
     stream = sys.stdout if stream is None else stream
@@ -101,7 +97,7 @@ def _rows_line(manifest: Mapping[str, Any]) -> str:
 
 
 def _added_line(generation: Mapping[str, Any], base: str) -> str:
-    """Returns what the last generation has added."""
+    """Returns a line on the last generation: rows, shards, new files."""
     source, splits = generation["sources"][base], generation["splits"].values()
     rows, shards = (sum(split[key] for split in splits) for key in ("rows", "shards"))
     plural = "" if source["files"] == 1 else "s"
@@ -112,7 +108,7 @@ def _added_line(generation: Mapping[str, Any], base: str) -> str:
 
 
 def _rounded(manifest: Mapping[str, Any]) -> list[str]:
-    """Returns the columns whose values became features with fewer digits than they may have had."""
+    """Returns the columns of float64 values that were rounded to 32 bits."""
     if manifest["record"] == "raw" or manifest["recipe"]["output"]["floats"] == "exact":
         return []
     return [
@@ -211,9 +207,7 @@ def _features(folder: str, split: str) -> Table:
 
 
 def _feature_values(feature: Any) -> list[str]:
-    """Returns mean, least and most of a number; of a text, how many there are and the most frequent
-    one.
-    """
+    """Returns mean, least and most of numbers; of texts, distinct count and most frequent."""
     if feature.HasField("num_stats"):
         return [
             f"{value:,.6g}"
@@ -245,7 +239,7 @@ def _anomaly_lines(folder: str, split: str) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Returns a table without frame whose first column is text and whose others are numbers."""
+    """Returns a table without frame: a text column, then number columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, head in enumerate(heads):
         table.add_column(

@@ -39,8 +39,9 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Gives the freed memory of this process back to the system, Arrow's as well: a step begins
-    whose blocks have other sizes than those of the steps before it.
+    """Gives freed memory of this process and of Arrow back to the system.
+
+    For a step whose blocks have other sizes than those of earlier steps.
     """
     import pyarrow as pa  # which `--help` does without
 

@@ -1,9 +1,9 @@
-"""Every patch of Beam's code: two for correctness, five for speed and memory.
+"""All patches of Beam's code but one: two for correctness, five for speed and memory.
 
-``BEAM_PIPELINES_UNPATCHED=1`` in the environment switches off the five for speed, each of which
-names a figure of docs/decisions.md or of a measurement of Beam 2.77 on 2 cores. The S3 filesystem
-is patched in ``core/object_stores.py``, which ``core`` can import. Whatever Beam lets its users
-register is no patch, and is in ``local_workers.py``.
+``BEAM_PIPELINES_UNPATCHED=1`` in the environment switches off those for speed and memory. Their
+figures are from docs/decisions.md, or were measured with Beam 2.77 on 2 cores. The other patch, of
+the S3 client, is in ``core/object_stores.py``, as ``core`` opens files. Workers and the coder of
+the local runner are registered (``local_workers.py``), and so patch nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def size_based_flushes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent_worker_threads() -> Iterator[None]:
-    """Keeps worker threads of this process from printing tracebacks (correctness of output).
+    """Keeps worker threads of this process from printing tracebacks (output).
 
     The errors reach the user anyway, as those of the run. Silence is for good if the body fails or
     is interrupted: threads go on for some moments, and fail when temporary files are removed.

@@ -1,6 +1,4 @@
-"""Asks an engine what a job is waiting for: Beam's job server for the state, and Flink for its
-tasks and slots.
-"""
+"""Asks Beam's job server for a job's state, and Flink for its tasks and slots."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ _TIMEOUT_SECS = 5
 
 
 def describe_state(options: PipelineOptions) -> str:
-    """Returns a sentence on the newest job of the job server, and on the tasks and slots of a Flink
-    cluster.
+    """Describes the newest job of the job server, and tasks and slots of a Flink cluster.
 
     Args:
       options: for Beam; ``job_endpoint`` is the address of the job server.

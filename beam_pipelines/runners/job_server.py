@@ -1,8 +1,8 @@
-"""Starts the job server of an engine for one run, and ends it with everything that it started.
+"""Runs the job server of an engine for one job, and ends all processes that it started.
 
-Beam starts job servers itself, but ends them in an exit handler, after the temporary folders of the
-command are gone: the handler then fails, and a JVM stays (Beam 2.77). So the command starts the
-server that Beam's own classes describe, and Beam takes it as one that runs already.
+Beam ends job servers in an exit handler, which fails after the command's temporary folders are
+removed, and leaves a JVM (Beam 2.77). So the command runs the server that Beam's classes describe,
+and passes its address to Beam as that of a running one.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _MANUAL = "docs/runners.md says what each engine needs."
 
 @contextlib.contextmanager
 def started(options: PipelineOptions) -> Iterator[None]:
-    """Runs the job server that the options ask for while the body runs, and points ``job_endpoint``
-    at it.
+    """Runs the job server that the options need while the body runs, and sets ``job_endpoint``.
 
-    Does nothing for runners without one, or if ``--job_endpoint`` names one that runs already.
+    Does nothing for runners without one, or if ``--job_endpoint`` names a running one.
 
     Raises:
-      RecipeError: a program or file that the server needs is missing, or the job is not waited for.
-      DataError: the server has not started.
+      RecipeError: a program or file that the server needs is missing, or the command does not wait
+        for the job.
+      DataError: the server did not start.
     """
     portable, command_of = options.view_as(PortableOptions), _COMMANDS.get(runner_of(options))
     if command_of is None or portable.job_endpoint or _sends_jar(options):
@@ -64,9 +64,7 @@ def started(options: PipelineOptions) -> Iterator[None]:
     ) as folder:
         try:
             command, endpoint = command_of(options, folder)
-        except (
-            Exception
-        ) as error:  # of a missing file a ValueError, of a failed download a RuntimeError
+        except Exception as error:  # ValueError: missing file; RuntimeError: failed download
             raise RecipeError(
                 f"--runner: the job server cannot be started: {error} {_MANUAL}"
             ) from error
@@ -83,7 +81,7 @@ def started(options: PipelineOptions) -> Iterator[None]:
 
 
 def _sends_jar(options: PipelineOptions) -> bool:
-    """Whether Beam sends the job as a jar to a cluster's own interface, without a job server."""
+    """Whether Beam sends the job to a cluster as a jar, without a job server."""
     return bool(
         options.view_as(FlinkRunnerOptions).flink_submit_uber_jar
         or options.view_as(SparkRunnerOptions).spark_submit_uber_jar
@@ -126,7 +124,7 @@ def _with_artifacts(options: PipelineOptions, folder: str) -> PipelineOptions:
 
 
 def _java(server: object, folder: str) -> tuple[list[str], str]:
-    """Returns the command of a server in Java, whose temporary files go into a folder of ours."""
+    """Returns the command and endpoint of a Java server, with temporary files in a folder."""
     (launcher, *arguments), endpoint = server.subprocess_cmd_and_endpoint()  # type: ignore[attr-defined]
     return [launcher, f"-Djava.io.tmpdir={folder}", *map(str, arguments)], endpoint
 
@@ -134,8 +132,7 @@ def _java(server: object, folder: str) -> tuple[list[str], str]:
 def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as file:
         try:
-            # A session of its own: Ctrl-C in a terminal does not end it before its job is
-            # cancelled.
+            # In its own session Ctrl-C does not end it before its job is cancelled.
             return subprocess.Popen(  # noqa: S603 - the command that Beam has for the options
                 command,
                 stdin=subprocess.DEVNULL,
@@ -152,10 +149,10 @@ def _start(command: Sequence[str], folder: str, log: Path) -> subprocess.Popen[b
 
 
 def _await(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
-    """Waits until the server takes connections.
+    """Waits until the server accepts connections.
 
     Raises:
-      DataError: it has ended, or takes too long; shows the end of its log.
+      DataError: it ended, or took too long; with the end of its log.
     """
     host, _, port = endpoint.rpartition(":")
     end = time.monotonic() + _START_SECS
@@ -174,7 +171,7 @@ def _await(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a server and whatever it has started, first in peace."""
+    """Ends a server and the processes that it started, by SIGTERM and then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -1,10 +1,8 @@
-"""Progress of a run: workers on this machine note what they have done in files, the launcher adds
-it up and shows it.
+"""Progress of a run: local workers append records to files, and the launcher shows their sums.
 
-Workers may be threads or processes, and Beam's runners do not say how far they are. Each process
-appends records of fixed size to a file of its own, which costs one small write per chunk or shard;
-the launcher reads the files as they grow. Nothing depends on it: a record that cannot be written is
-dropped, and the run goes on.
+Workers may be threads or processes, and Beam's runners do not report progress. Each process appends
+records of fixed size to its own file, one small write a chunk or shard; the launcher reads the
+files as they grow. A record that cannot be written is dropped, and the run goes on.
 """
 
 from __future__ import annotations
@@ -28,18 +26,16 @@ _SUFFIX = ".progress"
 
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
-# An engine is asked for its state this often, and what it says is shown when nothing has changed
-# for so long.
+# How often an engine is asked for its state, and after how long without a change it is shown.
 STATE_SECONDS = 10.0
 STALL_SECONDS = 60.0
-# Per process: file descriptor for folder. A forked process has another key, so that no two
-# processes share a file.
+# (process, folder) -> file descriptor. A fork has another key, so that processes share no file.
 _descriptors: dict[tuple[int, str], int] = {}
 _lock = threading.Lock()
 
 
 class Totals(NamedTuple):
-    """What all processes have done: rows and bytes read, rows and bytes written, shards written."""
+    """Rows, bytes and shards that all processes have read or written."""
 
     rows_read: int = 0
     bytes_read: int = 0
@@ -50,23 +46,20 @@ class Totals(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ProgressLog:
-    """Where progress is noted.
-
-    Small, picklable and the same for all workers.
+    """Appends and sums progress records; small, picklable and the same for all workers.
 
     Attributes:
-      folder: a local folder; an empty text notes nothing (workers elsewhere).
+      folder: a local folder; empty: no progress is recorded (workers on other machines).
     """
 
     folder: str
 
     def add(self, rows: int, size_bytes: int, kind: Kind) -> None:
-        """Notes one chunk that was read, or one shard that was written."""
+        """Records one chunk that was read, or one shard that was written."""
         if not self.folder:
             return
         with contextlib.suppress(OSError):
-            # One write of 17 bytes to a file opened for appending is not interleaved with those of
-            # other threads.
+            # Appends of 17 bytes by several threads do not interleave.
             os.write(self._descriptor(), _RECORD.pack(_CODE_FOR_KIND[kind], rows, size_bytes))
 
     def _descriptor(self) -> int:
@@ -79,7 +72,7 @@ class ProgressLog:
             return _descriptors[key]
 
     def totals(self) -> Totals:
-        """Adds up what all processes have noted so far."""
+        """Returns the sums of the records of all processes."""
         rows, sizes, numbers = [0, 0], [0, 0], [0, 0]
         for data in self._files():
             for kind, row_count, size in _RECORD.iter_unpack(
@@ -113,16 +106,15 @@ def show_progress(
     stream: IO[str] | None = None,
     state: Callable[[], str] | None = None,
 ) -> Iterator[None]:
-    """Shows progress on a stream while the body runs: a bar on a terminal, else a line every 10
-    seconds.
+    """Shows progress while the body runs: a bar on a terminal, else a line every 10 s.
 
     Args:
-      log: where the workers note what they do.
+      log: of the workers.
       total_bytes: bytes of all sources, times how often they are read.
       quiet: show nothing.
-      stream: default: standard error, so that standard output stays the command's result.
-      state: returns what the engine says of the job, which is shown when there is no progress for a
-        minute; ``None``: there is no engine.
+      stream: default: standard error, so that standard output is the command's result.
+      state: returns the engine's state of the job, which is shown after a minute without progress;
+        ``None``: there is no engine.
     """
     stream = sys.stderr if stream is None else stream
     if quiet or not (log.folder or state):
@@ -153,7 +145,7 @@ def show_progress(
 
 
 class _Stalls:
-    """Notices that neither the totals nor the state of the engine change."""
+    """Detects that neither the totals nor the engine's state change."""
 
     def __init__(self, state: Callable[[], str] | None) -> None:
         self._state = state
@@ -161,9 +153,7 @@ class _Stalls:
         self._since = self._asked = self._told = time.monotonic()
 
     def find(self, totals: Totals) -> str:
-        """Returns what the engine says once a minute while nothing changes, and an empty text
-        otherwise.
-        """
+        """Returns the engine's state once a minute while nothing changes, else an empty text."""
         now = time.monotonic()
         if self._state is None or now - self._asked < STATE_SECONDS:
             return ""
@@ -178,7 +168,7 @@ class _Stalls:
 
 
 class _Display(Protocol):
-    """Shows what was done so far."""
+    """Shows totals and lines."""
 
     def update(self, totals: Totals) -> None:
         """Shows new totals."""
@@ -191,9 +181,7 @@ class _Display(Protocol):
 
 
 class _Silent:
-    """Shows only lines that stay: of engines whose workers note no progress where the command sees
-    it.
-    """
+    """Shows only lines that stay, for engines, whose workers record no progress here."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         self.stream, self.total_bytes = stream, total_bytes
@@ -205,11 +193,11 @@ class _Silent:
         print(line, file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Leaves nothing behind."""
+        """Does nothing."""
 
 
 class _Lines(_Silent):
-    """A line now and then, for logs."""
+    """Shows a line every 10 s, for logs."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         super().__init__(stream, total_bytes)
@@ -223,7 +211,7 @@ class _Lines(_Silent):
 
 
 class _Bar:
-    """A bar that is redrawn in place, for terminals."""
+    """Shows a bar that is redrawn in place, for terminals."""
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         from rich.console import Console
@@ -254,11 +242,10 @@ class _Bar:
 
 
 def describe(totals: Totals, total_bytes: int, seconds: float) -> str:
-    """Returns
-    ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
+    """Returns totals as text.
 
-    The time left follows from the bytes read; it is left out until there are some, and once all are
-    read.
+    ``read 1,200,000 rows, 310.0 of 620.0 MB (50 %), 96,000 rows/s, 12 s left, 3 shards written``.
+    The time left follows from the bytes read, and is omitted before the first and after the last.
     """
     share = min(1.0, totals.bytes_read / total_bytes) if total_bytes else 1.0
     parts = [

@@ -252,7 +252,7 @@ def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
     environment = local_environment(direct.direct_running_mode) if is_local(options) else None
     if environment is None:
         return None
-    direct.direct_running_mode = "in_memory"  # for another mode Beam replaces the environment
+    direct.direct_running_mode = None  # Beam would replace the environment, or warn
     return FnApiRunner(default_environment=environment)
 
 

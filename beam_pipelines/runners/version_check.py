@@ -1,9 +1,9 @@
-"""Asks the workers of an engine what they are, by a job of one step, before a job that takes hours
-is sent to them.
+"""Compares the versions of an engine's workers with ours, by a job of one step.
 
-What a worker pool, a start command or an image holds, its address does not tell. A worker with
-another Python or Beam reads our steps wrongly or not at all, and one without this package fails at
-the first of them, in words of its own.
+The address of a worker pool, a start command or an image does not tell its versions. A worker with
+another Python or Beam unpickles our steps wrongly or not at all; one without this package fails at
+the first step, with an error that does not say so. This job takes seconds; the real one may take
+hours before it fails.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ _NO_ANSWER = "for SettableFuture"
 
 
 class CompareVersions(beam.DoFn):
-    """Compares what a worker has with what we have. A class of a module, as only its name travels:
-    code of another Python would not run.
+    """Compares a worker's versions with expected ones.
+
+    A class of a module, which is pickled by name: code of another Python would not run.
 
     Attributes:
-      expected: what it is -> version.
+      expected: name -> version.
     """
 
     def __init__(self, expected: dict[str, str]) -> None:
@@ -51,22 +52,21 @@ class CompareVersions(beam.DoFn):
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of what pickled steps depend on, in this process: what it is ->
-    version.
-    """
+    """Returns the versions that pickled steps depend on, in this process: name -> version."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return {"Python": python, "apache-beam": beam.__version__, "beam-pipelines": __version__}
 
 
 def check_workers(options: PipelineOptions) -> None:
-    """Runs a job of one step on workers that an engine starts; threads of this process and
-    Dataflow's workers are not asked.
+    """Compares the versions of workers that an engine starts.
+
+    Threads of this process and Dataflow's workers are not compared.
 
     Args:
-      options: for Beam; they stay as they are.
+      options: for Beam; not changed.
 
     Raises:
-      RecipeError: the workers have other versions than we, or lack what they need.
+      RecipeError: the workers have other versions than we, or lack a package.
     """
     if not is_engine(options) or find_workers(options).kind == "LOOPBACK":
         return
@@ -87,8 +87,7 @@ def check_workers(options: PipelineOptions) -> None:
                 "it where they start: "
                 "docs/runners.md says how."
             ) from error
-        # Flink does not pass on what a worker says that cannot load a step, and waits three minutes
-        # for it.
+        # If a worker cannot load a step, Flink waits three minutes, and does not show its error.
         if _NO_ANSWER in str(error):
             raise RecipeError(
                 f"the workers gave no answer ({error}), expected some with {_listed(versions())}. "
