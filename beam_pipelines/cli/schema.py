@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beam_pipelines.cli.date XX
 from beam_pipelines.cli.options import (
     BEAM_EPILOG,
     BEAM_OPTIONS,
