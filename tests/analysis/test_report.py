@@ -208,6 +208,16 @@ def test_many_anomalies_are_cut() -> None:
     assert "f200" not in text
 
 
+def test_charts_name_their_axes() -> None:
+    """A chart names its axis, a logarithmic one as such; a blank value says so."""
+    text = render_report(report())
+    assert re.search(
+        r'<svg [^>]*role=img aria-label="Distribution from 0 to [^"]*, logarithmic">', text
+    )
+    assert "<b>log</b>" in text
+    assert "<i class=soft>blank</i><p><b style=width:" in text
+
+
 def test_same_report_same_bytes() -> None:
     """Rendering is deterministic."""
     assert render_report(report()) == render_report(report())

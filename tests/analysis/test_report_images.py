@@ -6,12 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_pipelines.analysis.report import choose_images
-from beam_pipelines.analysis.report.images import show_images
+from beam_pipelines.analysis.report import choose_images, render_report
 from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import make_plan
-from beam_pipelines.recipe.reader import bare_recipe
-from tests.support.report_examples import png
+from beam_pipelines.pipeline.recipes import bare_recipe
+from tests.support.report_examples import png, report
 
 JPEG = b"\xff\xd8\xff\xe0 not looked at any further"
 
@@ -95,12 +94,12 @@ def test_other_columns_of_that_name(column: pa.Array) -> None:
 def test_small_ones_are_enlarged_sharply() -> None:
     """A picture of few pixels is drawn with sharp pixels, a photograph is not."""
     tiny, large = (
-        show_images(choose_images([("train", batch([data]))]), {"train": 0})
+        render_report(report(images=choose_images([("train", batch([data]))])))
         for data in (png(), png(100, 1))
     )
     assert 'class="tiny"' in tiny
     assert 'class="tiny"' not in large
-    assert show_images((), {}) == ""
+    assert "<img" not in render_report(report(images=()))
 
 
 def test_images_of_a_parquet_file_reach_the_report(tmp_path) -> None:

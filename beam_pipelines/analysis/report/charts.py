@@ -5,7 +5,6 @@ values as bars.
 from __future__ import annotations
 
 import dataclasses
-import html
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.report.markup import SPLIT_COLORS, share, shown
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import ColumnStatistics, value_type
 from beam_pipelines.analysis.statistics.text import TextStatistics
-from beam_pipelines.core.formatting import show_value
+from beam_pipelines.core.formatting import show_share, show_value
 
 # Numbers with more values than this are drawn as a distribution.
 FEW_VALUES = 5
@@ -50,6 +48,32 @@ class Frequent(NamedTuple):
 
     value: str
     counts: tuple[int, ...]
+
+
+class Bar(NamedTuple):
+    """Bars of a frequent value: the widths of all splits in per cent, the first split's share."""
+
+    value: str
+    share: str
+    widths: tuple[str, ...]
+
+
+class Distribution(NamedTuple):
+    """Outlines of a column's distributions.
+
+    Attributes:
+      bars, height: width and height of the chart, in the units of the paths.
+      paths: (number of the split, SVG path).
+      low, high: values at the ends of the axis.
+      is_logarithmic: whether widths grow with the values.
+    """
+
+    bars: int
+    height: int
+    paths: tuple[tuple[int, str], ...]
+    low: str
+    high: str
+    is_logarithmic: bool
 
 
 class Axis(NamedTuple):
@@ -102,71 +126,58 @@ def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Freque
     return [Frequent(value, tuple(counts[:, place].tolist())) for _, value, place in top]
 
 
-def bars(values: Iterable[Frequent], totals: Sequence[int]) -> str:
-    """Returns a line for each value: its name, a bar for the first split with a mark for each other
-    one, the first's share.
+def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
+    """Returns a bar for each value.
 
     Args:
       values: to be shown.
-      totals: number of values in each split; the lengths of the bars are shares of these.
+      totals: number of values in each split.
     """
     shares = [
         [count / max(1, total) for count, total in zip(item.counts, totals, strict=True)]
         for item in values
     ]
-    longest = max((max(line) for line in shares), default=0.0)
-    lines = [
-        f"{shown(item.value, 40)}{_bar(line, longest)}{share(item.counts[0], totals[0])}"
+    longest = max((max(line) for line in shares), default=0.0) or 1.0
+    return [
+        Bar(
+            item.value,
+            show_share(item.counts[0], totals[0]),
+            tuple(f"{100 * part / longest:.3g}" for part in line),
+        )
         for item, line in zip(values, shares, strict=True)
     ]
-    return f"<div class=bars>{''.join(lines)}</div>" if lines else ""
 
 
-def _bar(shares: Sequence[float], longest: float) -> str:
-    widths = [100 * part / longest for part in shares] if longest else [0.0] * len(shares)
-    marks = "".join(
-        f"<i class=s{number % SPLIT_COLORS} style=left:{width:.3g}%></i>"
-        for number, width in enumerate(widths[1:], 1)
-    )
-    return f"<p><b style=width:{widths[0]:.3g}%></b>{marks}</p>"
+def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distribution | None:
+    """Returns the outlines of a numeric column's distributions; ``None`` without finite numbers.
 
-
-def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> str:
-    """Returns the distributions of a numeric column over each other, each scaled to its own number
-    of values.
-
-    The outermost bars also hold what lies beyond the 1st and the 99th percentile. Nothing for other
-    columns, or without values.
+    Each split is scaled to its own number of values. The outermost bars include the values beyond
+    the 1st and the 99th percentile.
     """
     numbers = [
         column.values for column in columns.values() if isinstance(column.values, NumberStatistics)
     ]
     if not any(number.moments.count for number in numbers):
-        return ""
+        return None
     kind = value_type(next(iter(columns.values())).type)
     axis = common_axis(numbers, kind, size.bars)
     heights = [bar_shares(number, axis.edges) for number in numbers]
     highest = max(float(height.max()) for height in heights)
-    paths = "".join(
-        f'<path class=s{number % SPLIT_COLORS} d="{_outline(height / highest, size)}"/>'
-        for number, height in enumerate(heights)
-        if height.any()
-    )
     low, high = (
-        html.escape(show_value(end if pa.types.is_floating(kind) else round(end), kind))
+        show_value(end if pa.types.is_floating(kind) else round(end), kind)
         for end in (axis.low, axis.high)
     )
-    scale = ", logarithmic" if axis.logarithmic else ""
-    note = "log" if axis.logarithmic else ""
-    name = (
-        "aria-hidden=true"
-        if size is LARGE
-        else f'role=img aria-label="Distribution from {low} to {high}{scale}"'
-    )
-    return (
-        f'<svg viewBox="0 0 {len(axis.edges) - 1} {size.height}" preserveAspectRatio=none '
-        f"{name}>{paths}</svg>"
-        f"<p class=ends aria-hidden=true>{low}<b>{note}</b>{high}</p>"
+    return Distribution(
+        bars=len(axis.edges) - 1,
+        height=size.height,
+        paths=tuple(
+            (split, _outline(height / highest, size))
+            for split, height in enumerate(heights)
+            if height.any()
+        ),
+        low=low,
+        high=high,
+        is_logarithmic=axis.logarithmic,
     )
 
 
@@ -181,12 +192,15 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
         values have fewer.
     """
     finite = [
-        dataclasses.replace(number, minus_infinities=0, plus_infinities=0) for number in numbers
+        dataclasses.replace(number, minus_infinities=0, plus_infinities=0)
+        if number.minus_infinities or number.plus_infinities
+        else number
+        for number in numbers
     ]
-    cuts = [number.quantiles(100) for number in finite if number.count]
-    low, high = min(cut[1] for cut in cuts), max(cut[99] for cut in cuts)
+    cuts = [number.cumulated(100)[0] for number in finite if number.count]
+    low, high = float(min(cut[1] for cut in cuts)), float(max(cut[99] for cut in cuts))
     if low == high:
-        low, high = min(cut[0] for cut in cuts), max(cut[100] for cut in cuts)
+        low, high = float(min(cut[0] for cut in cuts)), float(max(cut[100] for cut in cuts))
     if low == high:
         return Axis(np.array([low, high]), low, high)
     whole = not pa.types.is_floating(kind)

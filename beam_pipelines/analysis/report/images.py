@@ -1,13 +1,11 @@
-"""Chooses some images out of sampled rows, and shows them as a grid."""
+"""Chooses some images out of sampled rows."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from beam_pipelines.analysis.report.markup import SPLIT_COLORS, escape
 from beam_pipelines.analysis.report.values import ImageSample
 from beam_pipelines.core.formatting import shorten
 
@@ -18,8 +16,6 @@ _NUMBER = 24
 _MAX_IMAGE_BYTES = 1 << 16
 _MAX_TOTAL_BYTES = 3 << 18
 _MEDIA_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
-# Images up to this width are enlarged with sharp pixels.
-_TINY_PIXELS = 64
 
 
 def has_images(schema: pa.Schema) -> bool:
@@ -79,32 +75,3 @@ def _images(split: str, batch: pa.RecordBatch, label: str | None) -> Iterator[Im
         )
         if media_type is not None:
             yield ImageSample(split, "" if value is None else str(value), media_type, image)
-
-
-def show_images(images: Sequence[ImageSample], splits: Mapping[str, object]) -> str:
-    """Returns the grid of images, each with its label and in its split's color; nothing without
-    images.
-    """
-    numbers = {split: number % SPLIT_COLORS for number, split in enumerate(splits)}
-    figures = "".join(_figure(image, numbers.get(image.split, 0)) for image in images)
-    return f'<div class="images">{figures}</div>' if figures else ""
-
-
-def _figure(image: ImageSample, number: int) -> str:
-    name = escape(shorten(image.label, 40))
-    style = ' class="tiny"' if _is_tiny(image) else ""
-    data = base64.b64encode(image.data).decode()
-    return (
-        f'<figure><img{style} alt="{name or "image"}, {escape(image.split)}" '
-        f'src="data:{image.media_type};base64,{data}">'
-        f'<figcaption class="dot s{number}"><bdi>{name or "–"}</bdi></figcaption></figure>'
-    )
-
-
-def _is_tiny(image: ImageSample) -> bool:
-    """Whether it is a PNG of few pixels; its width lies at bytes 16 to 20 (PNG specification,
-    11.2.2 IHDR).
-    """
-    return (
-        image.media_type == "image/png" and int.from_bytes(image.data[16:20], "big") <= _TINY_PIXELS
-    )

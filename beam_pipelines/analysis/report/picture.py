@@ -1,24 +1,102 @@
-"""Lays out the pipeline: sources, joins, filter, splits and shards, with the rows that went from
-one to the next.
-"""
+"""Lays out the pipeline as boxes and edges, for the template ``picture.html``."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from beam_pipelines.analysis.report.drawing import Box, Edge, across, down, draw
-from beam_pipelines.analysis.report.markup import SPLIT_COLORS
-from beam_pipelines.analysis.report.values import JoinSummary, Report, SourceSummary
-from beam_pipelines.core.formatting import shorten, show_bytes, show_share
+from beam_pipelines.analysis.report.values import (
+    SPLIT_COLORS,
+    JoinSummary,
+    Report,
+    SourceSummary,
+)
+from beam_pipelines.core.formatting import show_bytes, show_share
 
-_COLUMN, _LINE = 244, 66  # pixels from one box to the next
-_CAPTION_CHARACTERS = 2000
+# In pixels: the size of a box, the distances between the left and upper sides of two boxes.
+_WIDTH, _HEIGHT = 156, 46
+_COLUMN, _LINE = 244, 66
+_THICKEST, _THINNEST = 12.0, 1.5
+
+
+class Box(NamedTuple):
+    """A step of the pipeline.
+
+    Attributes:
+      x, y: upper left corner in pixels.
+      title, note: two lines of text.
+      style: classes of page.css.
+      sheets: number of overlapping rectangles.
+    """
+
+    x: float
+    y: float
+    title: str
+    note: str
+    style: str = ""
+    sheets: int = 1
+
+    @property
+    def left(self) -> tuple[float, float]:
+        """Middle of the left side."""
+        return self.x, self.y + _HEIGHT / 2
+
+    @property
+    def right(self) -> tuple[float, float]:
+        """Middle of the right side."""
+        return self.x + _WIDTH, self.y + _HEIGHT / 2
+
+
+class Edge(NamedTuple):
+    """Rows that go from one box to another.
+
+    Attributes:
+      path: of SVG.
+      label: where the number of rows is shown, in pixels; on the edge or, if ``is_beside``, next
+        to it.
+      rows: number of rows.
+      style: classes of page.css.
+    """
+
+    path: str
+    label: tuple[float, float]
+    rows: int
+    style: str = ""
+    is_beside: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """Boxes, edges, and a caption that describes them in words."""
+
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+    caption: str
+    box_width: ClassVar[int] = _WIDTH
+    box_height: ClassVar[int] = _HEIGHT
+    margin: ClassVar[int] = 8
+
+    @property
+    def width(self) -> float:
+        """Width in pixels."""
+        return max(box.x for box in self.boxes) + _WIDTH + 2 * self.margin
+
+    @property
+    def height(self) -> float:
+        """Height in pixels."""
+        return max(box.y for box in self.boxes) + _HEIGHT + 2 * self.margin
+
+    def thickness(self, edge: Edge) -> float:
+        """Returns the width of an edge's line in pixels, in proportion to its rows."""
+        most = max(1, *(edge.rows for edge in self.edges))
+        return max(_THINNEST, _THICKEST * edge.rows / most)
 
 
 class _Flow(NamedTuple):
-    """How far the picture has come: what is drawn, the last box of the main flow, the rows that
-    leave it, the next column.
+    """The part of the picture that is laid out.
+
+    ``rows`` leave the box ``last`` of the main flow; the next box is in ``column``.
     """
 
     boxes: tuple[Box, ...]
@@ -28,16 +106,15 @@ class _Flow(NamedTuple):
     column: int
 
 
-def picture(report: Report) -> str:
-    """Returns the pipeline as an SVG; nothing if it is not known what was read.
+def draw_pipeline(report: Report) -> Picture | None:
+    """Lays out sources, joins, filter, splits and shards; ``None`` without a base source.
 
-    Sources stand on the left. The base source's rows run down through the joins, each beside its
-    own source, and from the last one to the right: through the filter to the splits, and on to
-    their shards.
+    Sources are on the left. The rows of the base source go down through the joins, each to the
+    right of its source, and from the last join to the right: filter, splits, shards.
     """
     base = next((source for source in report.sources if source.name == report.base), None)
     if base is None:
-        return ""
+        return None
     lines = max(len(report.joins) + 1 if report.joins else 1, len(report.splits))
     middle = (lines - 1) / 2
     start = Box(0, 0 if report.joins else middle * _LINE, base.name, _source_note(base), "source")
@@ -47,9 +124,7 @@ def picture(report: Report) -> str:
     if report.filter or report.filtered:
         flow = _filtered(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
-    return draw(
-        flow.boxes, flow.edges, shorten(" ".join(_sentences(report, base)), _CAPTION_CHARACTERS)
-    )
+    return Picture(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
 
 
 def _joined(flow: _Flow, report: Report) -> _Flow:
@@ -58,14 +133,14 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
     edges, joins, last, rows = [], [], flow.last, flow.rows
     for number, join in enumerate(report.joins, 1):
         y = number * _LINE
-        if join.source not in boxes:  # a source that is joined again keeps its place
+        if join.source not in boxes:  # a source that is joined again has its box already
             boxes[join.source] = Box(
                 0, y, join.source, _source_note(sources[join.source]), "source"
             )
         step = Box(flow.column * _COLUMN, y, f"{join.how} join", _join_note(join), "step")
         edges += [
-            across(boxes[join.source], step, sources[join.source].rows),
-            down(last, step, rows),
+            _across(boxes[join.source], step, sources[join.source].rows),
+            _down(last, step, rows),
         ]
         rows += join.added - join.dropped
         joins.append(step)
@@ -76,7 +151,7 @@ def _joined(flow: _Flow, report: Report) -> _Flow:
 def _filtered(flow: _Flow, report: Report, line: float) -> _Flow:
     note = report.filter or f"{report.filtered:,} left out"
     step = Box(flow.column * _COLUMN, line * _LINE, "filter", note, "step")
-    edges = (*flow.edges, across(flow.last, step, flow.rows))
+    edges = (*flow.edges, _across(flow.last, step, flow.rows))
     return _Flow((*flow.boxes, step), edges, step, flow.rows - report.filtered, flow.column + 1)
 
 
@@ -87,14 +162,37 @@ def _split(flow: _Flow, report: Report, top: float) -> _Flow:
         x, y = flow.column * _COLUMN, (top + number) * _LINE
         box = Box(x, y, name, f"{show_share(split.rows, flow.rows)} of the rows", f"split {color}")
         boxes.append(box)
-        edges.append(across(flow.last, box, split.rows, color))
+        edges.append(_across(flow.last, box, split.rows, color))
         if split.shards:
             title = f"{split.shards:,} shard{'s' * (split.shards != 1)}"
             note = show_bytes(split.size_bytes) + " in all" * (split.shards != 1)
             shards = Box(x + _COLUMN, y, title, note, "shards", min(3, split.shards))
             boxes.append(shards)
-            edges.append(across(box, shards, split.rows, color))
+            edges.append(_across(box, shards, split.rows, color))
     return flow._replace(boxes=tuple(boxes), edges=tuple(edges))
+
+
+def _across(start: Box, end: Box, rows: int, style: str = "") -> Edge:
+    """Returns the edge from a box's right side to another's left side."""
+    (x, y), (to_x, to_y) = start.right, end.left
+    bend = (x + to_x) / 2
+    path = (
+        f"M{x:g} {y:g}H{to_x:g}"
+        if y == to_y
+        else f"M{x:g} {y:g}C{bend:g} {y:g} {bend:g} {to_y:g} {to_x:g} {to_y:g}"
+    )
+    return Edge(path, (bend, (y + to_y) / 2), rows, style)
+
+
+def _down(start: Box, end: Box, rows: int) -> Edge:
+    """Returns the edge to a join's upper side, from the base source or the join above."""
+    x = end.x + _WIDTH / 2
+    if start.x == end.x:
+        y = start.y + _HEIGHT
+        return Edge(f"M{x:g} {y:g}V{end.y:g}", (x + 12, (y + end.y) / 2), rows, is_beside=True)
+    (from_x, y), radius = start.right, 14
+    path = f"M{from_x:g} {y:g}H{x - radius:g}Q{x:g} {y:g} {x:g} {y + radius:g}V{end.y:g}"
+    return Edge(path, ((from_x + end.x) / 2, y), rows)
 
 
 def _source_note(source: SourceSummary) -> str:
@@ -109,7 +207,7 @@ def _join_note(join: JoinSummary) -> str:
 
 
 def _sentences(report: Report, base: SourceSummary) -> Iterator[str]:
-    """Yields the picture in words."""
+    """Yields the sentences of the caption."""
     yield f"{base.rows:,} rows of source {base.name}."
     for join in report.joins:
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,8 +11,9 @@ from beam_pipelines.analysis.anomalies import Row
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.core.chunks import Rejected
 
-# The severity of anomalies that stop a run; others were accepted.
-ERROR = "ERROR"
+SPLIT_COLORS = 5  # in page.css
+# Images up to this width are enlarged with sharp pixels.
+_TINY_PIXELS = 64
 
 
 class SplitSummary(NamedTuple):
@@ -59,14 +61,33 @@ class JoinSummary(NamedTuple):
 
 
 class ImageSample(NamedTuple):
-    """One encoded image out of a split: its label as text (``""`` without one), ``image/png`` or
-    ``image/jpeg``, its bytes.
+    """An encoded image of a split.
+
+    Attributes:
+      split: name of the split.
+      label: text, or ``""`` without a label.
+      media_type: ``image/png`` or ``image/jpeg``.
+      data: bytes of the file.
     """
 
     split: str
     label: str
     media_type: str
     data: bytes
+
+    @property
+    def base64(self) -> str:
+        """The file in base64."""
+        return base64.b64encode(self.data).decode()
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether this is a PNG of at most 64 pixels in width.
+
+        Bytes 16 to 20 hold the width (PNG specification, 11.2.2 IHDR).
+        """
+        is_png = self.media_type == "image/png"
+        return is_png and int.from_bytes(self.data[16:20], "big") <= _TINY_PIXELS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +122,7 @@ class Report:
     images: Sequence[ImageSample] = ()
     baseline: Mapping[str, TableStatistics] = dataclasses.field(default_factory=dict)
 
-
-def errors(anomalies: Sequence[Row]) -> int:
-    """Returns the number of anomalies that were not accepted."""
-    return sum(row.severity == ERROR for row in anomalies)
+    @property
+    def errors(self) -> int:
+        """Number of anomalies that were not accepted."""
+        return sum(row.severity == "ERROR" for row in self.anomalies)
