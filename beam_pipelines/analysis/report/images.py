@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from beam_pipelines.analysis.report.values import ImageSample
-from beam_pipelines.core.formatting import shorten
 
 IMAGE_COLUMN = "image/encoded"
 # The first of these that there is names an image; before them, the recipe's label.
