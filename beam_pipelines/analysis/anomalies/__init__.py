@@ -1,5 +1,6 @@
-"""Anomalies: statistics compared with a schema, an earlier dataset and other splits, by the rules
-of ``anomaly_rules``.
+"""Compares statistics with a schema, a baseline and other splits.
+
+The rules are in ``analysis.rules``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Compares statistics with a schema: what does not fit is an anomaly, with TFDV's type, severity
-and wording.
+"""Finds anomalies: differences between statistics and a schema.
 
-The rules are in ``anomaly_rules``; see tensorflow_data_validation/anomalies (feature_util.cc,
-schema.cc, *_domain_util.cc) for the wording.
+Type, severity and wording are TFDV's (tensorflow_data_validation/anomalies: feature_util.cc,
+schema.cc, *_domain_util.cc).
+
+The rules are in ``analysis.rules``.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ from beam_pipelines.core.schema_features import (
     path_of,
 )
 
-# What a table says in place of a feature's name.
+# Shown instead of a feature's name for an anomaly of a whole split.
 DATASET = "(the split)"
 
 
 class Row(NamedTuple):
-    """One line of a table of anomalies, as people read it; ``severity`` is ERROR or WARNING,
-    ``type`` TFDV's name.
+    """One line of a table of anomalies.
+
+    ``severity`` is ERROR or WARNING, ``type`` is TFDV's name of the anomaly.
     """
 
     split: str
@@ -60,14 +62,13 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SplitAnomalies:
-    """What does not fit in one split.
+    """Anomalies of one split.
 
     Attributes:
-      reasons: feature name -> what is wrong with it, features in the schema's order, then those
-        that are not in it.
+      reasons: feature name -> reasons; features of the schema first, in its order.
       data_missing: whether the split has no rows; then no feature is checked.
-      dataset: what is wrong with the split as a whole.
-      measured: what drift and skew were measured, below their thresholds, too.
+      dataset: reasons that concern the split as a whole.
+      measured: all measurements of drift and skew, also those below their thresholds.
     """
 
     reasons: Mapping[str, tuple[Reason, ...]]
@@ -77,7 +78,7 @@ class SplitAnomalies:
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything is wrong that was not accepted."""
+        """Whether any anomaly was not accepted."""
         found = (
             *self.dataset,
             *(reason for reasons in self.reasons.values() for reason in reasons),
@@ -90,28 +91,27 @@ def find_anomalies(
     schema: schema_pb2.Schema,
     policy: ValidationPolicy = DEFAULT_POLICY,
 ) -> dict[str, SplitAnomalies]:
-    """Checks each split against the schema, against the same split of the baseline, and against the
-    first split.
+    """Checks each split against the schema, the baseline and the first split.
 
     Args:
-      statistics: split name -> statistics. The first split is what TFDV calls the training data;
-        skew is measured between it and each other one, and stands with the other one.
-      schema: what is expected.
-      gate: the environment, the baseline, and what is accepted.
+      statistics: split name -> statistics. The first split is TFDV's training data. Skew is
+        measured between it and each other split, and reported for the other split.
+      schema: the expectations.
+      policy: the environment, the baseline, and the accepted anomalies.
 
     Returns:
-      Split name -> anomalies, also of splits without any. Every one is an ERROR, as in TFDV, but
-      for accepted ones.
+      Split name -> anomalies, for every split. Each anomaly is an ERROR, as in TFDV, unless the
+      policy accepts it.
     """
     first = next(iter(statistics.values()), None)
     found = {}
-    for split, own in statistics.items():
-        view = view_of(own)
+    for split, current in statistics.items():
+        view = view_of(current)
         reasons = dict(_feature_reasons(view, schema, policy.environment)) if view.rows else {}
         measured: dict[str, anomalies_pb2.DriftSkewInfo] = {}
         if view.rows:
             for name, more in _comparisons(
-                split, own, None if own is first else first, view, schema, policy, measured
+                split, current, None if current is first else first, view, schema, policy, measured
             ):
                 reasons[name] = (*reasons.get(name, ()), *more)
         previous = (
@@ -135,7 +135,7 @@ def find_anomalies(
 
 
 def _accepted(reasons: Iterable[Reason], name: str, policy: ValidationPolicy) -> tuple[Reason, ...]:
-    """Returns the reasons, those that are accepted as warnings."""
+    """Returns the reasons; accepted ones become warnings."""
     return tuple(
         reason._replace(severity=Info.WARNING) if policy.allows(reason.type, name) else reason
         for reason in reasons
@@ -177,21 +177,21 @@ def _feature_reasons(
 
 def _comparisons(
     split: str,
-    own: Statistics,
+    current: Statistics,
     first: Statistics | None,
     view: DatasetView,
     schema: schema_pb2.Schema,
     policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    """Measures drift and skew, adds it to ``measured``, and yields what is above a threshold."""
+    """Adds drift and skew to ``measured`` and yields reasons for values above a threshold."""
     todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
     if policy.baseline is not None:
         todo.append(
-            ("drift_comparator", "drift_measurements", DRIFT, own, policy.baseline.get(split))
+            ("drift_comparator", "drift_measurements", DRIFT, current, policy.baseline.get(split))
         )
     if first is not None and view_of(first).rows:
-        todo.append(("skew_comparator", "skew_measurements", SKEW, first, own))
+        todo.append(("skew_comparator", "skew_measurements", SKEW, first, current))
     for field, measurements, comparison, treatment, control in todo:
         features = [
             feature
@@ -216,7 +216,7 @@ def _comparisons(
 
 
 def _is_comparable(feature: schema_pb2.Feature, view: DatasetView) -> bool:
-    """Whether a feature is to be checked, there at all, and of the schema's type."""
+    """Whether a feature is active, present and of the schema's type."""
     column = view.features.get(feature.name)
     if is_retired(feature) or column is None or not column.present:
         return False
@@ -232,8 +232,9 @@ def _by_name(statistics: Statistics | None) -> dict[str, statistics_pb2.FeatureN
 def anomalies_to_proto(
     anomalies: Mapping[str, SplitAnomalies], schema: schema_pb2.Schema
 ) -> dict[str, anomalies_pb2.Anomalies]:
-    """Returns each split's anomalies as TFDV writes them: one entry for a feature, with all its
-    reasons.
+    """Returns each split's anomalies in TFDV's format.
+
+    Each feature has one entry with all its reasons.
     """
     return {split: _split_to_proto(found, schema) for split, found in anomalies.items()}
 
@@ -270,8 +271,9 @@ def _fill(info: anomalies_pb2.AnomalyInfo, reasons: tuple[Reason, ...]) -> None:
 
 
 def describe(anomalies: Mapping[str, SplitAnomalies]) -> list[Row]:
-    """Returns one row for each reason, by split and feature; what is wrong with a split comes
-    before its features.
+    """Returns one row for each reason, by split and feature.
+
+    Reasons that concern the whole split precede those of its features.
     """
     return [
         Row(

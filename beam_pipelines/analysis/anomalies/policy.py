@@ -1,6 +1,4 @@
-"""What data has to pass beside its schema: an environment, an earlier dataset, and the anomalies
-that are accepted.
-"""
+"""The validation policy: environment, baseline and accepted anomalies."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ TYPE_NAMES = tuple(anomalies_pb2.AnomalyInfo.Type.keys())
 
 
 class Allowed(NamedTuple):
-    """An anomaly that is accepted: its type, in one feature or (``None``) in all."""
+    """An accepted anomaly: its type, in one feature or (``None``) in all."""
 
     type: int
     feature: str | None
@@ -25,14 +23,13 @@ class Allowed(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ValidationPolicy:
-    """What a run was asked to check, and to let pass.
+    """The anomalies that a run looks for, and those that it accepts.
 
     Attributes:
-      environment: of the schema's environments, the one whose features are expected; ``None``
-        expects all.
+      environment: environment of the schema whose features are expected; ``None`` for all features.
       baseline: split name -> statistics of an earlier dataset; ``None`` checks no drift.
-      allowed: anomalies that are recorded as WARNING, and stop nothing.
-      baseline_path: where the baseline lies, or an empty text.
+      allowed: anomalies that are recorded as WARNING and do not stop the run.
+      baseline_path: path of the baseline, or ``""``.
     """
 
     environment: str | None = None
@@ -52,11 +49,11 @@ def parse_allowed(names: str, features: Iterable[str]) -> tuple[Allowed, ...]:
     """Parses ``TYPE,FEATURE:TYPE,…``.
 
     Args:
-      names: as on the command line. A feature's name may have colons in it, but no comma.
-      features: names that a feature may have.
+      names: value of ``--allow_anomalies``. A feature's name may contain colons but no comma.
+      features: names of the known features.
 
     Raises:
-      RecipeError: a type or a feature that there is not; one line for each.
+      RecipeError: a type or a feature is unknown; the message has one line for each.
     """
     known = list(features)
     allowed, problems = [], []
@@ -98,11 +95,12 @@ def environments_of(schema: schema_pb2.Schema) -> list[str]:
 
 
 def check_environment(environment: str, schema: schema_pb2.Schema, where: str) -> None:
-    """Checks that a schema knows an environment; in one that it does not, it would expect no
-    feature at all.
+    """Checks that a schema names an environment.
+
+    An unknown environment would expect no feature at all.
 
     Raises:
-      RecipeError: it does not.
+      RecipeError: it does not name it.
     """
     known = environments_of(schema)
     if environment not in known:

@@ -1,6 +1,4 @@
-"""Anomalies as text: a table that says of each what was expected, what was found, and where to
-look.
-"""
+"""Renders anomalies as a text table."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
     """Returns a table of anomalies, one line for each of the first 50, indented.
 
     Args:
-      rows: of ``anomalies.describe``.
-      where: what to say in the last column.
+      rows: result of ``anomalies.describe``.
+      where: returns the text of the last column.
     """
     shown = rows[:_MAX_ROWS]
     cells = [
@@ -53,7 +51,10 @@ def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
 
 
 def place_in_schema(path: str | None) -> Callable[[Row], str]:
-    """Returns what tells where a schema's file says what was expected; nothing without a file."""
+    """Returns a function that locates a row's expectation in a schema's file.
+
+    The function returns ``""`` without a file.
+    """
     lines: dict[str, int] = {}
     if path is not None and files.exists(path):
         lines = feature_lines(files.read_bytes(path).decode(errors="replace"))
@@ -69,9 +70,7 @@ def place_in_schema(path: str | None) -> Callable[[Row], str]:
 
 
 def kinds_of(rows: Sequence[Row]) -> str:
-    """Returns the anomalies as ``--allow_anomalies`` takes them, each once, the first few of
-    them.
-    """
+    """Returns the first distinct anomalies in the format of ``--allow_anomalies``."""
     names = list(
         dict.fromkeys(
             row.type if row.feature == DATASET else f"{row.feature}:{row.type}" for row in rows

@@ -1,5 +1,6 @@
-"""Draws a feature's values, all splits over each other: outlines of distributions as SVG, frequent
-values as bars.
+"""Computes charts of a feature: outlines of distributions and bars of frequent values.
+
+All splits share a chart.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from beam_pipelines.core.formatting import show_share, show_value
 
 # Numbers with more values than this are drawn as a distribution.
 FEW_VALUES = 5
-# Of texts, so many of a split's most frequent values are candidates for those that are shown.
+# So many of each split's most frequent texts are candidates for the texts that are shown.
 _CANDIDATES = 1000
 _FEWEST_BARS, _VALUES_PER_BAR = 12, 5
 # Below it, float64 holds every integer.
@@ -30,21 +31,19 @@ _WIDE = 1e300
 
 
 class Chart(NamedTuple):
-    """How finely a distribution is drawn: its largest number of bars, and the number of different
-    heights.
-    """
+    """Largest number of a chart's bars, and its height in path units."""
 
     bars: int
     height: int
 
 
-# In half pixels, and in pixels, of page.css.
+# In page.css, a unit of height is half a pixel for SMALL and a pixel for LARGE.
 SMALL = Chart(bars=24, height=88)
-LARGE = Chart(bars=60, height=170)  # shows the same once more, to those who see it
+LARGE = Chart(bars=60, height=170)  # repeats SMALL, so screen readers skip it
 
 
 class Frequent(NamedTuple):
-    """A frequent value, as people read it, and how often it occurs in each split."""
+    """A frequent value as text, and its count in each split."""
 
     value: str
     counts: tuple[int, ...]
@@ -77,7 +76,7 @@ class Distribution(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Edges of the bars, the values at both ends, and whether the widths grow with the values."""
+    """Edges of the bars, both end values, and the kind of scale."""
 
     edges: npt.NDArray[np.float64]
     low: float
@@ -86,11 +85,12 @@ class Axis(NamedTuple):
 
 
 def frequent_values(columns: Mapping[str, ColumnStatistics], number: int) -> list[Frequent]:
-    """Returns a column's most frequent values over all splits; numbers with more than ``number``
-    values have none.
+    """Returns a column's most frequent values over all splits.
 
-    Texts come by their summed shares, numbers by value. A text's count is 0 where it is not among a
-    split's first thousand.
+    Numbers with more than ``number`` values, and bytes, have none.
+
+    Texts are sorted by their summed shares, numbers by value. A text's count is 0 in a split that
+    does not have it among its 1,000 most frequent texts.
     """
     kind = value_type(next(iter(columns.values())).type)
     values = [column.values for column in columns.values()]
@@ -115,9 +115,9 @@ def _frequent_texts(texts: Sequence[TextStatistics], number: int) -> list[Freque
     encoded = pa.concat_arrays([values for values, _ in candidates]).dictionary_encode()
     counts = np.zeros((len(texts), len(encoded.dictionary)), np.int64)
     shares, start = np.zeros(counts.shape[1]), 0
-    for split, (text, (_, own)) in enumerate(zip(texts, candidates, strict=True)):
-        places = encoded.indices.slice(start, len(own)).to_numpy()
-        counts[split, places], start = own, start + len(own)
+    for split, (text, (_, found)) in enumerate(zip(texts, candidates, strict=True)):
+        places = encoded.indices.slice(start, len(found)).to_numpy()
+        counts[split, places], start = found, start + len(found)
         shares += counts[split] / max(1, text.count)
     rare = len(shares) - number
     places = np.flatnonzero(shares >= (np.partition(shares, rare)[rare] if rare > 0 else 0))
@@ -182,14 +182,16 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distri
 
 
 def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: int) -> Axis:
-    """Returns an axis from the 1st to the 99th percentile of all splits; logarithmic if most values
-    crowd at its start.
+    """Returns an axis from the 1st to the 99th percentile of all splits.
+
+    It is logarithmic if it starts at 0 or above and has the median of every split in its first
+    twelfth.
 
     Args:
-      numbers: at least one has finite values.
-      kind: of the values; all but floats are whole numbers.
-      bars: largest number of bars; whole numbers of a small range have a bar each, few distinct
-        values have fewer.
+      numbers: statistics of the splits; at least one has finite values.
+      kind: type of the values; all but floats are whole numbers.
+      bars: largest number of bars. Whole numbers of a small range have a bar each; few distinct
+        values have fewer bars.
     """
     finite = [
         dataclasses.replace(number, minus_infinities=0, plus_infinities=0)
@@ -211,9 +213,9 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
     if whole and max(abs(low), abs(high)) < _EXACT_INTEGERS:
         width = math.ceil(
             (high - low + 1) / bars
-        )  # whole, so that every bar stands for as many numbers
+        )  # whole, so that every bar covers as many numbers
         return Axis(low + width * np.arange(math.ceil((high - low + 1) / width) + 1.0), low, high)
-    # Values that were rounded somewhere lie in steps: bars of a few steps do not show them.
+    # Rounded values form steps; a bar of a few steps hides them.
     bars = min(
         bars, max(_FEWEST_BARS, max(len(number.values) for number in numbers) // _VALUES_PER_BAR)
     )
@@ -224,8 +226,9 @@ def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: in
 
 
 def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns each bar's share of the finite values; what lies outside counts in the outermost
-    bars.
+    """Returns float64[bars]: each bar's share of the finite values.
+
+    Values outside the edges count in the outermost bars.
     """
     bars = len(edges) - 1
     places = (
@@ -237,7 +240,7 @@ def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.
 
 def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:
     """Returns the outline of bars of relative heights (0 to 1) and a width of 1 as an SVG path."""
-    floor, room = size.height - 1, size.height - 3
-    tops = (floor - np.round(room * heights).astype(int)).tolist()
+    floor, highest = size.height - 1, size.height - 3
+    tops = (floor - np.round(highest * heights).astype(int)).tolist()
     bars = ((top, len(list(same))) for top, same in itertools.groupby(tops))
     return f"M0 {floor}" + "".join(f"V{top}h{width}" for top, width in bars) + f"V{floor}Z"

@@ -1,4 +1,4 @@
-"""Says how far each feature's values have moved: between splits, and from an earlier dataset."""
+"""Measures how features' values differ between splits and from a baseline."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ BASELINE = "baseline"
 
 
 class Drift(NamedTuple):
-    """How far a feature's values in ``split`` are from those in ``reference``: another split, or
-    the baseline.
+    """Divergence of a feature in ``split`` from ``reference``.
+
+    The reference is another split or the baseline; ``value`` is in bits.
     """
 
     split: str
@@ -34,7 +35,7 @@ def measure_drift(
     """Compares each split with the first one, and with the same split of an earlier dataset.
 
     Returns:
-      Feature -> what could be measured.
+      Feature -> drifts. A feature that cannot be compared has no entry.
     """
     first = next(iter(statistics), "")
     pairs = [(split, first, statistics[first]) for split in list(statistics)[1:]]
@@ -49,13 +50,14 @@ def measure_drift(
 
 
 def divergence(first: ColumnStatistics, second: ColumnStatistics) -> float | None:
-    """Returns the Jensen-Shannon divergence of two columns' values in bits: 0 of equal
-    distributions, 1 of disjoint ones.
+    """Returns the Jensen-Shannon divergence of two columns' values in bits.
 
-    Texts are compared value by value; those that are not kept count as one. Numbers are compared by
-    the bars of their chart, where TFDV compares 10 buckets of each side's own range: one large
-    value in one split is then no difference. Nulls, NaN and infinities do not count. ``None`` of
-    columns without values, of bytes, and of texts against numbers.
+    It is 0 for equal and 1 for disjoint distributions, and ``None`` for columns without values, for
+    bytes, and for texts against numbers.
+
+    Texts are compared value by value; texts without a count of their own count as one. Numbers are
+    compared by the bars of their chart, so that one outlier is no drift; TFDV compares 10 buckets
+    of each side's own range. Nulls, NaN and infinities do not count.
     """
     kinds = value_type(first.type), value_type(second.type)
     if pa.types.is_binary(kinds[0]) or pa.types.is_binary(kinds[1]):
@@ -70,12 +72,15 @@ def divergence(first: ColumnStatistics, second: ColumnStatistics) -> float | Non
 
 
 def _text_shares(first: TextStatistics, second: TextStatistics) -> list[npt.NDArray[np.float64]]:
-    """Returns how often each text occurs on either side, last those that are not kept."""
+    """Returns each text's count on both sides; the last entry has all texts not kept."""
     encoded = pa.concat_arrays([first.values, second.values]).dictionary_encode()
     places, number = encoded.indices.to_numpy(), len(encoded.dictionary)
     shares = []
-    for text, own in ((first, places[: len(first.values)]), (second, places[len(first.values) :])):
-        counts = np.bincount(own, weights=text.counts, minlength=number)
+    for text, indices in (
+        (first, places[: len(first.values)]),
+        (second, places[len(first.values) :]),
+    ):
+        counts = np.bincount(indices, weights=text.counts, minlength=number)
         shares.append(np.append(counts, max(0.0, text.count - counts.sum())))
     return shares
 
@@ -83,8 +88,9 @@ def _text_shares(first: TextStatistics, second: TextStatistics) -> list[npt.NDAr
 def _number_shares(
     first: NumberStatistics, second: NumberStatistics, kind: pa.DataType
 ) -> list[npt.NDArray[np.float64]]:
-    """Returns how many of either side's numbers lie in each of the same bars; where there are few,
-    each has its own.
+    """Returns the shares of both sides' numbers in the same bars.
+
+    If both have few values, each value has a bar.
     """
     numbers = [first, second]
     if not all(number.moments.count for number in numbers):

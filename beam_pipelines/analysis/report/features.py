@@ -248,19 +248,19 @@ def _count(count: int, total: int) -> Cell:
 
 def _summary(columns: _Columns) -> _Lines:
     """Yields (name, a cell for each split)."""
-    own = list(columns.values())
-    values = [column.values for column in own]
-    kind = value_type(own[0].type)
-    yield "Present", [Cell(f"{column.present:,}") for column in own]
-    yield "Missing", [_count(column.missing, column.present + column.missing) for column in own]
-    if pa.types.is_list(own[0].type):
-        yield "Values", [Cell(f"{column.num_values:,}") for column in own]
+    stats = list(columns.values())
+    values = [column.values for column in stats]
+    kind = value_type(stats[0].type)
+    yield "Present", [Cell(f"{column.present:,}") for column in stats]
+    yield "Missing", [_count(column.missing, column.present + column.missing) for column in stats]
+    if pa.types.is_list(stats[0].type):
+        yield "Values", [Cell(f"{column.num_values:,}") for column in stats]
         yield (
             "Values in a row",
-            [Cell(f"{column.min_values:,} – {column.max_values:,}") for column in own],
+            [Cell(f"{column.min_values:,} – {column.max_values:,}") for column in stats],
         )
-        yield "Mean values in a row", [Cell(show_number(column.average_values)) for column in own]
-    yield "Distinct", [_distinct(column) for column in own]
+        yield "Mean values in a row", [Cell(show_number(column.average_values)) for column in stats]
+    yield "Distinct", [_distinct(column) for column in stats]
     numbers = [item for item in values if isinstance(item, NumberStatistics)]
     if numbers:
         # The mean of a bool is a number.

@@ -1,4 +1,4 @@
-"""Chooses some images out of sampled rows."""
+"""Chooses images for the report from sampled rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_pipelines.analysis.report.values import ImageSample
 
 IMAGE_COLUMN = "image/encoded"
-# The first of these that there is names an image; before them, the recipe's label.
+# The recipe's label, or else the first of these columns, labels an image.
 _LABEL_COLUMNS = ("image/class/text", "image/class/label", "label")
 _NUMBER = 24
 _MAX_IMAGE_BYTES = 1 << 16
@@ -18,22 +18,22 @@ _MEDIA_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"
 
 
 def has_images(schema: pa.Schema) -> bool:
-    """Whether rows of these columns may hold images that a report shows."""
+    """Whether a schema has a binary column ``image/encoded``."""
     return IMAGE_COLUMN in schema.names and pa.types.is_binary(schema.field(IMAGE_COLUMN).type)
 
 
 def choose_images(
     rows: Iterable[tuple[str, pa.RecordBatch]], label: str | None = None
 ) -> tuple[ImageSample, ...]:
-    """Returns up to 24 images of sampled rows, 768 KiB in all: of as many splits and labels as
-    there are, in turn.
+    """Returns up to 24 images of sampled rows, 768 KiB in total.
 
-    Only PNG and JPEG of up to 64 KiB are taken: the page holds them as they are.
+    Splits and labels take turns. Only PNG and JPEG of up to 64 KiB are chosen, because the page
+    embeds them unchanged.
 
     Args:
-      rows: (split, sampled rows), in a fixed order; rows without a binary column ``image/encoded``
-        have none.
-      label: the column that names an image, if there is one.
+      rows: (split, sampled rows), in a fixed order. Batches without a binary column
+        ``image/encoded`` are skipped.
+      label: name of the column that labels an image, or ``None``.
     """
     groups: dict[tuple[str, str], list[ImageSample]] = {}
     for split, batch in rows:
@@ -56,7 +56,7 @@ def choose_images(
 
 
 def _images(split: str, batch: pa.RecordBatch, label: str | None) -> Iterator[ImageSample]:
-    """Yields the small images of a batch (a sample: some megabytes at most)."""
+    """Yields the small images of a batch of at most some megabytes."""
     names = batch.schema.names
     if not has_images(batch.schema):
         return

@@ -1,4 +1,4 @@
-"""What the report shows, as frozen values."""
+"""Content of the report as frozen values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TINY_PIXELS = 64
 
 
 class SplitSummary(NamedTuple):
-    """What was written of a split: rows, and the bytes of each shard file."""
+    """Rows of a split, and the bytes of each of its shard files."""
 
     rows: int
     shard_bytes: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ class SplitSummary(NamedTuple):
 
 
 class SourceSummary(NamedTuple):
-    """What was read of a source: ``rows`` were kept, ``rejected`` were not."""
+    """Files of a source, and its ``rows`` kept and ``rejected``."""
 
     name: str
     files: int
@@ -44,10 +44,10 @@ class SourceSummary(NamedTuple):
 
 
 class JoinSummary(NamedTuple):
-    """What became of the rows in a join; ``how``, ``strategy`` and ``on`` as in the recipe.
+    """Row counts of a join; ``how``, ``strategy`` and ``on`` as in the recipe.
 
-    ``matched`` and ``unmatched`` left rows came in; of the latter ``dropped`` were left out; second
-    matches ``added`` rows.
+    ``matched`` and ``unmatched`` left rows came in. The join dropped ``dropped`` of the unmatched
+    ones. Second matches added ``added`` rows.
     """
 
     source: str
@@ -92,20 +92,20 @@ class ImageSample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All that the page shows.
+    """Content of the page.
 
     Attributes:
       name: name of the dataset.
       base: name of the source whose rows became examples.
-      splits: split name -> what was written; without shards if nothing was (``describe``).
+      splits: split name -> row counts and shards; ``describe`` writes no shards.
       sources, joins: in the recipe's order.
-      anomalies: as ``anomalies.describe`` returns them.
+      anomalies: result of ``anomalies.describe``.
       statistics: split name -> statistics, all with the same columns.
-      filter, filtered: the recipe's filter, or ``""``, and the rows that it left out.
+      filter, filtered: the recipe's filter, or ``""``, and the number of rows that it left out.
       label: the feature to predict, or ``None``.
-      rejected: the rejected rows of all sources, or the first of them.
+      rejected: rejected rows of all sources, or the first of them.
       images: some of the images, if the examples are images.
-      baseline: split name -> statistics of an earlier dataset, to compare with; empty without one.
+      baseline: split name -> statistics of an earlier dataset; empty without one.
     """
 
     name: str

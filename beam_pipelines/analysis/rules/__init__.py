@@ -1,1 +1,1 @@
-"""What is checked: one module for each kind of rule, none of which reads data."""
+"""Validation rules: one module for each kind of rule; none reads data."""

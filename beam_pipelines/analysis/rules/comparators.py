@@ -1,6 +1,4 @@
-"""Rules about how a feature's values are distributed: drift against an earlier dataset, skew
-between splits.
-"""
+"""Rules for distributions: drift from a baseline, skew between splits."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _Histogram = statistics_pb2.Histogram
 
 
 class Comparison(NamedTuple):
-    """Two datasets in TFDV's words: what is looked at, and what it is compared with."""
+    """TFDV's words for the examined dataset and the one it is compared with."""
 
     treatment: str
     control: str
@@ -42,14 +40,13 @@ def compare(
     """Measures how far a feature is from the same feature of another dataset.
 
     Args:
-      comparator: which distances are measured, and how large they may be. One without a threshold
-        is not measured.
-      comparison: the words.
+      comparator: thresholds of the distances; a distance without a threshold is not measured.
+      comparison: names of the datasets.
       treatment: statistics of the feature.
-      control: of the other dataset; ``None`` if it lacks the feature.
+      control: statistics of the feature in the other dataset; ``None`` if it lacks the feature.
 
     Returns:
-      One measurement for each distance, and a reason for each that is above its threshold.
+      One measurement for each distance, and a reason for each distance above its threshold.
     """
     if not any(getattr(comparator, kind).HasField("threshold") for kind in _KINDS):
         return [], []
@@ -95,8 +92,9 @@ _KINDS = {
 def _measure(
     kind: str, limit: object, treatment: Feature, control: Feature
 ) -> tuple[float, str] | None:
-    """Returns the distance, and the text that differs most if there is one; ``None`` where it
-    cannot be measured.
+    """Returns the distance, and the text that differs most or ``""``.
+
+    Returns ``None`` if the distance cannot be measured.
     """
     left, right = rank_counts(treatment), rank_counts(control)
     if kind == "infinity_norm":

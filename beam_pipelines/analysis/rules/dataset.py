@@ -1,4 +1,4 @@
-"""Rules about a split as a whole: its number of examples, alone and against an earlier dataset."""
+"""Rules for a split's number of examples, alone and against a baseline."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ _PREVIOUS = "previous span"
 def dataset_reasons(
     constraints: schema_pb2.DatasetConstraints, rows: int, previous_rows: int | None
 ) -> Iterator[Reason]:
-    """Yields what is wrong with the size of a split.
+    """Yields the reasons that concern a split's number of rows.
 
-    ``num_examples_version_comparator`` is not looked at: of an earlier version there are no
-    statistics to compare with.
+    ``num_examples_version_comparator`` is ignored: there are no statistics of an earlier version.
 
     Args:
-      constraints: of the schema.
-      rows: of the split.
-      previous_rows: of the same split of an earlier dataset, if there is one.
+      constraints: constraints of the schema.
+      rows: number of rows of the split.
+      previous_rows: number of rows of the same split of the baseline, or ``None``.
     """
     if previous_rows is not None:
         yield from _ratio_reasons(constraints.num_examples_drift_comparator, rows, previous_rows)

@@ -1,5 +1,4 @@
-"""How far apart two distributions are: L-infinity, normalised absolute difference, Jensen–Shannon
-divergence.
+"""Distances of distributions: L-infinity, absolute difference, Jensen–Shannon.
 
 The definitions are TFDV's (anomalies/metrics.cc): texts by their rank histograms, numbers by a
 histogram.
@@ -18,9 +17,7 @@ Weights = npt.NDArray[np.float64]
 
 
 def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
-    """Returns the texts of a feature and how often each occurs; nothing of a feature of numbers or
-    bytes.
-    """
+    """Returns the counts of a feature's texts; empty for numbers and bytes."""
     return {
         bucket.label: bucket.sample_count for bucket in feature.string_stats.rank_histogram.buckets
     }
@@ -32,8 +29,9 @@ def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
 
 
 def normalized_absolute_difference(left: Counts, right: Counts) -> tuple[float, str]:
-    """Returns the largest difference of any text's counts over the count of all texts on both
-    sides, and that text.
+    """Returns the largest difference of any text's counts, and that text.
+
+    The difference is divided by the count of all texts on both sides.
     """
     total = sum(left.values()) + sum(right.values())
     return _largest_difference(left, right, total, total)
@@ -54,8 +52,9 @@ def _largest_difference(
 
 
 def jensen_shannon_of_texts(left: Counts, right: Counts) -> float:
-    """Returns the divergence of two distributions of texts, in bits, from 0 to 1; both must have
-    texts.
+    """Returns the Jensen–Shannon divergence of two distributions of texts.
+
+    It is in bits, from 0 to 1. Both sides must have texts.
     """
     texts = sorted({*left, *right})
     sides = (np.array([side.get(text, 0.0) for text in texts]) for side in (left, right))
@@ -65,12 +64,13 @@ def jensen_shannon_of_texts(left: Counts, right: Counts) -> float:
 def jensen_shannon_of_histograms(
     left: statistics_pb2.Histogram, right: statistics_pb2.Histogram
 ) -> float | None:
-    """Returns the divergence of two histograms, in bits, from 0 to 1; ``None`` if one holds
-    nothing.
+    """Returns the Jensen–Shannon divergence of two histograms.
 
-    Values are taken to be spread evenly over a bucket, and both histograms are cut at the bounds of
-    either. A bucket of a single value is matched with the other side's bucket of the same value
-    only; infinite buckets and NaN match nothing.
+    It is in bits, from 0 to 1; ``None`` if one histogram is empty.
+
+    Values are assumed to be spread evenly over a bucket, and both histograms are cut at the bounds
+    of either. A bucket of a single value matches only the other side's bucket of the same value;
+    infinite buckets and NaN match nothing.
     """
     bounds = np.unique(
         [bound for side in (left, right) for bucket in _finite(side) for bound in bucket[:2]]
@@ -99,7 +99,7 @@ def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, fl
 
 
 def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
-    """Returns the buckets that have a width, and a finite one."""
+    """Returns (low, high, weight) of the buckets with a finite width above 0."""
     return [
         (low, high, weight)
         for low, high, weight in _buckets(histogram)
@@ -108,7 +108,7 @@ def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, flo
 
 
 def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[float]) -> Weights:
-    """Returns the weight between each two bounds, then at each point."""
+    """Returns float64: the weight between each two bounds, then at each point."""
     between = np.zeros(max(len(bounds) - 1, 0))
     for low, high, weight in _finite(histogram):
         first, last = np.searchsorted(bounds, [low, high])
@@ -124,8 +124,9 @@ def _aligned(histogram: statistics_pb2.Histogram, bounds: Weights, points: list[
 
 
 def jensen_shannon(left: Weights, right: Weights) -> float:
-    """Returns the divergence of two distributions over the same places, in bits, from 0 to 1; both
-    must have weight.
+    """Returns the Jensen–Shannon divergence of two arrays of weights.
+
+    It is in bits, from 0 to 1. Both sides must have weight.
     """
     p, q = left / left.sum(), right / right.sum()
     mean = (p + q) / 2

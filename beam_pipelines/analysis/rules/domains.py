@@ -1,4 +1,4 @@
-"""Rules about values: int, float, bool and string domains."""
+"""Rules for values: int, float, bool and string domains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam_pipelines.analysis.rules.texts import Mask, are_floats, are_integers, 
 from beam_pipelines.analysis.statistics.view import FeatureView, Texts
 from beam_pipelines.core.schema_features import Domains
 
-# Of more unexpected texts, only the most frequent are named; TFDV names them all.
+# A reason names at most so many unexpected texts, the most frequent; TFDV names all.
 _NAMED_VALUES = 20
 _DOMAINS_OF_BYTES = (None, "natural_language_domain", "image_domain", "url_domain")
 _OUT_OF_RANGE = "Out-of-range values"
@@ -27,8 +27,9 @@ _NOT_BOOLEAN = "Non-boolean values"
 def domain_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains
 ) -> Iterator[Finding]:
-    """Yields what is wrong with the values of a feature that has the schema's type and is present
-    somewhere.
+    """Yields the findings about a feature's values.
+
+    The feature has the schema's type and is present in some row.
     """
     kind = feature.WhichOneof("domain_info")
     if view.type == statistics_pb2.FeatureNameStatistics.BYTES and kind not in _DOMAINS_OF_BYTES:
@@ -61,7 +62,7 @@ def truth_values(domain: schema_pb2.BoolDomain) -> list[str]:
 
 
 def in_domain(values: pa.Array, allowed: list[str]) -> Mask:
-    """Returns bool[n]: which texts are allowed."""
+    """Returns bool[n]: whether each text is allowed."""
     known: Mask = pc.is_in(values, pa.array(allowed, values.type)).to_numpy(zero_copy_only=False)
     return known
 
@@ -224,7 +225,7 @@ def _bool_float_findings(view: FeatureView) -> Iterator[Finding]:
 
 
 def _to_range(feature: schema_pb2.Feature, _: Domains, *, domain: str, view: FeatureView) -> None:
-    """Replaces a bool domain by the range of what was found."""
+    """Replaces a bool domain by the range of the values."""
     bounds = getattr(feature, domain)
     bounds.SetInParent()
     if view.minimum is not None and view.maximum is not None:

@@ -1,4 +1,7 @@
-"""All rules about one feature, in TFDV's order: which apply depends on what was found before."""
+"""Applies all rules for one feature, in TFDV's order.
+
+Some rules apply only if earlier ones found nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ _RETIRED_STAGES = (
 
 
 def is_retired(feature: schema_pb2.Feature) -> bool:
-    """Whether a feature is not to be checked."""
+    """Whether a feature is deprecated or in a stage that is not validated."""
     return bool(feature.deprecated) or feature.lifecycle_stage in _RETIRED_STAGES
 
 
 def is_in_environment(
     feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None
 ) -> bool:
-    """Whether a feature belongs to an environment. Without one, every feature does."""
+    """Whether a feature belongs to an environment; ``None`` contains every feature."""
     if environment is None or environment in feature.in_environment:
         return True
     return (
@@ -46,7 +49,7 @@ def is_in_environment(
 def is_required(
     feature: schema_pb2.Feature, schema: schema_pb2.Schema, environment: str | None
 ) -> bool:
-    """Whether a feature has to be there."""
+    """Whether a feature must be present in an environment."""
     presence = feature.presence
     return (presence.min_count > 0 or presence.min_fraction > 0) and is_in_environment(
         feature, schema, environment
@@ -56,15 +59,15 @@ def is_required(
 def feature_findings(
     feature: schema_pb2.Feature, view: FeatureView, domains: Domains, required: bool
 ) -> Iterator[Finding]:
-    """Yields what is wrong with a feature that has a column and is not retired.
+    """Yields the findings about an active feature that has a column.
 
-    Values are looked at only if they are of the schema's type.
+    Values are checked only if they are of the schema's type.
 
     Args:
-      feature: of the schema.
-      view: its statistics.
-      domains: the schema's string domains.
-      required: whether the feature has to be there.
+      feature: feature of the schema.
+      view: statistics of the feature.
+      domains: string domains of the schema.
+      required: whether the feature must be present.
     """
     if not view.present:
         if required:

@@ -1,6 +1,4 @@
-"""Which values of a column are to blame for an anomaly: the rules once more, row by row, for data
-that has one.
-"""
+"""Finds the rows that cause an anomaly, by the same rules."""
 
 from __future__ import annotations
 
@@ -23,23 +21,20 @@ _MISSING = (Info.FEATURE_TYPE_LOW_FRACTION_PRESENT, Info.FEATURE_TYPE_LOW_NUMBER
 
 
 def can_blame_rows(type_: int) -> bool:
-    """Whether an anomaly of that type is the fault of some rows, rather than of the data as a
-    whole.
-    """
+    """Whether single rows, rather than the whole data, cause an anomaly."""
     return type_ in _MISSING or type_ in _BAD_LENGTHS or type_ in _BAD_VALUES
 
 
 def offending_rows(
     array: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains
 ) -> Mask:
-    """Returns bool[n]: which rows of a column are to blame for an anomaly of a type that can blame
-    rows.
+    """Returns bool[n]: whether each row of a column causes an anomaly.
 
     Args:
       array: the column, of a column type.
-      type_: ``AnomalyInfo.Type``.
-      feature: of the schema.
-      domains: of its schema.
+      type_: ``AnomalyInfo.Type`` for which ``can_blame_rows`` is true.
+      feature: feature of the schema.
+      domains: string domains of the schema.
     """
     missing: Mask = array.is_null().to_numpy(zero_copy_only=False)
     if type_ in _MISSING:
@@ -59,14 +54,14 @@ def offending_rows(
     if pa.types.is_list(array.type):
         rows = np.repeat(rows, pc.list_value_length(items).to_numpy(zero_copy_only=False))
         items = items.flatten()
-    if items.null_count:  # steps
+    if items.null_count:  # missing steps of a sequence
         rows, items = rows[items.is_valid().to_numpy(zero_copy_only=False)], items.drop_null()
     bad[rows[_bad_values(items, type_, feature, domains)]] = True
     return bad
 
 
 def _bad_values(items: pa.Array, type_: int, feature: schema_pb2.Feature, domains: Domains) -> Mask:
-    """Returns bool[n] for the values themselves, no nulls: decided once for each distinct one."""
+    """Returns bool[n] for values without nulls, checking each distinct value once."""
     if not len(items):
         return np.zeros(0, bool)
     encoded = (items if is_text(items.type) else as_numbers(items)).dictionary_encode()
@@ -97,7 +92,7 @@ def _parsed(values: pa.Array, are_good: Callable[[pa.Array], Mask]) -> list[tupl
 
 
 def _as_float32(values: Any) -> Any:
-    """Returns float32[n], NaN for a text that is no number."""
+    """Returns float32[n]; NaN for a text that is no number."""
     if not isinstance(values, pa.Array):
         with np.errstate(over="ignore"):
             return values.astype(np.float32)

@@ -1,6 +1,4 @@
-"""Rules about how many rows have a feature, how many values each has, and of which type and variety
-they are.
-"""
+"""Rules for presence, number of values, type and distinct values."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _FEWER = "The feature was present in fewer examples than expected"
 
 
 def missing_column() -> Reason:
-    """Returns the reason for a feature that has no column at all."""
+    """Returns the reason for a feature without a column."""
     return Reason(
         Info.SCHEMA_MISSING_COLUMN,
         "Column dropped",
@@ -33,13 +31,13 @@ def missing_column() -> Reason:
 
 
 def new_column() -> Reason:
-    """Returns the reason for a column that is no feature."""
+    """Returns the reason for a column that is not in the schema."""
     description = "New column (column in data but not in schema)"
     return Reason(Info.SCHEMA_NEW_COLUMN, "New column", description, "no such column", "a column")
 
 
 def not_in_environment(name: str, environment: str) -> Reason:
-    """Returns the reason for a column that the schema has, but not in the environment."""
+    """Returns the reason for a column whose feature is not in the environment."""
     description = (
         f"New column {name} found in data but not in the environment {environment} in the schema."
     )
@@ -50,7 +48,7 @@ def not_in_environment(name: str, environment: str) -> Reason:
 
 
 def not_present() -> Finding:
-    """Returns what is wrong with a feature that is required and has a column of nulls."""
+    """Returns the finding about a required feature that has only nulls."""
     description = "The feature was not present in any examples."
     reason = Reason(
         Info.FEATURE_TYPE_NOT_PRESENT, "Column dropped", description, "values", "only nulls"
@@ -59,7 +57,7 @@ def not_present() -> Finding:
 
 
 def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the type of a feature."""
+    """Yields the finding about a feature of another type than the schema's."""
     if TYPE_FOR_STATISTICS_TYPE[view.type] == feature.type:
         return
     expected, found = schema_pb2.FeatureType.Name(feature.type), _Feature.Type.Name(view.type)
@@ -71,7 +69,7 @@ def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Findi
 
 
 def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the number and share of rows that have the feature."""
+    """Yields the findings about the number and share of rows that have the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.present < presence.min_count:
 
@@ -103,8 +101,9 @@ def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterato
 
 
 def valency_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the number of values: against ``value_count``, ``value_counts`` or
-    ``shape``.
+    """Yields the findings about the number of values in a row.
+
+    Checks ``value_count``, ``value_counts`` and ``shape``.
     """
     if feature.HasField("value_count"):
         if len(view.levels) > 1:
@@ -227,8 +226,9 @@ def _shape_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[
 
 
 def unique_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields what is wrong with the number of distinct values; as in TFDV, only texts are
-    counted.
+    """Yields the findings about the number of distinct values.
+
+    As in TFDV, only texts are counted.
     """
     if not feature.HasField("unique_constraints"):
         return

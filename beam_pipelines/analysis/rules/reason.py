@@ -1,6 +1,4 @@
-"""What a rule finds: a reason for an anomaly, and how the schema would have to change for it to be
-none.
-"""
+"""Results of rules: a reason, and a schema change that removes it."""
 
 from __future__ import annotations
 
@@ -15,15 +13,14 @@ Info = anomalies_pb2.AnomalyInfo
 
 
 class Reason(NamedTuple):
-    """One thing that is wrong with a feature.
+    """A reason for an anomaly of a feature or a split.
 
     Attributes:
       type: ``AnomalyInfo.Type``.
       short: TFDV's short description.
       description: a sentence.
-      expected, found: for a table.
-      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING when the user has accepted
-        it.
+      expected, found: texts for a table.
+      severity: ``AnomalyInfo.Severity``: ERROR, as in TFDV, or WARNING if the policy accepts it.
     """
 
     type: int
@@ -35,12 +32,12 @@ class Reason(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A reason, and what TFDV's ``update_schema`` does about it.
+    """A reason, and the change that TFDV's ``update_schema`` makes for it.
 
     Attributes:
-      reason: what is wrong.
-      widen: changes a feature (the string domains of its schema are given as well) so that it is no
-        longer wrong.
+      reason: reason for the anomaly.
+      widen: changes a feature, given with the string domains of its schema, so that the reason
+        no longer applies.
     """
 
     reason: Reason
@@ -48,12 +45,12 @@ class Finding(NamedTuple):
 
 
 def deprecate(feature: schema_pb2.Feature, _: Domains) -> None:
-    """Takes a feature out of validation, as TFDV does when there is no way to widen it."""
+    """Excludes a feature from validation, as TFDV does if widening cannot help."""
     feature.lifecycle_stage = schema_pb2.DEPRECATED
 
 
 def clear_domain(feature: schema_pb2.Feature, _: Domains) -> None:
-    """Removes whatever restricts the values."""
+    """Removes the domain of a feature."""
     kind = feature.WhichOneof("domain_info")
     if kind is not None:
         feature.ClearField(kind)

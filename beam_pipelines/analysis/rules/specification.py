@@ -1,5 +1,6 @@
-"""Rules about the schema itself: a feature whose parts contradict each other checks nothing (TFDV's
-``UpdateFeatureSelf``).
+"""Rules for the schema itself: fields that contradict each other.
+
+They follow TFDV's ``UpdateFeatureSelf``.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ _TYPES_FOR_DOMAIN = {
 
 
 def specification_reasons(feature: schema_pb2.Feature, domains: Domains) -> Iterator[Reason]:
-    """Yields what is wrong with a feature of a schema with these string domains, whatever the
-    data.
-    """
+    """Yields the reasons that concern a feature of the schema, without data."""
     if not feature.HasField("type"):
         short = "unspecified type: determine the type and set it, rather than deprecating."
         if feature.WhichOneof("domain_info") in ("domain", "string_domain"):

@@ -1,4 +1,4 @@
-"""Which texts are numbers or truth values, as TFDV reads them."""
+"""Recognizes texts that are numbers or truth values, by TFDV's rules."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pyarrow.compute as pc
 
 Mask = npt.NDArray[np.bool_]
 
-# TFDV's (bool_domain_util.cc), the empty string included.
+# As in TFDV (bool_domain_util.cc), with the empty string.
 _TRUE_VALUES = frozenset(("TRUE", "true", "SET", "set", "1", ""))
 _FALSE_VALUES = frozenset(("FALSE", "false", "CLEAR", "clear", "0"))
-# absl::SimpleAtoi and SimpleAtof, which TFDV reads texts with: spaces around, a sign, decimal
-# digits.
+# As in TFDV, which uses absl::SimpleAtoi and SimpleAtof: outer spaces, a sign, decimal digits.
 _INTEGER = r"^\s*[+-]?[0-9]+\s*$"
 _SURELY_INT64 = r"^\s*[+-]?[0-9]{1,18}\s*$"
 _FLOAT = r"(?i)^\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)\s*$"
 
 
 def true_and_false(values: Sequence[str]) -> tuple[str | None, str | None] | None:
-    """Returns which of one or two texts means true and which false, or ``None`` if they are not a
-    pair of truth values.
+    """Returns the text that means true and the text that means false.
+
+    Returns ``None`` if the texts are not one or two truth values.
     """
     trues = [value for value in values if value in _TRUE_VALUES]
     falses = [value for value in values if value in _FALSE_VALUES]
@@ -33,7 +33,7 @@ def true_and_false(values: Sequence[str]) -> tuple[str | None, str | None] | Non
 
 
 def are_integers(values: pa.Array) -> Mask:
-    """Returns bool[n]: which texts (no nulls) are integers within int64."""
+    """Returns bool[n]: whether each text (no nulls) is an integer within int64."""
     mask = _matches(values, _SURELY_INT64)
     for place in np.flatnonzero(~mask & _matches(values, _INTEGER)):
         mask[place] = -(1 << 63) <= int(values[int(place)].as_py()) < 1 << 63
@@ -41,18 +41,19 @@ def are_integers(values: pa.Array) -> Mask:
 
 
 def are_floats(values: pa.Array) -> Mask:
-    """Returns bool[n]: which texts (no nulls) are numbers, NaN or infinities."""
+    """Returns bool[n]: whether each text (no nulls) is a number, NaN or infinity."""
     return _matches(values, _FLOAT)
 
 
 def integers(values: pa.Array) -> list[int]:
-    """Returns texts, all of which are integers, as numbers."""
+    """Returns texts that are integers as numbers."""
     return [int(value) for value in values.to_pylist()]
 
 
 def floats(values: pa.Array) -> npt.NDArray[np.float32]:
-    """Returns texts, all of which are floats, as float32[n], to which TFDV and the domains' bounds
-    are rounded.
+    """Returns texts that are floats as float32[n].
+
+    TFDV and the bounds of domains have this precision.
     """
     with np.errstate(over="ignore"):
         return np.array([float(value) for value in values.to_pylist()], np.float64).astype(

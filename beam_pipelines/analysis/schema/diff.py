@@ -1,6 +1,4 @@
-"""What changed between two schemas, for a reviewer: feature by feature, from what to what, and
-whether it lets more data pass.
-"""
+"""Compares two schemas field by field, and tells whether more data passes."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ _SHOWN_VALUES = 20
 
 
 class Difference(NamedTuple):
-    """One difference.
+    """One difference of two schemas.
 
     Attributes:
       where: ``feature 'x'``, ``string_domain 'd'``, or a field of the schema.
-      what: path of the field within it, or empty if it is there on one side only.
-      before, after: as text.
-      effect: whether more data pass than before (``widens``), fewer (``narrows``), or neither is
-        sure (``changes``).
+      what: path of the field within it, or empty if only one side has it.
+      before, after: values as text.
+      effect: ``widens`` if more data passes than before, ``narrows`` if less, ``changes`` if
+        neither is certain.
     """
 
     where: str
@@ -37,10 +35,9 @@ class Difference(NamedTuple):
 
 
 def diff_schemas(before: schema_pb2.Schema, after: schema_pb2.Schema) -> list[Difference]:
-    """Returns all differences, in the order of the schema's fields and of its features; none if the
-    schemas say the same.
+    """Returns all differences, in the order of the schema's fields and features.
 
-    The order of features, and of a domain's values, is no difference.
+    The order of features and of a domain's values does not matter.
     """
     found: list[Difference] = []
     for field in schema_pb2.Schema.DESCRIPTOR.fields:
@@ -64,7 +61,7 @@ def diff_schemas(before: schema_pb2.Schema, after: schema_pb2.Schema) -> list[Di
 
 
 def render_diff(differences: Sequence[Difference]) -> str:
-    """Returns the differences as text, grouped by feature; ``no difference`` if there is none."""
+    """Returns the differences as text by feature, or ``no difference``."""
     if not differences:
         return "no difference"
     whats = [f"{d.what or 'all of it'}:" for d in differences]
@@ -117,7 +114,7 @@ def _named(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[D
 
 
 def _effect_of_addition(kind: str, item: Any) -> str:
-    """A new feature lets its column pass, and unless it is optional, demands it."""
+    """Returns ``widens`` for an optional feature, which only permits its column."""
     if kind != "feature":
         return CHANGES
     return NARROWS if item.presence.min_count > 0 or item.presence.min_fraction > 0 else WIDENS
@@ -194,7 +191,7 @@ def _repeated(
 
 
 def _environment(path: tuple[str, ...], sign: str) -> str:
-    """Being in an environment means to be required there."""
+    """Returns the effect of a list of environments; a feature is required in its own."""
     if path[-1] == "not_in_environment":
         return WIDENS if sign == "+" else NARROWS
     return NARROWS if path[-1] == "in_environment" and sign == "+" else CHANGES
@@ -224,9 +221,7 @@ def _text(field: FieldDescriptor, value: Any) -> str:
 
 
 def _effect(path: tuple[str, ...], old: Any, new: Any) -> str:
-    """Returns what the change of a field does to what passes; ``None`` is a side on which it is not
-    set.
-    """
+    """Returns the effect of a field's change; ``None`` means unset."""
     if path in {("lifecycle_stage",), ("deprecated",)}:
         return _retirement(path[0], old, new)
     limit = next((limits for end, limits in _LIMITS.items() if path[-len(end) :] == end), None)
@@ -276,7 +271,7 @@ _LIMITS: dict[tuple[str, ...], Callable[[Any, Any], str]] = {
     ("float_domain", "disallow_inf"): _ban,
     ("unique_constraints", "min"): _lower_bound,
     ("unique_constraints", "max"): _upper_bound,
-    # An absent minimum tolerates nothing.
+    # Without a minimum, every value must be in the domain.
     ("distribution_constraints", "min_domain_mass"): lambda old, new: _lower_bound(
         1.0 if old is None else old, 1.0 if new is None else new
     ),
@@ -286,7 +281,7 @@ _LIMITS: dict[tuple[str, ...], Callable[[Any, Any], str]] = {
     ("min_examples_count",): _lower_bound,
     ("max_examples_count",): _upper_bound,
 }
-# Whole messages of a feature, or of the schema, that only ever forbid.
+# Messages of a feature or of the schema that only restrict data.
 _RESTRICTIONS = frozenset(
     (
         "presence",

@@ -1,6 +1,4 @@
-"""The schema: inferred from statistics by TFDV's rules, adapted to what encodings write, read and
-written as text.
-"""
+"""Infers a schema from statistics by TFDV's rules; reads and writes schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ from beam_pipelines.core.schema_features import (  # noqa: F401
 # TFDV's default (validation_api.infer_schema).
 MAX_STRING_DOMAIN_SIZE = 100
 
-# A string domain of a schema as it is written, with its name and its values; and one of these.
+# A string domain as ``schema_to_text`` writes it, with its name and values; and one value.
 _DOMAIN = re.compile(
     r'^string_domain \{\n  name: "([^"\\\n]*)"\n((?:  value: "[^"\\\n]*"\n)*)\}\n', re.MULTILINE
 )
@@ -45,18 +43,18 @@ _VALUE = re.compile(r'^  value: "([^"\\\n]*)"$', re.MULTILINE)
 def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
     """Infers the schema of all splits together, by TFDV's rules.
 
-    SchemaGen infers from the first split and widens by the others; here all are looked at at once,
-    with the same result for presence and valency, and without an order to depend on. The schema
-    never flags the statistics it was inferred from.
+    SchemaGen infers from the first split and widens by the others. Here all splits count alike:
+    presence and valency are the same, and the order of splits does not matter. The statistics have
+    no anomalies against the schema.
 
     Args:
-      statistics: split name -> statistics. Splits without rows have no say; a column that one lacks
-        is missing in all of its rows.
+      statistics: split name -> statistics. Splits without rows are ignored. A column that a split
+        lacks is missing in all of its rows.
 
     Returns:
-      Features in the splits' order. A feature that is present everywhere with always the same
-      number of values has a ``shape``, so that it is parsed as a dense tensor; others are parsed as
-      sparse ones.
+      The schema, with features in the splits' order. A feature that has the same number of values
+      in every row has a ``shape`` and is parsed as a dense tensor; others are parsed as sparse
+      tensors.
     """
     views = [view_of(split) for split in statistics.values()]
     views = [view for view in views if view.rows] or views
@@ -68,11 +66,12 @@ def infer_schema(statistics: Mapping[str, Statistics]) -> schema_pb2.Schema:
 
 
 def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Schema:
-    """Gives features their columns' shapes, where statistics have seen nothing but the number of
-    values that such a shape has.
+    """Replaces one-dimensional shapes of features by their columns' shapes.
 
-    Changes and returns ``schema``. A feature that may be missing has no shape: it cannot be parsed
-    as a dense tensor.
+    A shape is replaced if its size is that of the column's shape.
+
+    Changes and returns ``schema``. A feature that may be missing keeps no shape, because it cannot
+    be parsed as a dense tensor.
     """
     known = {field.name: shape for field in columns if (shape := shape_of(field)) is not None}
     for feature in schema.feature:
@@ -91,8 +90,9 @@ def with_shapes(schema: schema_pb2.Schema, columns: pa.Schema) -> schema_pb2.Sch
 def infer_features(
     names: Sequence[str], views: Sequence[DatasetView], schema: schema_pb2.Schema
 ) -> None:
-    """Adds the features of columns, and the string domains that they get, to a schema; see
-    ``infer_schema``.
+    """Adds features of columns and their string domains to a schema.
+
+    See ``infer_schema``.
     """
     taken = set(domains_of(schema))
     for name in names:
@@ -106,8 +106,9 @@ def infer_features(
 def _infer_feature(
     name: str, views: Sequence[DatasetView], schema: schema_pb2.Schema
 ) -> tuple[schema_pb2.Feature, list[str]]:
-    """Adds the feature of a column to a schema. Returns it, and the values of the string domain
-    that it is to have, if any.
+    """Adds a column's feature to a schema.
+
+    Returns the feature, and the values of its string domain if it needs one.
     """
     columns = [view.features.get(name) or _missing_column(view) for view in views]
     filled = [column for column in columns if column.present]
@@ -127,7 +128,7 @@ def read_schema(path: str) -> schema_pb2.Schema:
     """Reads a schema in protobuf's text format.
 
     Raises:
-      DataError: the file cannot be read, or is no schema; the message has the line.
+      DataError: the file cannot be read or is no schema; the message names the line.
     """
     data = files.read_bytes(path)
     try:
@@ -154,11 +155,10 @@ def read_schema(path: str) -> schema_pb2.Schema:
 
 
 def _as_written(text: str) -> schema_pb2.Schema | None:
-    """Reads a schema that looks as ``schema_to_text`` writes it, and has string domains.
+    """Reads a schema with string domains in the format of ``schema_to_text``.
 
-    Protobuf's own parser takes 12 µs for each of their values, five times as long. What is read
-    counts only if it would be written so again, to the last character: else the text was written
-    otherwise, or is none of a schema.
+    Protobuf's parser takes 12 µs for each value of a domain, five times as long. Returns ``None``
+    unless ``schema_to_text`` gives exactly this text again.
     """
     domains = _DOMAIN.findall(text)
     if not domains:
@@ -173,10 +173,10 @@ def _as_written(text: str) -> schema_pb2.Schema | None:
 
 
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema in protobuf's text format, UTF-8; the same bytes for equal schemas.
+    """Returns a schema in protobuf's text format, as UTF-8; equal schemas give equal bytes.
 
-    The string domains, mostly nearly all of it, are written here: protobuf's own printer takes
-    twice as long, which counts when thousands of them are read.
+    String domains are printed here, because they are most of the text and protobuf's printer takes
+    twice as long.
     """
     features, others = schema_pb2.Schema(feature=schema.feature), schema_pb2.Schema()
     others.CopyFrom(schema)
@@ -210,8 +210,9 @@ def _missing_column(view: DatasetView) -> FeatureView:
 
 
 def _infer_valency(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> None:
-    """Sets ``shape`` or ``value_count``; of lists of lists, ``value_counts``, one for each
-    level.
+    """Sets ``shape`` or ``value_count``.
+
+    Lists of lists get ``value_counts``, one for each level.
     """
     depth = max(len(column.levels) for column in columns)
     bounds = []
@@ -240,8 +241,9 @@ def _set_value_count(count: schema_pb2.ValueCount, fewest: int, most: int) -> No
 
 
 def _infer_domain(feature: schema_pb2.Feature, columns: Sequence[FeatureView]) -> list[str]:
-    """Sets the first domain that fits; numbers get no bounds. If that is a string domain, returns
-    its values instead.
+    """Sets the first fitting domain, or returns a string domain's values.
+
+    Numbers get no bounds.
     """
     texts = [column.strings for column in columns if column.strings is not None]
     if texts:
@@ -277,13 +279,14 @@ def _infer_text_domain(feature: schema_pb2.Feature, texts: Sequence[Texts]) -> l
 
 
 def _all_integers(values: pa.Array) -> bool:
-    few = values.slice(0, MAX_STRING_DOMAIN_SIZE)  # mostly settles it
+    few = values.slice(0, MAX_STRING_DOMAIN_SIZE)  # cheap, and usually decides
     return bool(are_integers(few).all() and are_integers(values).all())
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:
-    """Returns a feature's name for its string domain, with a number from 2 where another one has it
-    already.
+    """Returns a free name for a feature's string domain.
+
+    It is the feature's name, with a number from 2 if that is taken.
     """
     free, number = name, 2
     while free in taken:
@@ -292,9 +295,7 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 
 
 def _few_values(texts: Sequence[Texts]) -> list[str]:
-    """Returns all distinct values, sorted; nothing if there are more than a string domain may
-    have.
-    """
+    """Returns all distinct values, sorted; none if too many for a string domain."""
     if max(len(text.values) for text in texts) > MAX_STRING_DOMAIN_SIZE:
         return []
     values = {value for text in texts for value in text.values.to_pylist()}
@@ -302,5 +303,5 @@ def _few_values(texts: Sequence[Texts]) -> list[str]:
 
 
 def _without_place(error: text_format.ParseError) -> str:
-    """Returns protobuf's complaint without the leading ``line:column : ``."""
+    """Returns protobuf's message without the leading ``line:column : ``."""
     return str(error).split(" : ", 1)[-1]

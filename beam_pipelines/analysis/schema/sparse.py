@@ -1,5 +1,6 @@
-"""Sparse features of a schema: columns of indices and of values that are parsed as one tensor
-(``tf.io.SparseFeature``).
+"""Sparse features of a schema (``tf.io.SparseFeature``).
+
+A sparse feature parses columns of indices and values as one tensor.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from beam_pipelines.core.sparse_columns import SparseColumns
 def add_sparse_features(
     schema: schema_pb2.Schema, sparse: Sequence[SparseColumns], statistics: Mapping[str, Statistics]
 ) -> None:
-    """Adds sparse features to an inferred schema, and to the columns of their indices the domain
-    that makes their size.
+    """Adds sparse features to an inferred schema.
 
-    How many values a row has is not promised, even where it was always the same number.
+    The columns of indices get domains that give the tensor's size. The number of values in a row is
+    not fixed, even if it was always the same.
 
     Args:
-      schema: with the columns' features.
-      sparse: the columns.
-      statistics: split -> statistics, of which sizes that are not declared are learned: the largest
-        index of all splits and one.
+      schema: schema that has the columns' features; it is changed.
+      sparse: columns of each sparse feature.
+      statistics: split -> statistics. An undeclared size is the largest index of all splits plus 1.
     """
     views = [view_of(split) for split in statistics.values()]
     features = {feature.name: feature for feature in schema.feature}
@@ -45,9 +45,7 @@ def add_sparse_features(
 
 
 def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:
-    """Returns the sparse features of a schema, with the sizes that the domains of their indices
-    give.
-    """
+    """Returns the sparse features of a schema, with sizes from their indices' domains."""
     domains = {feature.name: feature.int_domain for feature in schema.feature}
     found = []
     for sparse in schema.sparse_feature:

@@ -1,9 +1,7 @@
-"""Edits a schema's text so that everything nobody asked to change stays as it was written:
-comments, order, spacing.
+"""Edits a schema's text, keeping comments, order and spacing of unchanged fields.
 
-Protobuf's own printer drops comments. Here the text is cut into the fields of a message, and only
-the fields in which two messages differ are written anew; a message that differs is edited in the
-same way, inside its braces.
+Protobuf's printer drops comments. This module cuts the text into the fields of a message and
+prints only fields that differ. A message that differs is edited recursively.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.core.errors import DataError
 
 _INDENT = "  "
-# A comment, a text in quotes, one of the characters with a meaning, or whatever lies between them.
+# White space, a comment, a quoted text, a punctuation mark, or a word.
 _TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<comment>\#[^\n]*)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|(?P<mark>[{}<>\[\]:;,])|(?P<word>[^\s\#"'{}<>\[\]:;,]+)"""
 )
@@ -27,14 +25,13 @@ _OPENING, _CLOSING = "{<[", "}>]"
 
 
 class Entry(NamedTuple):
-    """One field as it is written.
+    """Position of one field in the text.
 
     Attributes:
-      name: of the field.
-      start, end: where it begins, at its name, and ends, with any separator after it.
-      value_start, value_end: of its value: the inside of the braces, of the brackets, or the
-        scalar.
-      kind: ``{`` for a message, ``[`` for a list, and nothing for a scalar.
+      name: name of the field.
+      start, end: from its name to the separator after it, if any.
+      value_start, value_end: its value: the inside of braces or brackets, or the scalar.
+      kind: ``{`` for a message, ``[`` for a list, ``""`` for a scalar.
     """
 
     name: str
@@ -46,15 +43,15 @@ class Entry(NamedTuple):
 
 
 def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) -> str:
-    """Returns a schema's text, changed where two schemas differ and nowhere else.
+    """Returns a schema's text, changed only where two schemas differ.
 
     Args:
-      text: in protobuf's text format.
-      before: what it says.
-      after: what it is to say. Features, and domains, are recognised by their names.
+      text: schema in protobuf's text format.
+      before: the schema of ``text``.
+      after: the wanted schema. Features and domains are matched by name.
 
     Raises:
-      DataError: the text is written in a way that cannot be edited.
+      DataError: the text has a layout that cannot be edited.
     """
     edited = _edit(text, before, after, "")
     if text_format.Parse(edited, schema_pb2.Schema()) != after:
@@ -66,7 +63,7 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
 
 
 def feature_lines(text: str) -> dict[str, int]:
-    """Returns the line, from 1, on which each feature of a schema begins."""
+    """Returns the first line, counted from 1, of each feature of a schema."""
     lines: dict[str, int] = {}
     line, counted = 1, 0
     for entry in _entries(text):
@@ -111,7 +108,7 @@ def _entries(text: str, within: Entry | None = None) -> list[Entry]:
                 and first.lastgroup == "text"
                 and tokens[number + 1].lastgroup == "text"
             ):
-                number += 1  # texts that follow each other are one
+                number += 1  # adjacent texts are one value
             last = tokens[number]
             value = (first.start(), last.end())
         number += 1
@@ -124,7 +121,7 @@ def _entries(text: str, within: Entry | None = None) -> list[Entry]:
 
 
 def _closing(tokens: Sequence[re.Match[str]], opening: int) -> int:
-    """Returns the number of the token that closes what token ``opening`` opens."""
+    """Returns the number of the token that closes token ``opening``."""
     depth = 0
     for number in range(opening, len(tokens)):
         depth += (tokens[number][0] in _OPENING) - (tokens[number][0] in _CLOSING)
@@ -142,9 +139,7 @@ class _Change(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message as it is written: the whole text from ``start`` to ``end``, without its braces, and
-    its entries.
-    """
+    """Position of a message in the text, without its braces, and its fields."""
 
     text: str
     start: int
@@ -154,12 +149,12 @@ class _Message(NamedTuple):
 
     @property
     def is_inline(self) -> bool:
-        """Whether it stands on one line, between braces."""
+        """Whether the message is on one line, between braces."""
         return bool(self.indent) and "\n" not in self.text[self.start : self.end]
 
 
 def _edit(text: str, before: Any, after: Any, indent: str, within: Entry | None = None) -> str:
-    """Returns the text of a message, edited: all of it, or what is inside of ``within``."""
+    """Returns the edited text of a message: all of ``text``, or the inside of ``within``."""
     start, end = (0, len(text)) if within is None else (within.value_start, within.value_end)
     message = _Message(text, start, end, _entries(text, within), indent)
     changes: list[_Change] = []
@@ -175,7 +170,7 @@ def _edit(text: str, before: Any, after: Any, indent: str, within: Entry | None 
 
 
 def _items(message: Any, field: FieldDescriptor) -> list[Any]:
-    """Returns the values of a field: none if it is not set; of a map, entries ordered by key."""
+    """Returns the values of a field, none if unset; entries of a map are sorted by key."""
     value = getattr(message, field.name)
     if _is_map(field):
         entry = field.message_type._concrete_class  # noqa: SLF001 - the message of one key and value
@@ -196,24 +191,28 @@ def _is_repeated(field: FieldDescriptor) -> bool:
 def _field_changes(
     message: _Message, field: FieldDescriptor, old: list[Any], new: list[Any]
 ) -> list[_Change]:
-    """Returns how the entries of one field have to change."""
-    text, own = message.text, [entry for entry in message.entries if entry.name == field.name]
+    """Returns the changes of one field's entries."""
+    text, entries = message.text, [entry for entry in message.entries if entry.name == field.name]
     if (
-        len(own) == 1
-        and own[0].kind == "["
+        len(entries) == 1
+        and entries[0].kind == "["
         and field.message_type is None
         and new[: len(old)] == old
     ):
-        return [_extension(text, field, own[0], new[len(old) :])]
+        return [_extension(text, field, entries[0], new[len(old) :])]
     matches = _matches(old, new) if _is_repeated(field) else {0: 0} if old and new else {}
     is_appended_to = list(matches.values()) == list(range(len(matches)))
-    if not is_appended_to or len(own) != len(old) or any(entry.kind == "[" for entry in own):
-        # Values in another order, a list in brackets, or a field given twice: the entries give way
-        # to new ones.
-        changes = [_removal(text, entry) for entry in own]
+    if (
+        not is_appended_to
+        or len(entries) != len(old)
+        or any(entry.kind == "[" for entry in entries)
+    ):
+        # Values in another order, a list in brackets, or a field given twice: all entries are
+        # replaced.
+        changes = [_removal(text, entry) for entry in entries]
         return [*changes, _addition(message, field, new, None)] if new else changes
     changes = []
-    for number, entry in enumerate(own):
+    for number, entry in enumerate(entries):
         if number not in matches:
             changes.append(_removal(text, entry))
             continue
@@ -229,15 +228,18 @@ def _field_changes(
     matched = set(matches.values())
     added = [item for number, item in enumerate(new) if number not in matched]
     return (
-        [*changes, _addition(message, field, added, own[-1] if own else None)] if added else changes
+        [*changes, _addition(message, field, added, entries[-1] if entries else None)]
+        if added
+        else changes
     )
 
 
 def _matches(old: list[Any], new: list[Any]) -> dict[int, int]:
-    """Returns which old value is which new one: the equal ones, and messages of the same name, in
-    order.
+    """Returns the indices of matching values: old -> new, in order.
+
+    Equal values match, and messages of the same name.
     """
-    places: dict[Any, list[int]] = {}  # last place first
+    places: dict[Any, list[int]] = {}  # indices in descending order
     for place, item in reversed(list(enumerate(new))):
         places.setdefault(_identity(item), []).append(place)
     matches: dict[int, int] = {}
@@ -319,7 +321,7 @@ def _inline(field: FieldDescriptor, item: Any) -> str:
 def _printed(field: FieldDescriptor, item: Any) -> list[str]:
     if field.message_type is None:
         return [f"{field.name}: {_scalar(field, item)}"]
-    # Not splitlines, which cuts at characters that are no line ends to protobuf.
+    # str.splitlines also splits at characters that are no line ends to protobuf.
     inner = text_format.MessageToString(item, as_utf8=True).rstrip("\n").split("\n")
     return [f"{field.name} {{", *(f"{_INDENT}{line}" for line in inner if line), "}"]
 

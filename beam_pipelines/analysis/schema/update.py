@@ -1,5 +1,6 @@
-"""Widens a schema until statistics fit, as TFDV's ``update_schema`` does; what the data do not
-contradict stays as it is.
+"""Widens a schema until statistics fit, as TFDV's ``update_schema`` does.
+
+Fields that the data does not contradict stay unchanged.
 """
 
 from __future__ import annotations
@@ -20,18 +21,17 @@ def update_schema(
     statistics: Sequence[Statistics],
     applies: Callable[[int, str], bool] = lambda _type, _feature: True,
 ) -> schema_pb2.Schema:
-    """Returns a schema widened so that none of the statistics has an anomaly of a feature.
+    """Returns a schema against which no feature of the statistics has an anomaly.
 
-    A required feature that one of the datasets lacks becomes DEPRECATED, as does one of another
-    type. Environments, comparators and everything about the dataset as a whole stay as they are. A
-    new column gets the feature that ``infer_schema`` gives it, with a shape if it fits; TFDV gives
-    it none.
+    A required feature becomes DEPRECATED if a dataset lacks it or has another type. Environments,
+    comparators and constraints of the whole dataset stay unchanged. A new column gets the feature
+    of ``infer_schema``, with a shape if it fits; TFDV gives it no shape.
 
     Args:
-      schema: stays as it is.
-      statistics: of splits or datasets; those without rows have no say.
-      applies: whether to widen for an anomaly of a type (``AnomalyInfo.Type``) of a feature; by
-        default for any.
+      schema: schema to widen; it is not changed.
+      statistics: statistics of splits or datasets; those without rows are ignored.
+      applies: given a type (``AnomalyInfo.Type``) and a feature, whether to widen for such an
+        anomaly; by default always.
     """
     updated = schema_pb2.Schema()
     updated.CopyFrom(schema)
