@@ -31,7 +31,7 @@ def statistics_of(values: list[Any], kind: pa.DataType) -> dict[str, TableStatis
 
 
 def reasons(values: list[Any], kind: pa.DataType, feature: str) -> list[tuple[str, str, str]]:
-    """What is wrong with column x by a schema of one feature: type, short and long description."""
+    """Returns the reasons against column x: type, short and long description."""
     schema = text_format.Parse(f'feature {{ name: "x" {feature} }}', schema_pb2.Schema())
     found = find_anomalies(statistics_of(values, kind), schema)["train"].reasons.get("x", ())
     return [(anomalies_pb2.AnomalyInfo.Type.Name(r.type), r.short, r.description) for r in found]
@@ -611,7 +611,7 @@ def test_named_domains_are_looked_up() -> None:
 
 
 def test_many_unexpected_values_are_counted() -> None:
-    """Of many unexpected texts the most frequent 20 are named, the others counted."""
+    """The 20 most frequent unexpected texts are named, the others counted."""
     [(_, _, description)] = reasons(
         [f"v{i:02}" for i in range(50)], TEXT, "type: BYTES string_domain { }"
     )
@@ -620,9 +620,7 @@ def test_many_unexpected_values_are_counted() -> None:
 
 
 def test_missing_and_new_columns() -> None:
-    """A required feature without a column, and a column without a feature; an optional one may be
-    missing.
-    """
+    """A missing required feature and a new column are anomalies."""
     schema = text_format.Parse(
         'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "optional" '
         "type: INT }",
@@ -684,9 +682,7 @@ def kinds(found: Any) -> list[tuple[str, str, str, str]]:
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) -> None:
-    """Statistics that were written and read back are flagged for the same, wherever a proto can
-    tell.
-    """
+    """Statistics read back from a proto have the same anomalies."""
     kind = data.draw(st.sampled_from(list(VALUES_FOR_TYPE)))
     values = pa.array(data.draw(st.lists(st.none() | VALUES_FOR_TYPE[kind], max_size=8)), kind)
     restrictions = (
@@ -731,9 +727,7 @@ def test_protos_and_accumulators_have_the_same_anomalies(data: st.DataObject) ->
 def test_environments_decide_what_is_required(
     feature: str, environment: str | None, expected: list[str]
 ) -> None:
-    """A label may be absent where it is not in the environment; without an environment everything
-    is expected.
-    """
+    """A feature outside the environment may be absent."""
     schema = parsed(
         'default_environment: "TRAINING" default_environment: "SERVING" feature { name: "x" type: '
         'INT in_environment: "EXTRA" } '
@@ -746,9 +740,7 @@ def test_environments_decide_what_is_required(
 
 
 def test_a_column_outside_of_its_environment_is_new() -> None:
-    """A label that is there though the schema says that serving data have none is flagged, in
-    TFDV's words.
-    """
+    """A column whose feature is not in the environment is an anomaly."""
     schema = parsed(
         'default_environment: "SERVING" feature { name: "x" type: INT not_in_environment: '
         '"SERVING" }'
@@ -765,9 +757,7 @@ def test_a_column_outside_of_its_environment_is_new() -> None:
 
 
 def test_unknown_environments_are_refused() -> None:
-    """In an environment that the schema does not name nothing would be expected: that is a mistake,
-    not a wish.
-    """
+    """An environment that the schema does not name is an error."""
     schema = parsed(
         'default_environment: "TRAINING" feature { name: "x" not_in_environment: "SERVING" }'
     )
@@ -876,7 +866,7 @@ def test_unknown_environments_are_refused() -> None:
 def test_dataset_sizes(
     constraints: str, rows: int, previous: int | None, expected: list[tuple[str, str]]
 ) -> None:
-    """Too few, too many, and too different from before; an empty split is counted as well."""
+    """Too few, too many and much changed rows are anomalies of a split."""
     schema = parsed(f'feature {{ name: "x" type: INT }} dataset_constraints {{ {constraints} }}')
     baseline = None if previous is None else proto_of_rows(previous)
     found = find_anomalies(
@@ -894,9 +884,7 @@ def proto_of_rows(rows: int) -> dict[str, Any]:
 
 
 def test_accepted_anomalies_are_warnings() -> None:
-    """What is accepted, everywhere or in one feature, stays recorded, and no longer counts as an
-    error.
-    """
+    """An accepted anomaly stays recorded and is no error."""
     schema = parsed(
         'feature { name: "x" type: INT presence { min_fraction: 1 } int_domain { max: 1 } }'
     )
@@ -918,9 +906,7 @@ def test_accepted_anomalies_are_warnings() -> None:
 
 
 def test_names_of_accepted_anomalies_are_checked() -> None:
-    """A type or feature that there is not is an error with the nearest name; a feature's name may
-    have a colon.
-    """
+    """An unknown type or feature is an error with the nearest name."""
     assert parse_allowed(" schema_new_column, a:b:INT_TYPE_BIG_INT ,", ["a:b"]) == (
         Allowed(Info.SCHEMA_NEW_COLUMN, None),
         Allowed(Info.INT_TYPE_BIG_INT, "a:b"),

@@ -1,4 +1,4 @@
-"""Distances against plain formulas, and drift and skew as anomalies and as measurements."""
+"""Distances against plain formulas; drift and skew as anomalies."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def histogram(*buckets: tuple[float, float, float], nans: int = 0) -> statistics
 def test_divergence_of_histograms(
     left: statistics_pb2.Histogram, right: statistics_pb2.Histogram, expected: float | None
 ) -> None:
-    """Histograms are cut at the bounds of both; single values, infinities and NaN stand for
-    themselves.
-    """
+    """Histograms are cut at both sides' bounds; single values stay apart."""
     found = jensen_shannon_of_histograms(left, right)
     assert found == (expected if expected is None else pytest.approx(expected, abs=1e-12))
 
@@ -174,9 +172,7 @@ def test_drift(
     type_: str,
     description: str,
 ) -> None:
-    """A distance above its threshold is an ERROR in TFDV's words; below it, it is measured all the
-    same.
-    """
+    """A distance above its threshold is an ERROR in TFDV's words."""
     type_name = "FLOAT" if kind == pa.float64() else "BYTES"
     policy = ValidationPolicy(baseline={"train": proto(before, kind)})
     expected = schema(f"type: {type_name} drift_comparator {{ {limit} }}")
@@ -197,9 +193,7 @@ def test_drift(
 
 
 def test_nothing_is_compared_without_a_baseline_or_a_threshold() -> None:
-    """As in TFDV, a comparator without data to compare with, or without threshold, measures
-    nothing.
-    """
+    """Without a baseline or a threshold, a comparator measures nothing."""
     limited = schema("type: BYTES drift_comparator { infinity_norm { threshold: 0 } }")
     now = {"train": statistics(["a"], pa.string())}
     assert not find_anomalies(now, limited)["train"].measured
@@ -222,7 +216,7 @@ def test_a_split_or_feature_that_the_baseline_lacks_is_said_to_be_missing() -> N
 
 
 def test_skew_is_measured_between_the_first_split_and_each_other() -> None:
-    """It stands with the other split; the first one is what TFDV calls training data."""
+    """Skew is reported for the other split; the first is the training data."""
     limited = schema("type: BYTES skew_comparator { infinity_norm { threshold: 0.4 } }")
     splits = {"train": ["a", "b"], "eval": ["a"], "test": ["a", "b", "b"]}
     found = find_anomalies(

@@ -16,8 +16,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from tests.support.report_examples import EVIL, report, wide_report
 
 VOID = {"meta", "input", "path", "rect", "br", "hr", "img", "link"}
-# What begins here ends what stands on the right, if it is open: HTML's rules for ends that may be
-# left out.
+# A start tag -> the open elements that it ends: HTML's rules for optional end tags.
 CELLS = {"th", "td"}
 ENDED_BY = {
     "th": CELLS,
@@ -28,8 +27,9 @@ ENDED_BY = {
 
 
 class Page(html.parser.HTMLParser):
-    """Collects tags and text, and insists that every tag is closed in order, but for parts of
-    tables, which need no end.
+    """Parser that collects tags and text and checks that tags are closed.
+
+    Parts of tables may stay open, as HTML allows.
     """
 
     def __init__(self, text: str) -> None:
@@ -64,7 +64,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_every_value_is_escaped() -> None:
-    """Names and values full of markup add no tag and no handler: they are shown as they are."""
+    """Markup in names and values is shown as text."""
     page = Page(render_report(report()))
     assert len(page.all("script")) == 1
     assert not {"iframe", "object", "form", "base", "embed"} & {tag for tag, _ in page.tags}
@@ -87,9 +87,7 @@ def test_every_value_is_escaped() -> None:
 
 
 def test_nothing_is_loaded() -> None:
-    """No address is mentioned but places in the page and data, and the policy allows the page's own
-    script alone.
-    """
+    """The page has no external addresses and runs only its script."""
     text = render_report(report())
     page = Page(text)
     addresses = [
@@ -137,15 +135,13 @@ def test_nothing_is_loaded() -> None:
     ],
 )
 def test_what_is_shown(shown: str) -> None:
-    """Counts, sizes, shares and dates stand in the page as people read them."""
+    """Counts, sizes, shares and dates are formatted for people."""
     text = Page(render_report(report(statistics=fifty_rows()))).text
     assert shown in text
 
 
 def fifty_rows() -> dict[str, TableStatistics]:
-    """The statistics of the example, with so many rows as it says were written, and an infinity on
-    the left.
-    """
+    """Returns statistics of 50 rows, with an infinity on the left."""
     statistics = dict(report().statistics)
     batch = pa.record_batch({"float": pa.array([float("-inf"), 1.0])})
     train = statistics["train"]
@@ -154,9 +150,7 @@ def fifty_rows() -> dict[str, TableStatistics]:
 
 
 def test_without_anomalies_or_shards() -> None:
-    """A description without anything written has no shards, sources or joins, and says that all is
-    well.
-    """
+    """Without a written dataset, the page has no shards, sources or joins."""
     text = Page(
         render_report(report(anomalies=[], splits={}, sources=[], joins=[], rejected=[], images=[]))
     ).text
@@ -166,9 +160,7 @@ def test_without_anomalies_or_shards() -> None:
 
 
 def test_anomalies_lead_to_their_features() -> None:
-    """An anomaly of a known feature is a link to its place, which is there; the feature says how
-    many it has.
-    """
+    """An anomaly links to its feature, which shows the number of anomalies."""
     text = render_report(report())
     page = Page(text)
     ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
@@ -179,9 +171,7 @@ def test_anomalies_lead_to_their_features() -> None:
 
 
 def test_an_anomaly_of_several_splits_stands_once() -> None:
-    """What is wrong alike in two splits takes one line; other findings of the same feature follow
-    it.
-    """
+    """Equal anomalies of two splits share a line."""
     rows = [
         Row("train", "int", "Type", "a", "b"),
         Row("train", "label", "Type", "a", "b"),
@@ -209,7 +199,7 @@ def test_many_anomalies_are_cut() -> None:
 
 
 def test_charts_name_their_axes() -> None:
-    """A chart names its axis, a logarithmic one as such; a blank value says so."""
+    """A chart names its axis; a blank value is marked."""
     text = render_report(report())
     assert re.search(
         r'<svg [^>]*role=img aria-label="Distribution from 0 to [^"]*, logarithmic">', text
@@ -224,14 +214,12 @@ def test_same_report_same_bytes() -> None:
 
 
 def test_a_hundred_features_stay_small() -> None:
-    """100 features in three splits, long values included, take 4 KB each at most, beside the style
-    and the script.
-    """
+    """100 features in three splits take at most 4 KB each."""
     assert len(render_report(wide_report(100)).encode()) < 430_000
 
 
 def test_the_picture_counts_rows() -> None:
-    """Rows on the edges follow from what joins dropped and added and what the filter left out."""
+    """The edges show the row counts after joins and filter."""
     sources = [
         SourceSummary("base", 1, 1, 1000, 0),
         SourceSummary("a", 1, 1, 77, 0),

@@ -1,6 +1,4 @@
-"""The page in a browser: nothing is loaded, nothing fails, everything can be found, sorted, opened,
-read and printed.
-"""
+"""The page in Chromium: search, sort, details, accessibility, print."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ pytestmark = [
 
 
 class Site:
-    """Reports behind a web server on this machine, and what browsers asked it for."""
+    """Serves reports on this machine and records requests."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -90,9 +88,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser, site):
-    """Opens a report; at the end, nothing may have gone wrong in it, and nothing been asked for but
-    itself.
-    """
+    """Opens a report; fails on errors and on requests for anything else."""
     contexts, troubles = [], []
 
     def opened(name: str, **options):
@@ -130,7 +126,7 @@ def shown_names(page) -> list[str]:
 
 
 def test_hostile_names_do_nothing(visit) -> None:
-    """Markup in names and values runs nothing, and is shown as it is."""
+    """Markup in names and values is text and runs nothing."""
     page = visit("hostile")
     assert page.title() == f"name {EVIL}: report"
     assert page.locator("h1").inner_text() == f"name {EVIL}"
@@ -143,7 +139,7 @@ def test_hostile_names_do_nothing(visit) -> None:
 
 
 def test_search(visit) -> None:
-    """The search goes by name and type, says how many it found, and says so when there are none."""
+    """The search finds names and types, and shows the number of matches."""
     page = visit("wide")
     search = page.get_by_role("searchbox", name="Search features")
     page.keyboard.press("/")
@@ -162,9 +158,7 @@ def test_search(visit) -> None:
 
 @pytest.mark.parametrize("key", ["missing", "distinct", "drift"])
 def test_sort_by_numbers(visit, key: str) -> None:
-    """A column's button sorts from the largest, then from the smallest, then as in the data; the
-    header says which.
-    """
+    """A column's button sorts descending, then ascending, then as in the data."""
     page = visit("wide")
     header = page.locator(f"th[data-sort={key}]")
     values = f"[...table.tBodies].map(body => Number(body.dataset.{key}))"
@@ -185,7 +179,7 @@ def test_sort_by_numbers(visit, key: str) -> None:
 
 
 def test_sort_by_name(visit) -> None:
-    """Names are sorted from A to Z, by the list of orders too; details stay with their feature."""
+    """The list of orders sorts by name; details stay with their feature."""
     page = visit("hostile")
     page.get_by_label("Sort").select_option("name")
     names = shown_names(page)
@@ -198,9 +192,7 @@ def test_sort_by_name(visit) -> None:
 
 
 def test_details(visit) -> None:
-    """A feature opens by mouse and by keyboard, says that it is open, and shows quantiles and
-    values.
-    """
+    """A feature opens by mouse and keyboard and shows its details."""
     page = visit("wide")
     button = page.get_by_role("button", name="feature_0000")
     details = page.locator("#f0 .more")
@@ -250,8 +242,7 @@ def test_what_a_screen_reader_finds(visit) -> None:
     assert page.locator(":focus").inner_text() == "Skip to the features"
 
 
-# The text, and what it stands on: the nearest background that is not transparent. WCAG 2, contrast
-# (minimum).
+# Compares each text with its nearest opaque background: WCAG 2, contrast (minimum).
 CONTRAST = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = (color) => {
@@ -280,7 +271,7 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast(visit, scheme: str) -> None:
-    """Every text stands out from its background by 4.5 to 1, light and dark."""
+    """Every text has a contrast of 4.5 to 1, light and dark."""
     page = visit("hostile", color_scheme=scheme)
     page.get_by_role("button", name="Open all").click()
     assert page.evaluate(CONTRAST) == []
@@ -301,7 +292,7 @@ def test_dark_and_light(visit) -> None:
 
 @pytest.mark.parametrize("name", ["hostile", "wide"])
 def test_narrow_screens(visit, name: str) -> None:
-    """At 400 pixels, and at 320, the page itself does not scroll sideways, closed and open."""
+    """Screens of 400 and 320 pixels do not scroll sideways."""
     page = visit(name, viewport={"width": 400, "height": 800})
     for width in (400, 320):
         page.set_viewport_size({"width": width, "height": 800})
@@ -311,7 +302,7 @@ def test_narrow_screens(visit, name: str) -> None:
 
 
 def test_print(visit) -> None:
-    """On paper it is light, without controls, and a hundred features take few pages."""
+    """The printed page is light, without controls, and has few pages."""
     page = visit("wide", color_scheme="dark")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -324,7 +315,7 @@ def test_print(visit) -> None:
 
 
 def test_without_scripts_everything_is_open(visit) -> None:
-    """Where scripts are off, the details are there, and no button that does nothing."""
+    """Without scripts, details are open and there is no dead button."""
     page = visit("hostile", java_script_enabled=False)
     assert page.locator(".more:visible").count() == 15
     assert not page.get_by_role("button", name="Open all").is_visible()
@@ -332,9 +323,7 @@ def test_without_scripts_everything_is_open(visit) -> None:
 
 @pytest.mark.parametrize(("name", "features", "secs"), [("wide", 100, 3), ("widest", 1000, 15)])
 def test_it_opens_at_once(visit, name: str, features: int, secs: float) -> None:
-    """Many features are shown, sorted and searched in a moment; the bounds are for busy
-    machines.
-    """
+    """The page loads and sorts within a bound for busy machines."""
     page = visit(name)
     ready = page.evaluate(
         "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd / 1000"

@@ -1,6 +1,4 @@
-"""What is drawn of a feature, and how far apart its splits are, against straightforward
-counting.
-"""
+"""Charts and drift against straightforward counting."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def jensen_shannon(left: list[float], right: list[float]) -> float:
 @settings(max_examples=150, deadline=None)
 @given(NUMBERS, st.sampled_from([1, 24, 60]))
 def test_bars_hold_every_value(array: pa.Array, number: int) -> None:
-    """Edges rise, there are no more bars than asked for, and every finite value is in one of
-    them.
-    """
+    """Edges ascend, bars are few enough and hold every value."""
     statistics = ColumnStatistics.of(array).values
     axis = common_axis([statistics], array.type, number)
     assert len(axis.edges) == 2 or (np.diff(axis.edges) >= 0).all()
@@ -86,7 +82,7 @@ def test_small_ranges_of_integers_have_a_bar_each() -> None:
 
 
 def test_bars_of_integers_stand_for_as_many_numbers_each() -> None:
-    """31 days in 24 bars would be 17 bars of one day and 7 of two: they are 16 bars of two."""
+    """Bars of whole numbers are equally wide."""
     statistics = ColumnStatistics.of(pa.array(list(range(1, 32)) * 3)).values
     axis = common_axis([statistics], pa.int64(), 24)
     assert np.diff(axis.edges).tolist() == [2] * 16
@@ -104,7 +100,7 @@ def test_rounded_values_have_fewer_bars() -> None:
 
 
 def test_skewed_values_have_a_logarithmic_axis() -> None:
-    """Where most values crowd at the start, the chart says that its axis is logarithmic."""
+    """A column with most values at its start has a logarithmic axis."""
     chart = distribution(columns(pa.array(np.random.default_rng(0).lognormal(3, 3, 1000))), SMALL)
     assert chart.is_logarithmic
     assert not distribution(columns(pa.array(np.arange(1000))), SMALL).is_logarithmic
@@ -112,9 +108,7 @@ def test_skewed_values_have_a_logarithmic_axis() -> None:
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_outlines_stay_in_the_chart(size) -> None:
-    """Every split with values has a path, which goes from the left side to the right one within the
-    height.
-    """
+    """Every split with values has a path of the chart's width."""
     generator = np.random.default_rng(0)
     chart = distribution(
         columns(pa.array(generator.normal(size=500)), pa.array(generator.normal(1, 2, 50))), size
@@ -147,7 +141,7 @@ def test_nothing_to_draw(array: pa.Array) -> None:
     st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40), min_size=1, max_size=3)
 )
 def test_frequent_texts(splits: list[list[str]]) -> None:
-    """The values with the largest summed shares come first, with their counts in every split."""
+    """Texts come by their summed shares, with their counts in every split."""
     found = frequent_values(columns(*(pa.array(values) for values in splits)), 5)
     keys = sorted({value for values in splits for value in values})
     weights = {key: sum(shares_of(values, [key])[0] for values in splits) for key in keys}
@@ -160,9 +154,7 @@ def test_frequent_texts(splits: list[list[str]]) -> None:
 
 
 def test_few_numbers_are_values() -> None:
-    """Up to five numbers are shown one by one, in order, truth values by name; more are a
-    distribution.
-    """
+    """Up to five numbers are shown one by one, in order."""
     assert [item.value for item in frequent_values(columns(pa.array([3, 1, 2013])), 5)] == [
         "1",
         "3",
@@ -209,7 +201,7 @@ def test_divergence_of_few_numbers(left: list[int], right: list[int]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(NUMBERS, NUMBERS)
 def test_divergence_is_a_distance_from_0_to_1(left: pa.Array, right: pa.Array) -> None:
-    """It is 0 of a column and itself, the same both ways, and never beyond 1."""
+    """Divergence is symmetric, from 0 to 1, and 0 for equal columns."""
     first, second = (
         ColumnStatistics.of(array.cast(pa.float64(), safe=False)) for array in (left, right)
     )
@@ -220,9 +212,7 @@ def test_divergence_is_a_distance_from_0_to_1(left: pa.Array, right: pa.Array) -
 
 
 def test_one_large_value_is_no_drift() -> None:
-    """Two samples of one distribution are alike, even if one of them has the largest value by far;
-    another one is not.
-    """
+    """An outlier is no drift; a shift of all values is."""
     generator = np.random.default_rng(0)
     first, second = (generator.exponential(10, 20_000).round() for _ in range(2))
     outlier = ColumnStatistics.of(pa.array(np.append(first, 1e6)))
@@ -247,9 +237,7 @@ def test_what_cannot_be_compared(left: pa.Array, right: pa.Array) -> None:
 
 
 def test_what_is_compared_with_what() -> None:
-    """Each split is compared with the first one and with its own baseline, where both have the
-    feature.
-    """
+    """Each split is compared with the first one and with its baseline."""
     one, other = ({"a": pa.array(["x"]), "b": pa.array([1])}, {"a": pa.array(["y"])})
     tables = [TableStatistics.of(pa.record_batch(columns)) for columns in (one, other)]
     found = measure_drift(

@@ -1,4 +1,4 @@
-"""Which images the report shows."""
+"""Choice of the report's images."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def batch(images: list[bytes | None], **others: list) -> pa.RecordBatch:
 
 
 def test_splits_and_labels_take_turns() -> None:
-    """Of many images, 24 are taken, of every label and split about as many, in the order of the
-    rows.
-    """
+    """24 images are chosen; splits and labels take turns."""
     names = ["cat"] * 100 + ["dog", "ship"]
     images = [png() + bytes([i]) for i in range(len(names))]
     chosen = choose_images(
@@ -86,13 +84,13 @@ def test_labels(others: dict, label: str | None, shown: str) -> None:
 
 @pytest.mark.parametrize("column", [pa.array(["text"]), pa.array([1]), pa.array([[b"list"]])])
 def test_other_columns_of_that_name(column: pa.Array) -> None:
-    """A column of images that holds no bytes has no images; neither have rows without one."""
+    """A column image/encoded of another type has no images."""
     assert choose_images([("train", pa.record_batch({"image/encoded": column}))]) == ()
     assert choose_images([("train", pa.record_batch({"x": column}))]) == ()
 
 
 def test_small_ones_are_enlarged_sharply() -> None:
-    """A picture of few pixels is drawn with sharp pixels, a photograph is not."""
+    """A tiny PNG is drawn with sharp pixels, a larger image is not."""
     tiny, large = (
         render_report(report(images=choose_images([("train", batch([data]))])))
         for data in (png(), png(100, 1))
@@ -103,7 +101,7 @@ def test_small_ones_are_enlarged_sharply() -> None:
 
 
 def test_images_of_a_parquet_file_reach_the_report(tmp_path) -> None:
-    """Converting a table with a column of encoded images shows them with their labels."""
+    """Images of a converted table are in its report, with their labels."""
     images = [png() + bytes([number]) for number in range(5)]
     table = pa.Table.from_batches([batch(images, label=["cat", "dog", "cat", "dog", "<ship>"])])
     pq.write_table(table, tmp_path / "images.parquet")

@@ -1,4 +1,4 @@
-"""Inference by TFDV's rules, stability, parsing by what tfx-bsl derives, and schema files."""
+"""Schema inference, parsing by tfx-bsl's feature spec, and schema files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ LISTS = pa.list_(pa.int64())
 
 
 def inferred(values: list[Any], kind: pa.DataType, *others: list[Any]) -> str:
-    """The only feature of the schema inferred from a column (and from further splits), on one line,
-    without its name.
-    """
+    """Returns the only feature inferred from columns, on one line, without its name."""
     splits = {
         str(number): TableStatistics.of(pa.record_batch({"x": pa.array(split, kind)}))
         for number, split in enumerate([values, *others])
@@ -155,9 +153,7 @@ def test_inference(values: list[Any], kind: pa.DataType, expected: str) -> None:
 
 
 def fields_of(text: str) -> tuple[str, str]:
-    """The feature as a normalised message (fields may be given in any order), and the domain's
-    values.
-    """
+    """Returns a feature as a normalized message, and its domain's values."""
     message, _, domain = text.partition(" [")
     return str(text_format.Parse(message, schema_pb2.Feature())), domain
 
@@ -185,16 +181,12 @@ def test_string_domains_have_at_most_100_values(number: int, has_domain: bool) -
     ],
 )
 def test_other_splits_widen(train: list[Any], other: list[Any], expected: str) -> None:
-    """A split that has less or more than the first one widens the schema; one without rows has no
-    say.
-    """
+    """A split with fewer or more values widens the schema."""
     assert fields_of(inferred(train, pa.int64(), other)) == fields_of(expected)
 
 
 def test_domains_join_the_splits() -> None:
-    """A string domain holds the texts of all splits, and is dropped if together they are too
-    many.
-    """
+    """A string domain has the texts of all splits."""
     assert inferred(["a"], pa.string(), ["b"]).endswith("['a', 'b']")
     assert "domain" not in inferred(
         [f"a{i}" for i in range(60)], pa.string(), [f"b{i}" for i in range(60)]
@@ -221,16 +213,14 @@ def splits(draw: st.DrawFn) -> dict[str, TableStatistics]:
 @given(splits())
 @settings(max_examples=200, deadline=None)
 def test_a_schema_never_flags_its_own_statistics(statistics: dict[str, TableStatistics]) -> None:
-    """Whatever the data, the schema inferred from it finds no anomaly in it, in any split."""
+    """An inferred schema finds no anomaly in its own statistics."""
     schema = infer_schema(statistics)
     for split, found in find_anomalies(statistics, schema).items():
         assert not found.reasons, split
 
 
 def test_examples_parse_by_the_derived_feature_spec() -> None:
-    """tf.io.parse_example reads our examples back by the feature spec that tfx-bsl derives from the
-    inferred schema.
-    """
+    """tf.io.parse_example reads examples by the derived feature spec."""
     tf = pytest.importorskip("tensorflow")
     from tfx_bsl.tfxio import tensor_representation_util
 
@@ -263,7 +253,7 @@ def test_examples_parse_by_the_derived_feature_spec() -> None:
 
 
 def test_written_schemas_read_back(tmp_path) -> None:
-    """A schema survives the file, non-ASCII values included, and equal schemas have equal bytes."""
+    """A written schema reads back; equal schemas give equal bytes."""
     schema = infer_schema({"train": TableStatistics.of(pa.record_batch({"x": ["é", "ü\n"]}))})
     path = str(tmp_path / "schema.pbtxt")
     write_schema(path, schema)
@@ -282,9 +272,7 @@ def test_written_schemas_read_back(tmp_path) -> None:
     ],
 )
 def test_bad_schema_files_are_explained(tmp_path, data: bytes, message: str) -> None:
-    """A file that is no schema is an error that names the file and, where there is one, the
-    line.
-    """
+    """A file that is no schema is an error with file and line."""
     path = tmp_path / "schema.pbtxt"
     path.write_bytes(data)
     with pytest.raises(DataError, match=message):

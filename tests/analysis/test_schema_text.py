@@ -1,6 +1,4 @@
-"""Editing a schema's text: what is not changed stays as it was written, and what is written means
-what was asked for.
-"""
+"""Editing a schema's text keeps unchanged parts and gives the wanted schema."""
 
 from __future__ import annotations
 
@@ -95,7 +93,7 @@ def edited(change: str) -> tuple[str, schema_pb2.Schema]:
     ],
 )
 def test_only_what_changed_is_written(change: str, old: str, new: str) -> None:
-    """The text is the same but for one place, comments and hand-written parts included."""
+    """Only the changed field differs; comments and layout stay."""
     text, _ = edited(change)
     assert text == CURATED.replace(old, new, 1)
 
@@ -148,9 +146,7 @@ def schemas(draw: st.DrawFn) -> schema_pb2.Schema:
 def test_any_schema_becomes_any_other(
     before: schema_pb2.Schema, after: schema_pb2.Schema, one_line: bool
 ) -> None:
-    """Whatever the difference, the edited text means the other schema, its features possibly in
-    another order.
-    """
+    """Any schema's text can be edited to mean any other schema."""
     text = text_format.MessageToString(before, as_utf8=True, as_one_line=one_line)
     order = {feature.name: number for number, feature in enumerate(before.feature)}
     kept = sorted(after.feature, key=lambda feature: order.get(feature.name, len(order)))

@@ -1,6 +1,4 @@
-"""Widening as TFDV's ``update_schema`` does: a decision table, stability, and what is left alone;
-and the diff for reviewers.
-"""
+"""Widening by the rules of TFDV's ``update_schema``, and the diff of schemas."""
 
 from __future__ import annotations
 
@@ -116,9 +114,7 @@ def statistics(values: list[Any], kind: pa.DataType) -> TableStatistics:
     ],
 )
 def test_widening(feature: str, values: list[Any], kind: pa.DataType, expected: str) -> None:
-    """One row per rule: how a feature changes when the data contradict it, and that it does not
-    when they do not.
-    """
+    """A feature changes if the data contradicts it, and only then."""
     updated = update_schema(
         parsed(f'feature {{ name: "x" {feature} }}'), [statistics(values, kind)]
     )
@@ -126,9 +122,7 @@ def test_widening(feature: str, values: list[Any], kind: pa.DataType, expected: 
 
 
 def test_columns_come_and_go() -> None:
-    """A required feature without a column is deprecated, an optional one stays; a new column is
-    inferred, domain and all.
-    """
+    """A missing required feature is deprecated; a new column is inferred."""
     schema = parsed(
         'feature { name: "gone" type: INT presence { min_count: 1 } } feature { name: "o" type: '
         'INT } string_domain { name: "x" }'
@@ -172,9 +166,7 @@ def test_only_what_applies_is_widened() -> None:
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
-    """A schema inferred from one table and widened by another has no anomaly in either; widening
-    again changes nothing.
-    """
+    """A widened schema has no anomaly in both tables, and widens no further."""
     kinds = data.draw(st.lists(st.sampled_from(list(VALUES_FOR_TYPE)), min_size=1, max_size=3))
 
     def table() -> TableStatistics:
@@ -252,7 +244,7 @@ def test_an_updated_schema_flags_nothing(data: st.DataObject) -> None:
     ],
 )
 def test_diff(before: str, after: str, expected: str) -> None:
-    """Each change of a feature, from what to what, and whether more data pass."""
+    """Each change has both values, and whether more data passes."""
     text = render_diff(
         diff_schemas(*(parsed(f'feature {{ name: "x" {feature} }}') for feature in (before, after)))
     )
@@ -261,9 +253,7 @@ def test_diff(before: str, after: str, expected: str) -> None:
 
 
 def test_the_diff_names_whole_features_and_domains() -> None:
-    """Features, domains and settings that come or go, each with its effect; a new order is no
-    difference.
-    """
+    """Whole features and domains that come or go have an effect."""
     a = parsed(
         'feature { name: "x" } feature { name: "y" } string_domain { name: "d" value: "a" value: '
         '"b" }'
