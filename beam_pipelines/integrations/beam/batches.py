@@ -195,8 +195,8 @@ class ToBatches(beam.PTransform):
     Input: ``Chunk`` elements. Output: the batches with rows, of one split or of all.
 
     Args:
-      schema: their columns.
-      split: name of the split, or ``None``.
+      schema: columns of the batches.
+      split: name of the split, or ``None`` for all.
     """
 
     schema: pa.Schema

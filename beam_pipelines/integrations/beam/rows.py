@@ -45,7 +45,7 @@ class FromRows(beam.PTransform):
     chooses the rows of a batch, so that two runs write the same rows in different orders.
 
     Args:
-      batch_rows: rows of a batch at most.
+      batch_rows: largest number of rows in a batch.
     """
 
     batch_rows: int = BATCH_ROWS

@@ -5,10 +5,9 @@ Its outputs are the folders of one dataset, so that nothing is copied::
     <pipeline root>/RecipeExampleGen/dataset/<execution>/      dataset.json, report.html, …
         examples/  statistics/  schema/  anomalies/  transform_graph/      one artifact each
 
-TFX asks the component's driver before it looks into its cache: the driver resolves the span,
-computes the fingerprint of all that will be read, and moves the artifacts into one folder. The
-executor converts into that folder. Runners that start TFX's launcher run drivers, such as
-LocalDagRunner.
+TFX runs the component's driver before it searches its cache. The driver resolves the span, computes
+the fingerprint of all inputs, and moves the artifacts into one folder. The executor converts into
+that folder. Runners that start TFX's launcher, such as LocalDagRunner, run drivers.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ GZIP = "tfrecords_gzip"
 
 
 class RecipeExampleGenSpec(component_spec.ComponentSpec):
-    """What ``RecipeExampleGen`` takes and gives."""
+    """Inputs and outputs of ``RecipeExampleGen``."""
 
     PARAMETERS: ClassVar[dict[str, Any]] = {
         RECIPE: component_spec.ExecutionParameter(type=str),
@@ -89,15 +88,16 @@ class RecipeExampleGenSpec(component_spec.ComponentSpec):
 
 
 class RecipeDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
-    """Decides what is converted and where the outputs lie, before TFX looks into its cache."""
+    """Resolves the span and the output folder before TFX searches its cache."""
 
     def __init__(self, metadata_handle: Any) -> None:
         base_driver.BaseDriver.__init__(self, metadata_handle)
         portable_driver.BaseDriver.__init__(self, metadata_handle)
 
     def run(self, execution_info: Any) -> Any:
-        """Returns span, version and fingerprint, with which TFX looks for an execution that did the
-        same, and the outputs in one folder.
+        """Returns span, version and fingerprint, and the outputs in one folder.
+
+        TFX searches its cache for an execution with the same properties.
 
         Raises:
           RecipeError, DataError: as planning does, so that the pipeline stops here.
@@ -124,7 +124,7 @@ class RecipeDriver(base_driver.BaseDriver, portable_driver.BaseDriver):
 
 
 class RecipeExecutor(base_beam_executor.BaseBeamExecutor):
-    """Converts into the folder of which the outputs are parts."""
+    """Converts into the folder that contains all outputs."""
 
     def Do(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> Any:  # noqa: N802 - TFX's name
         """Converts.
@@ -154,7 +154,7 @@ class RecipeExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 class RecipeExampleGen(base_beam_component.BaseBeamComponent):
-    """Converts what a recipe describes; a component of a TFX pipeline in place of an ExampleGen.
+    """Converts a recipe's data; a component that replaces an ExampleGen.
 
     Outputs, the folders of one dataset: ``examples``, ``statistics``, ``schema``, ``anomalies``,
     and, if the recipe encodes, ``transform_graph``. Without encodings, ``examples`` and ``schema``
@@ -193,10 +193,10 @@ def _range_config(properties: Any) -> Any:
 
 
 def _plan(path: str, spans: Spans) -> Plan:
-    """Plans the conversion of one span, of which TFX's components can read the result.
+    """Plans the conversion of one span, with a result that TFX can read.
 
     Raises:
-      RecipeError: everything that is wrong with the recipe, with its lines.
+      RecipeError: lists all problems of the recipe, with its lines.
     """
     recipe = load(path)
     with recipe.lines.explained():
@@ -216,10 +216,10 @@ def _folder_beside(uri: str, name: str) -> str:
 
 
 def _dataset_folder(output_dict: Any) -> str:
-    """Returns the folder that all outputs lie in.
+    """Returns the folder that contains all outputs.
 
     Raises:
-      RecipeError: they lie in several, because no driver has run.
+      RecipeError: there are several, because no driver has run.
     """
     uris = {name: artifact_utils.get_single_uri(output_dict[name]).rstrip("/") for name in OUTPUTS}
     folders = {os.path.dirname(uri) for uri in uris.values()}
@@ -234,8 +234,9 @@ def _dataset_folder(output_dict: Any) -> str:
 
 
 def _describe_input(examples: Any, known: Any) -> None:
-    """Notes span, version and fingerprint on an artifact: as properties, and as custom ones, where
-    TFX's own ExampleGen has them.
+    """Sets span, version and fingerprint on an artifact.
+
+    They are properties, and custom properties as of TFX's ExampleGen.
     """
     examples.set_string_custom_property(FINGERPRINT, known[FINGERPRINT])
     for name in (SPAN, VERSION):
@@ -245,8 +246,9 @@ def _describe_input(examples: Any, known: Any) -> None:
 
 
 def _published(output_dict: Any, manifest: Manifest, exec_properties: Any) -> Any:
-    """Returns what TFX publishes: the artifacts with their splits, span and format;
-    ``transform_graph`` only if there is one.
+    """Returns the artifacts that TFX publishes, with splits, span and format.
+
+    ``transform_graph`` is published only if it exists.
     """
     for name in ("examples", "statistics", "anomalies"):
         artifact = artifact_utils.get_single_instance(output_dict[name])

@@ -1,5 +1,6 @@
-"""The fingerprint of all that a conversion reads: by content, so that a file that is only copied or
-touched keeps it.
+"""The fingerprint of all inputs of a conversion, by content.
+
+Copying a file or changing its time does not change the fingerprint.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _THREADS = 8
 
 
 def fingerprint_of(plan: Plan) -> str:
-    """Returns what two conversions have in common if they write the same shards: ``sha256:`` and 64
-    hexadecimal digits.
+    """Returns a fingerprint: ``sha256:`` and 64 hexadecimal digits.
 
-    It follows from the recipe and its date, this package's version, the contract, the recipe's own
-    code, and from path and content of every file that is read. Local files are read for it, once,
-    at the speed of the disk.
+    Conversions with equal fingerprints write the same shards.
+
+    The hash includes the recipe and its date, this package's version, the contract, the recipe's
+    user functions, and the path and content of every input file. Local files are read once.
 
     Raises:
       DataError: a file cannot be read.
@@ -50,7 +51,7 @@ def fingerprint_of(plan: Plan) -> str:
 
 
 def _paths(plan: SourcePlan) -> Iterator[str]:
-    """Yields the files of a source, and those beside them."""
+    """Yields the files of a source, and the files that accompany them."""
     for file in plan.files:
         yield file.archive or file.path
     yield from format_of(plan).companions(plan)

@@ -1,10 +1,10 @@
-"""Which span and version of a recipe's sources a TFX pipeline converts, by TFX's own rules.
+"""Resolves the span and version of a recipe's sources by TFX's rules.
 
-A source's path may have TFX's places, ``{SPAN}``, ``{YYYY}-{MM}-{DD}`` and ``{VERSION}``, with
-widths as in ``{SPAN:5}``, and the recipe's own ``{date}``: to TFX a day is a span, the days since
-1970-01-01. TFX's code looks for the files and decides (``FileBasedInputProcessor``): the latest
-span, or the one that a range config names, and its latest version. All paths with such places have
-to agree on them.
+A source's path may contain TFX's placeholders ``{SPAN}``, ``{YYYY}-{MM}-{DD}`` and ``{VERSION}``,
+with widths as in ``{SPAN:5}``, and the recipe's ``{date}``. TFX's span of a date is the number of
+days since 1970-01-01. TFX's code (``FileBasedInputProcessor``) finds the files and chooses the
+latest span, or that of a range config, and its latest version. All paths with placeholders must
+agree on them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 
 class Spans(NamedTuple):
-    """What a pipeline run converts: the number of a span, 0 if no path has a place for one, and of
-    a version, if paths have one.
+    """Span and version of a pipeline run.
+
+    The span is 0, and the version ``None``, if no path has a placeholder for it.
     """
 
     span: int
@@ -45,12 +46,12 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
     """Returns the span and version to convert.
 
     Args:
-      recipe: with all places still in its sources' paths.
+      recipe: recipe with all placeholders in its sources' paths.
       range_config: TFX's ``RangeConfig``, or ``None`` for the latest span.
 
     Raises:
-      RecipeError: there are no files of that span, paths disagree about the latest one, or a place
-        is not as TFX wants it.
+      RecipeError: the span has no files, paths disagree about the latest span, or TFX rejects a
+        placeholder.
     """
     splits = [
         example_gen_pb2.Input.Split(
@@ -83,8 +84,9 @@ def resolve_spans(recipe: Recipe, range_config: Any = None) -> Spans:
 
 
 def fill_spans(recipe: Recipe, spans: Spans) -> Recipe:
-    """Returns the recipe of one span and version; a day stays ``{date}`` in the paths and becomes
-    the recipe's ``date``.
+    """Returns the recipe of one span and version.
+
+    A date becomes the recipe's ``date``, and ``{date}`` stays in the paths.
     """
     sources = {
         name: dataclasses.replace(
@@ -99,15 +101,16 @@ def fill_spans(recipe: Recipe, spans: Spans) -> Recipe:
 
 
 def _used_paths(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Yields each path of the sources that are read, with its source's name."""
+    """Yields (source's name, path) of the sources that are read."""
     for name in dict.fromkeys([recipe.base, *(join.source for join in recipe.join)]):
         for path in recipe.sources[name].path:
             yield name, path
 
 
 def _has_date(path: str) -> bool:
-    """Whether a path has a place for a day; what only looks like one is left to planning, which
-    knows the recipe's lines.
+    """Whether a path contains ``{date}``.
+
+    Planning reports misspelt placeholders, because it knows the recipe's lines.
     """
     try:
         return dates.has_date(_as_dates(path))
@@ -121,9 +124,7 @@ def _is_static(range_config: Any) -> bool:
 
 
 def _as_tfx(path: str) -> str:
-    """Returns a path with TFX's places in place of ``{date}``: ``{date}`` is
-    ``{YYYY}-{MM}-{DD}``.
-    """
+    """Returns a path with ``{YYYY}-{MM}-{DD}`` in place of ``{date}``."""
 
     def place(match: re.Match[str]) -> str:
         found = match[1] or "%Y-%m-%d"
@@ -139,18 +140,17 @@ def _as_tfx(path: str) -> str:
 
 
 def _as_dates(path: str) -> str:
-    """Returns a path with ``{date:…}`` in place of TFX's ``{YYYY}``, ``{MM}`` and ``{DD}``."""
+    """Returns a path with ``{date:…}`` for TFX's ``{YYYY}``, ``{MM}`` and ``{DD}``."""
     for spec, place in _DATE_PLACES.items():
         path = path.replace(spec, place)
     return path
 
 
 def _names_span(pattern: str) -> bool:
-    """Whether a pattern with TFX's places names a span: by its number, or by year, month and day,
-    each once.
+    """Whether a pattern names a span by number or complete date.
 
-    One with a month alone, say, does not: it follows the day that the other sources name. What TFX
-    knows to be wrong is left to it.
+    A pattern with only a month, say, follows the date that other sources name. TFX reports patterns
+    that it rejects.
     """
     if re.search(utils.SPAN_FULL_REGEX, pattern) or re.search(utils.VERSION_FULL_REGEX, pattern):
         return True
@@ -162,7 +162,7 @@ def _without_numbers(path: str) -> str:
 
 
 def _with_numbers(path: str, spans: Spans) -> str:
-    """Returns a path with the numbers of span and version in their places."""
+    """Returns a path with span and version filled in."""
     return str(
         utils.get_pattern_for_span_version(
             path,
