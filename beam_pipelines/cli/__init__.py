@@ -1,1 +1,1 @@
-"""Parts of the command line: groups of commands, and options that several commands share."""
+"""The command line: commands, and options that several commands share."""

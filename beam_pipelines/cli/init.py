@@ -27,7 +27,7 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
     """Writes a recipe with a source for each data file or pattern; the first is the base.
 
     Raises:
-      RecipeError: the output is there already, or a file is not there or of no known format.
+      RecipeError: the output exists, or a file does not exist or has an unknown format.
       DataError: a file cannot be read.
     """
     if files.exists(output) and not overwrite:

@@ -1,7 +1,7 @@
 """The command line: ``beam-pipelines convert | transform | describe | inspect | verify | init``.
 
-Commands only parse, call and print. Apache Beam is imported by the commands that need it, so that
-``--help`` is quick. Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command
+Commands only parse, call and print. Commands import Apache Beam only if they need it, because that
+takes seconds. Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command
 line is wrong, 130 interrupted.
 """
 

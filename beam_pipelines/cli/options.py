@@ -41,7 +41,7 @@ class BeamCommand(click.Command):
     classes: tuple[str, ...] = ()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Splits the arguments before click reads its own share of them."""
+        """Splits the arguments before click parses its share."""
         try:
             own, beam_options = split_arguments(args, _own_flags(self), self.classes)
         except click.UsageError as error:

@@ -32,7 +32,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Returns the number of bytes that ``100TB`` or ``1.5 GiB`` says."""
+        """Returns the number of bytes in a text such as ``100TB`` or ``1.5 GiB``."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
         size = (
             round(float(match[1]) * _UNITS[match[2].lower()])

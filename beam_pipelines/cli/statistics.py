@@ -1,4 +1,4 @@
-"""The commands on statistics that are there: ``beam-pipelines statistics merge``."""
+"""Commands for stored statistics: ``beam-pipelines statistics merge``."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | No
     """Prints splits, sources, joins, row counts, and the paths of the dataset and its report.
 
     Args:
-      manifest: of the dataset that was written.
-      folder: the dataset.
+      manifest: manifest of the dataset.
+      folder: folder of the dataset.
       stream: default: standard output.
     """
     stream = sys.stdout if stream is None else stream
