@@ -1,9 +1,8 @@
-"""What Ctrl-C, SIGTERM and the end of its terminal (SIGHUP) do to a command: it ends, tidily where
-there is something to tidy up, and never with a traceback.
+"""Ends a command tidily on Ctrl-C, SIGTERM and the end of its terminal (SIGHUP).
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. Where that is a function
-whose errors go nowhere (a finalizer, a callback of the import system, a function registered for the
-end), it prints a traceback instead, and the command goes on as if nobody had asked it to stop.
+Python raises KeyboardInterrupt wherever the main thread is. In a function whose errors go nowhere
+(a finalizer, a callback of the import system, a function registered with atexit) it would print a
+traceback, and the command would go on. This module raises it again there.
 """
 
 from __future__ import annotations
@@ -20,51 +19,58 @@ from typing import NoReturn
 
 INTERRUPTED = 130
 _NOTHING = "nothing was committed"
-# Whoever ignores the end of the terminal (nohup) goes on.
+# A command that was told to ignore SIGHUP (nohup) outlives its terminal.
 SIGNALS = (signal.SIGINT, signal.SIGTERM) + (
     (signal.SIGHUP,)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     else ()
 )
-# Until when the function that could not raise is over.
+# Time for a function that cannot raise to return.
 _AGAIN_SECS = 0.02
-# How long it takes to tidy up: whoever says it again in this time is patient, or leaned on the
-# keys. A second exception, out of the handling of the first, would leave temporary files, and let
-# Beam wait for ever for workers that are gone.
+# Time to tidy up, in which further signals do nothing. A second exception, while the first one is
+# handled, would leave temporary files, and let Beam wait for ever for workers that are gone.
 TIDYING_SECS = 5
 
 
-class _Here:
-    """What is known of this process: when it was told to stop, on the monotonic clock; how many
-    bodies run that are not to be disturbed; what has come of the command so far.
+class _Interruption:
+    """The state of this process's interruption.
+
+    Attributes:
+      told: when the process was told to stop, on the monotonic clock; ``None`` before that, and
+        while the exception is to be raised again.
+      has_raised: whether a signal has raised KeyboardInterrupt.
+      in_hook: whether ``_unraisable`` runs, in which an exception would be lost.
+      ignoring_signals: how many bodies of ``ignoring_signals`` run.
+      outcome: what the command has achieved so far, for its last message.
     """
 
     told: float | None = None
     has_raised = False
+    in_hook = False
     ignoring_signals = 0
     outcome = _NOTHING
 
 
 def begin() -> None:
-    """Forgets what came of a command that this process ran before."""
-    _Here.has_raised, _Here.outcome = False, _NOTHING
+    """Forgets the outcome of an earlier command of this process."""
+    _Interruption.has_raised, _Interruption.outcome = False, _NOTHING
 
 
 def message() -> str:
-    """Returns what a command says that was told to stop."""
-    return f"interrupted; {_Here.outcome}."
+    """Returns the last message of an interrupted command."""
+    return f"interrupted; {_Interruption.outcome}."
 
 
 def note_committed(output: str) -> None:
-    """Takes note that the dataset was complete when the command was told to stop, if it is from now
-    on.
-    """
-    _Here.outcome = f"{output} was complete already, and stays"
+    """Notes that the dataset is complete, for an interruption from now on."""
+    _Interruption.outcome = f"{output} was complete already, and stays"
 
 
 def exit_on_signal(status: int | None = None) -> None:
-    """Lets a signal end this process on the spot: where nothing has begun, or all is over and the
-    exit status is known.
+    """Lets a signal end this process at once.
+
+    Args:
+      status: the exit status of a command that is over; ``None`` before a command has begun.
     """
 
     def end(number: int, frame: types.FrameType | None) -> NoReturn:  # noqa: ARG001 - as handlers are called
@@ -77,11 +83,9 @@ def exit_on_signal(status: int | None = None) -> None:
 
 
 def raise_on_signal() -> None:
-    """Lets a signal raise KeyboardInterrupt, so that temporary files are removed, and Python print
-    no traceback of it.
+    """Lets a signal raise KeyboardInterrupt, of which Python prints no traceback.
 
-    Signals that follow within ``TIDYING_SECS`` do nothing; a later one ends the process on the
-    spot.
+    Further signals within ``TIDYING_SECS`` do nothing; a later one ends the process at once.
     """
     for number in SIGNALS:
         signal.signal(number, _raise)
@@ -91,25 +95,28 @@ def raise_on_signal() -> None:
 
 @contextlib.contextmanager
 def ignoring_signals() -> Iterator[None]:
-    """Lets signals that ``raise_on_signal`` takes do nothing while the body runs: it tidies up, and
-    the command is about to end anyway.
+    """Ignores the signals of ``raise_on_signal`` while the body tidies up.
+
+    The command is about to end anyway.
     """
-    _Here.ignoring_signals += 1
+    _Interruption.ignoring_signals += 1
     try:
         yield
     finally:
-        _Here.ignoring_signals -= 1
+        _Interruption.ignoring_signals -= 1
 
 
 def has_raised() -> bool:
-    """Whether a signal has raised KeyboardInterrupt, whatever became of that."""
-    return _Here.has_raised
+    """Whether a signal has raised KeyboardInterrupt, even if the exception was lost."""
+    return _Interruption.has_raised
 
 
 def _raise(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 - as handlers are called
+    if _Interruption.in_hook:
+        return  # _tell_again repeats the signal
     now = time.monotonic()
-    if _Here.told is not None:
-        if now - _Here.told > TIDYING_SECS:
+    if _Interruption.told is not None:
+        if now - _Interruption.told > TIDYING_SECS:
             os.write(
                 2,
                 b"error: interrupted twice; temporary files may be left, which the next run "
@@ -117,9 +124,9 @@ def _raise(number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001 
             )
             os._exit(INTERRUPTED)
         return
-    _Here.told = now
-    if not _Here.ignoring_signals:
-        _Here.has_raised = True
+    _Interruption.told = now
+    if not _Interruption.ignoring_signals:
+        _Interruption.has_raised = True
         raise KeyboardInterrupt
 
 
@@ -131,16 +138,26 @@ def _uncaught(
 
 
 def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Tells the main thread once more to stop if it could not raise it where it was; and is silent
-    about what fails because it stops.
-    """
+    """Has a lost KeyboardInterrupt raised again; hides errors of a process that stops."""
     if isinstance(found.exc_value, KeyboardInterrupt) or found.exc_type is KeyboardInterrupt:
-        _Here.told = None
-        main = threading.main_thread().ident or 0
-        again = threading.Timer(
-            _AGAIN_SECS, signal.pthread_kill, (main, signal.SIGINT)
-        )  # which ends a wait, too
-        again.daemon = True
-        again.start()
-    elif _Here.told is None:
+        _Interruption.in_hook = True
+        _Interruption.told = None
+        try:
+            threading.Thread(target=_tell_again, daemon=True).start()
+        finally:
+            _Interruption.in_hook = False
+    elif _Interruption.told is None:
         sys.__unraisablehook__(found)
+
+
+def _tell_again() -> None:
+    """Signals the main thread until the handler has run outside of ``_unraisable``.
+
+    One signal is not enough. It may come while the hook still runs, or just before the main thread
+    enters a system call, which it then does not interrupt.
+    """
+    main = threading.main_thread().ident or 0
+    time.sleep(_AGAIN_SECS)
+    while _Interruption.told is None:
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(_AGAIN_SECS)
