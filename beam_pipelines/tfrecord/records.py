@@ -13,9 +13,8 @@ import pyarrow as pa
 from beam_pipelines.core import _native
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.tfrecord.example import serialize_batch
+from beam_pipelines.tfrecord.example import serialize_batch, serialize_sequences
 from beam_pipelines.tfrecord.framing import frame
-from beam_pipelines.tfrecord.sequence_example import serialize_sequences
 
 
 def framed_records(

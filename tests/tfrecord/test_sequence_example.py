@@ -1,4 +1,4 @@
-"""tfrecord/sequence_example.py gives the bytes of TensorFlow's own deterministic serialization, and
+"""tfrecord/example.py gives the bytes of TensorFlow's own deterministic serialization, and
 others read them back.
 """
 
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 
-from beam_pipelines.tfrecord import sequence_example
-from beam_pipelines.tfrecord.sequence_example import serialize_sequences
+from beam_pipelines.tfrecord import example as example_module
+from beam_pipelines.tfrecord.example import serialize_sequences
 
 VALUES = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -146,7 +146,7 @@ def test_halves_of_a_large_batch_are_joined(monkeypatch: pytest.MonkeyPatch) -> 
     column = pa.array([list(range(number)) for number in range(50)])
     batch = pa.RecordBatch.from_arrays([column, pa.array(range(50))], ["x", "c"])
     whole = serialize_sequences(batch, ["x"]).to_pylist()
-    monkeypatch.setattr(sequence_example, "_MAX_JOIN_BYTES", 100)
+    monkeypatch.setattr(example_module, "_MAX_JOIN_BYTES", 100)
     assert serialize_sequences(batch, ["x"]).to_pylist() == whole
 
 
