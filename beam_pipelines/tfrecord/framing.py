@@ -12,7 +12,6 @@ what follows the end of one (docs/decisions.md).
 
 from __future__ import annotations
 
-import itertools
 import struct
 import zlib
 from collections.abc import Generator, Iterator
@@ -22,11 +21,9 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from isal import isal_zlib
 
 from beam_pipelines.core import _native
-from beam_pipelines.core.binary_arrays import by_length, byte_lengths, offsets_of
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
@@ -39,6 +36,7 @@ SUFFIX_FOR_COMPRESSION: dict[str, str] = {
     "none": ".tfrecord",
 }
 READ_BYTES = 4 << 20
+_LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 _SMALL_BYTES = 64 << 10
 _GZIP_BITS, _ZLIB_BITS = 31, 15
 
@@ -51,50 +49,17 @@ def frame(examples: pa.BinaryArray | pa.LargeBinaryArray) -> pa.LargeBinaryArray
     """
     if _native.KERNELS_AVAILABLE:
         return _native.frame(examples)
-    if not len(examples):
-        return pa.array([], pa.large_binary())
-    headers = by_length(byte_lengths(examples), _header)
-    footers = masked(crc32c_of(examples))
-    offsets = np.arange(0, 4 * len(footers) + 1, 4, dtype=np.int64)
-    tails = pa.Array.from_buffers(
-        pa.large_binary(),
-        len(footers),
-        [None, pa.py_buffer(offsets), pa.py_buffer(footers.astype("<u4"))],
-    )
-    large = pa.large_binary()
-    return pc.binary_join_element_wise(
-        headers.cast(large), examples.cast(large), tails, pa.scalar(b"", large)
-    )
+    return pa.array(map(_framed, examples.to_pylist()), pa.large_binary())
 
 
-def _header(length: int) -> bytes:
-    size = struct.pack("<Q", length)
-    return size + struct.pack(
-        "<I", int(masked(np.array([google_crc32c.value(size)], np.uint32))[0])
-    )
+def _framed(record: bytes) -> bytes:
+    length = _LENGTH.pack(len(record))
+    return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
 
 
-def crc32c_of(values: pa.BinaryArray | pa.LargeBinaryArray) -> npt.NDArray[np.uint32]:
-    """Returns the CRC-32C of each value. The loop over values runs in C (``map`` of C
-    functions).
-    """
-    offsets = offsets_of(values)
-    data = values.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0]).to_pybytes()
-    bounds = (offsets - offsets[0]).tolist()
-    slices = map(slice, bounds[:-1], bounds[1:])
-    return np.fromiter(
-        map(google_crc32c.value, map(bytes.__getitem__, itertools.repeat(data), slices)),
-        np.uint32,
-        len(values),
-    )
-
-
-def masked(crc: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """Returns masked CRCs, as TFRecord stores them."""
-    result: npt.NDArray[np.uint32] = (crc >> np.uint32(15) | crc << np.uint32(17)) + np.uint32(
-        0xA282EAD8
-    )
-    return result
+def _masked_crc(data: bytes) -> bytes:
+    crc = google_crc32c.value(data)
+    return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def compression_of(path: str) -> Compression:
@@ -249,55 +214,32 @@ def _check_lengths(
 
 
 def _record_starts(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
-    """Returns where each whole record begins, and where the first incomplete one does; all CRCs are
-    checked.
+    """Returns the start of each whole record, and that of the first incomplete one.
+
+    Raises:
+      DataError: a CRC does not match.
     """
-    if _native.KERNELS_AVAILABLE:
-        try:
-            return _native.unframe(data)
-        except _native.DamagedRecordError as error:
-            raise _damaged(
-                path, number + error.number, offset + error.offset, error.part
-            ) from error
-    starts, is_whole = _frame_starts(data)
-    found = (
-        np.frombuffer(data, np.uint8)[(starts[1:] - FOOTER_BYTES)[:, None] + np.arange(4)]
-        .copy()
-        .view("<u4")
-    )
-    actual = np.fromiter(
-        map(google_crc32c.value, RecordBlock(data, starts)), np.uint32, len(starts) - 1
-    )
-    if (wrong := np.flatnonzero(found[:, 0] != masked(actual))).size:
-        first = int(wrong[0])
-        raise _damaged(path, number + first, offset + int(starts[first]), "data")
-    if not is_whole:
-        raise _damaged(path, number + len(starts) - 1, offset + int(starts[-1]), "length")
-    return starts
+    try:
+        return _native.unframe(data) if _native.KERNELS_AVAILABLE else _frame_starts(data)
+    except _native.DamagedRecordError as error:
+        raise _damaged(path, number + error.number, offset + error.offset, error.part) from error
 
 
-def _frame_starts(data: bytes) -> tuple[npt.NDArray[np.int64], bool]:
-    """Returns the same up to the first length whose CRC does not match, and whether there is none;
-    checks no other CRCs.
-    """
-    starts, position, end = [0], 0, len(data)
-    unpack, crc32c = struct.Struct("<QI").unpack_from, google_crc32c.value
-    known: dict[int, int] = {}  # length -> masked CRC of its header
-    while (
-        position + HEADER_BYTES <= end
-    ):  # sequential by nature: each length says where the next one is
-        length, crc = unpack(data, position)
-        expected = known.get(length)
-        if expected is None:
-            value = crc32c(data[position : position + 8])
-            expected = known[length] = ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
-        if crc != expected:
-            return np.array(starts, np.int64), False
-        position += HEADER_BYTES + length + FOOTER_BYTES
-        if position > end:
+def _frame_starts(data: bytes) -> npt.NDArray[np.int64]:
+    """Does what ``_native.unframe`` does."""
+    starts, start = [0], 0
+    while start + HEADER_BYTES <= len(data):
+        length = data[start : start + _LENGTH.size]
+        if data[start + _LENGTH.size : start + HEADER_BYTES] != _masked_crc(length):
+            raise _native.DamagedRecordError(len(starts) - 1, start, "length")
+        end = start + HEADER_BYTES + _LENGTH.unpack(length)[0]
+        if end + FOOTER_BYTES > len(data):
             break
-        starts.append(position)
-    return np.array(starts, np.int64), True
+        if data[end : end + FOOTER_BYTES] != _masked_crc(data[start + HEADER_BYTES : end]):
+            raise _native.DamagedRecordError(len(starts) - 1, start, "data")
+        start = end + FOOTER_BYTES
+        starts.append(start)
+    return np.array(starts, np.int64)
 
 
 def _damaged(path: str, number: int, offset: int, part: str) -> DataError:
