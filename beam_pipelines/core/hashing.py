@@ -42,8 +42,6 @@ _MASK = (1 << 64) - 1
 # Rows at a time: the temporary arrays of a block stay in the processor's second level cache.
 _BLOCK_ROWS = 16384
 _BLOCK_BYTES = 1 << 20
-# Up to here a pass per word over all texts is quicker than one pass over all words of all texts.
-_SHORT_BYTES = 64
 # What of a word belongs to a text of which 0 to 8 bytes are left.
 _WORD_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 _NAN_BITS = np.int64(0x7FF8000000000000)
@@ -167,39 +165,14 @@ def _hash_bytes(array: pa.Array, seed: int) -> Hashes:
             [_hash_bytes(array.slice(0, middle), seed), _hash_bytes(array.slice(middle), seed)]
         )
     words, starts, lengths = words_of(array)
-    sum_words = _sum_short if lengths.max(initial=0) <= _SHORT_BYTES else _sum_long
-    sums = sum_words(words, starts, lengths, seed)
-    return mix(sums + lengths.view(np.uint64) + _increment(seed))
-
-
-def _sum_short(
-    words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int
-) -> Hashes:
-    """Sums the words of each text, the first word of all texts first."""
-    sums = np.zeros(len(starts), np.uint64)
-    keys = _place_keys(np.arange(_SHORT_BYTES // 8), seed)
-    for place in range(-(-int(lengths.max(initial=0)) // 8)):
-        left = lengths - 8 * place
-        if left.min() >= 8:
-            sums += mix(words[starts + 8 * place] ^ keys[place])
-        else:
-            there = np.flatnonzero(left > 0)
-            last_words = words[starts[there] + 8 * place] & _WORD_MASKS[np.minimum(left[there], 8)]
-            sums[there] += mix(last_words ^ keys[place])
-    return sums
-
-
-def _sum_long(
-    words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], seed: int
-) -> Hashes:
-    """Sums the words of each text, as one flat array of words."""
     counts = (lengths + 7) >> 3
     ends = np.cumsum(counts)
     places = _places(ends, counts)
     left = np.repeat(lengths, counts) - 8 * places
     terms = words[np.repeat(starts, counts) + 8 * places] & _WORD_MASKS[np.minimum(left, 8)]
     terms ^= _place_keys(places, seed)
-    return _sum_segments(mix(terms), ends - counts, ends)
+    sums = _sum_segments(mix(terms), ends - counts, ends)
+    return mix(sums + lengths.view(np.uint64) + _increment(seed))
 
 
 def _hash_lists(array: pa.Array, seed: int) -> Hashes:
