@@ -1,5 +1,6 @@
-"""Arrow's binary and list arrays seen as numpy sees them: offsets, lengths, validity. Slices are
-respected everywhere.
+"""Offsets, lengths and validity of Arrow's binary and list arrays, as numpy arrays.
+
+All functions take slices.
 """
 
 from __future__ import annotations
@@ -21,11 +22,9 @@ def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the n + 1 offsets of a binary, string or list array into its values; of a slice, its
-    own.
-    """
+    """Returns the n + 1 offsets of a binary, string or list array into its values."""
     if not len(array):
-        return np.zeros(1, np.int64)  # Arrow may leave the buffer of an empty array out
+        return np.zeros(1, np.int64)  # an empty array may have no buffer
     wide = any(
         matches(array.type)
         for matches in (pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_large_list)
@@ -44,9 +43,9 @@ def words_of(
     """Views the bytes of a binary or string array as little-endian 64-bit words.
 
     Returns:
-      ``words``, of which ``words[i]`` is the word that begins at byte i (of a slice, of its own
-      bytes), filled up with zeros beyond the last byte; and the start and the length in bytes of
-      each value. Nulls have any length.
+      ``words``, where ``words[i]`` is the word that begins at byte i of the array (or slice),
+      padded with zeros after the last byte; and the start and the length in bytes of each value.
+      Nulls have any length.
     """
     offsets = offsets_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
@@ -58,8 +57,8 @@ def words_of(
 
 
 def by_length(lengths: npt.NDArray[np.int64], make: Callable[[int], bytes]) -> pa.BinaryArray:
-    """Returns ``make(length)`` for each length, calling it once for each distinct one."""
-    if len(lengths) and lengths.max() < 1 << 16:  # a table is quicker than sorting
+    """Returns ``make(length)`` for each length; calls it once for each distinct one."""
+    if len(lengths) and lengths.max() < 1 << 16:  # a table is faster than sorting
         distinct: npt.NDArray[Any] = np.flatnonzero(np.bincount(lengths))
         table = np.zeros(int(lengths.max()) + 1, np.int32)
         table[distinct] = np.arange(len(distinct), dtype=np.int32)
@@ -86,7 +85,7 @@ def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def data_of(array: pa.LargeBinaryArray) -> pa.Buffer:
-    """Returns the bytes of all values of a binary array without nulls, one after the other."""
+    """Returns the concatenated bytes of a binary array without nulls."""
     if not len(array):
         return pa.py_buffer(b"")
     offsets = offsets_of(array)

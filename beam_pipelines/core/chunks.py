@@ -1,4 +1,4 @@
-"""What flows through the pipeline: a chunk, which is a batch with its address and its account."""
+"""Chunks, the elements of the pipeline: keyed RecordBatches with their counts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# A row's number in its range, as a column that no source can have: carried where rows that were
-# read may still be rejected.
+# A column with a row's number in its range, where rows may still be rejected. No source column can
+# have this name.
 ROW = "\0row"
 
 
 class Rejected(NamedTuple):
-    """A row that could not be read, selected or encoded, as it is written to ``rejected/``.
+    """A row that could not be read, selected or encoded, as stored in ``rejected/``.
 
     Attributes:
       source: the source's name.
@@ -22,7 +22,7 @@ class Rejected(NamedTuple):
         lines; ``""`` where the file is the row.
       column: the offending column, or ``""`` when it is the whole row.
       reason: what was found and what was expected.
-      text: the row as it was found, clipped to 1,000 characters; ``""`` when there is no text.
+      text: the row as found, shortened to 1,000 characters; ``""`` if it has no text.
     """
 
     source: str
@@ -39,26 +39,25 @@ class Rejected(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One RecordBatch on its way, with its address and its account.
+    """A RecordBatch with its address and its counts.
 
-    ``(range_number, part)`` orders chunks and, with a row's place in the batch, gives every row its
-    identity. The account (``counts``, ``rejected``, ``crc32c``) travels with the chunk until
-    ``split.SplitChunks`` hands it over as a ``ChunkCounts``.
+    ``(range_number, part)`` orders chunks; with a row's place in the batch it identifies the row.
+    ``split.SplitChunks`` takes ``counts``, ``rejected`` and ``crc32c`` off as a ``ChunkCounts``.
 
     Attributes:
       range_number: number of the range in its source's plan, from 0.
-      part: number of the chunk within its range, from 0; a range always has at least one chunk, if
-        with no rows.
+      part: number of the chunk within its range, from 0; a range has at least one chunk, which may
+        have no rows.
       batch: the rows; only column types (``core/columns.py``).
       counts: what happened to rows on the way: ``read`` (rows kept), ``rejected``, ``filtered``,
         and per join ``matched/<n>``, ``unmatched/<n>``, ``dropped/<n>``, ``added/<n>`` with the
         join's number in the recipe, from 0; ``merged`` (rows that became steps of another row's
         sequence); and ``undone`` (rows that joins had added to rejected ones).
       rejected: the rejected rows, in order.
-      crc32c: CRC-32C of the range's own bytes, on the last part of a range; else ``None``.
-      path: path of the file that the range belongs to.
-      split: name of the split, after SplitChunks; before it, empty.
-      start: number of its first row in the chunk that it was cut from; 0 of a whole chunk.
+      crc32c: CRC-32C of the range's bytes, on the last part of a range; else ``None``.
+      path: path of the range's file.
+      split: name of the split; empty before SplitChunks.
+      start: number of its first row in the chunk that it was cut from; 0 for a whole chunk.
     """
 
     range_number: int
@@ -73,8 +72,9 @@ class Chunk(NamedTuple):
 
 
 class ChunkCounts(NamedTuple):
-    """The account of one chunk, without its rows. Small; gathered for conservation, reports and
-    shard plans.
+    """The counts of a chunk, without its rows.
+
+    They are gathered for the conservation check, reports and shard plans.
 
     Attributes:
       range_number, part: the chunk's address.
@@ -95,7 +95,7 @@ class ChunkCounts(NamedTuple):
 
 
 def add_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Returns the sum of two accounts, key by key."""
+    """Returns the sum of two mappings of counts, key by key."""
     total: dict[str, Any] = dict(left)
     for key, value in right.items():
         total[key] = total.get(key, 0) + value

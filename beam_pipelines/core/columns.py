@@ -1,32 +1,29 @@
-"""The column types that flow between stages, and how any Arrow type becomes one of them.
+"""The column types of chunks, and the conversion of Arrow types to them.
 
-Readers normalise once, so that every later stage knows a handful of types:
+Readers convert once, so that later stages see few types:
 
-==================  ==============================================================  ==========
-recipe type         Arrow type in batches                                           feature
-==================  ==============================================================  ==========
-bool                bool                                                            int64, 0 or 1
-int8 … uint64       int64                                                           int64
-float16, float32    float                                                           float
-float64             double                                                          float (rounded
-to nearest) text                string
-bytes, UTF-8 bytes               binary
-bytes date                date32                                                          int64,
-days since 1970-01-01 time                time64[us]
-     int64, microseconds since midnight timestamp           timestamp[us], UTC
-                            int64, microseconds since 1970-01-01
-list<T>             list<T>                                                         T's, any number
-of values tensor              binary                                                          bytes,
-a serialized TensorProto ==================
-==============================================================  ==========
+==================  =====================  ========================================
+recipe type         Arrow type in batches  feature
+==================  =====================  ========================================
+bool                bool                   int64, 0 or 1
+int8 … uint64       int64                  int64
+float16, float32    float                  float
+float64             double                 float, rounded to nearest
+text                string                 bytes, UTF-8
+bytes               binary                 bytes
+date                date32                 int64, days since 1970-01-01
+time                time64[us]             int64, microseconds since midnight
+timestamp           timestamp[us], UTC     int64, microseconds since 1970-01-01
+list<T>             list<T>                that of T, any number of values
+tensor              binary                 bytes, a serialized TensorProto
+==================  =====================  ========================================
 
-A conversion that would change a value (uint64 above 2**63-1, a part of a microsecond) is an error,
-never a rounding. Two things round: a decimal with places behind the point becomes the nearest
-float64; and float64, which keeps its precision in batches, is rounded when it becomes a feature, or
-refused (``recipe.Output.floats``).
+A conversion that would change a value (uint64 above 2**63-1, a fraction of a microsecond) is an
+error. Two conversions round: a decimal with fractional digits becomes the nearest float64, and a
+float64 is rounded, or refused, when it becomes a feature (``recipe.Output.floats``).
 
-An array of several dimensions is a list of its values, in row-major order; the shape that all rows
-have stands in the metadata of its field.
+An array of several dimensions is a list of its values in row-major order. The field's metadata has
+the shape that all rows share.
 """
 
 from __future__ import annotations
@@ -61,8 +58,7 @@ TYPE_FOR_NAME: dict[str, pa.DataType] = {
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
 }
-# A declared type of any column that a TensorFlow type can hold: its values become serialized
-# tensors (sources/tensors.py).
+# The declared type of a column whose values become serialized tensors (sources/tensors.py).
 TENSOR = "tensor"
 
 Shape = tuple[int, ...]
@@ -70,8 +66,9 @@ _SHAPE_KEY = b"shape"
 
 
 def parse_type(name: str) -> pa.DataType:
-    """Returns the Arrow type that a recipe's type name declares (``int8`` stays int8, so that
-    readers check its range).
+    """Returns the Arrow type of a recipe's type name.
+
+    ``int8`` stays int8, so that readers check the range.
 
     Raises:
       ValueError: an unknown name; the message names the nearest known one.
@@ -88,9 +85,7 @@ def parse_type(name: str) -> pa.DataType:
 
 
 def type_name(arrow_type: pa.DataType) -> str:
-    """Returns the recipe's name of a column type, the inverse of ``parse_type``; of others, Arrow's
-    own name.
-    """
+    """Returns the recipe's name of a column type, or Arrow's name of another type."""
     if pa.types.is_list(arrow_type):
         return f"list<{type_name(arrow_type.value_type)}>"
     for name, known in TYPE_FOR_NAME.items():
@@ -100,9 +95,7 @@ def type_name(arrow_type: pa.DataType) -> str:
 
 
 def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
-    """Returns the column type that an Arrow type is normalised to, or ``None`` if there is none
-    (structs, maps, …).
-    """
+    """Returns the column type of an Arrow type, ``None`` if it has none (structs, maps)."""
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_type(arrow_type.value_type)
@@ -139,12 +132,12 @@ def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
 
 
 def normalise(array: pa.Array) -> pa.Array:
-    """Casts one array to its column type.
+    """Casts an array to its column type.
 
     Nulls stay null. Timestamps with a zone become UTC. A fixed-size or large list becomes a list.
 
     Raises:
-      pa.ArrowInvalid: a value has no exact equal in the column type.
+      pa.ArrowInvalid: the column type cannot hold a value exactly.
       TypeError: the type has no column type.
     """
     target = column_type(array.type)
@@ -160,7 +153,7 @@ def normalise(array: pa.Array) -> pa.Array:
 
 
 def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
-    """Returns the schema that batches have after ``normalise``.
+    """Returns the schema of batches after ``normalise``.
 
     Raises:
       DataError: a column has a type that cannot become a column; the message begins with ``where``.
@@ -179,30 +172,34 @@ def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def with_shape(field: pa.Field, shape: Shape) -> pa.Field:
-    """Returns the field of a list column with the shape of the array that each list is."""
+    """Returns a list column's field with the shape of its arrays in the metadata."""
     return field.with_metadata({_SHAPE_KEY: ",".join(map(str, shape)).encode()})
 
 
 def shape_of(field: pa.Field) -> Shape | None:
-    """Returns the shape that ``with_shape`` gave a field; ``None`` if it has none."""
+    """Returns the shape from ``with_shape``, ``None`` if the field has none."""
     text = (field.metadata or {}).get(_SHAPE_KEY)
     return None if text is None else tuple(int(size) for size in text.decode().split(","))
 
 
 def only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as one array; ``combine_chunks`` would copy it even if it is one already."""
+    """Returns a column as one array; does not copy a single chunk."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
-    """Returns rows of a batch, in any order, as often as they come; ``rows`` is int64[n] or
-    int32[n], without nulls.
+    """Returns rows of a batch, in any order, also several times.
+
+    Args:
+      batch: any columns.
+      rows: int64[n] or int32[n], without nulls.
     """
     return _native.take(batch, rows) if _native.KERNELS_AVAILABLE else batch.take(pa.array(rows))
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of several batches of one schema, of which at least one has rows, as one.
+    """Returns the rows of batches of one schema as one batch; at least one has rows.
+
     ``pa.concat_batches`` needs pyarrow 19.
     """
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -1,8 +1,7 @@
-"""The two kinds of failure a user can cause, and how they are worded; what must not be shown in
-them or anywhere else.
+"""Errors that users see, and the masking of secrets in them.
 
-A message reads *where - what was found - what was expected - what to do*. Both exceptions take one
-argument, so that they survive pickling between Beam's processes.
+A message has four parts: where, what was found, what was expected, what to do. Exceptions take one
+argument, so that Beam's processes can pickle them.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 HIDDEN = "***"
-# Lengths are bounded, so that no text takes time that grows with its square.
-# What stands before the host of a URL: all up to the last @ before a slash, and behind a colon that
-# begins no port beyond slashes.
+# Lengths are bounded, so that no search takes quadratic time.
+# The part of a URL before its host: all up to the last @ before a slash; after a colon that begins
+# no port, the part may contain slashes.
 _USER = re.compile(r"(?<=://)(?:[^\s/'\"]{0,512}|[^\s/@:'\"]{1,512}:(?!\d{1,5}/)[^\s'\"]{0,512})@")
 _NAME = (
     r"[\w.-]{0,64}(?:secret|token(?!s|iz)|password|passwd|pwd|credential|signature"
@@ -33,24 +32,22 @@ _known: set[str] = set()
 
 
 def keep_secret(value: str) -> None:
-    """Has ``mask`` hide a value wherever it stands, such as a key that was given on the command
-    line.
-    """
+    """Has ``mask`` hide a value everywhere, such as a key from the command line."""
     if len(value) >= len("password"):
         _known.add(value)
 
 
 def mask(text: str) -> str:
-    """Returns a text as it may leave us: without users and passwords in URLs, secrets among
-    parameters, and values of ``keep_secret``.
+    """Returns a text without secrets, for messages and files.
 
-    Nothing is opened by what this returns.
+    It hides users and passwords in URLs, secrets among parameters, and values of ``keep_secret``.
+    A masked path opens no file.
     """
     for secret in sorted(_known):
         text = text.replace(secret, HIDDEN)
     if "@" in text and "://" in text:
         text = _USER.sub(f"{HIDDEN}@", text)
-    # Most texts are paths of files, of which there may be millions.
+    # Most texts are paths; there may be millions of them.
     if any(sign in text for sign in ("?", "&", ";", "--", "'", '"')):
         text = _ENTRY.sub(rf"\g<1>{HIDDEN}", _PARAMETER.sub(rf"\g<1>{HIDDEN}", text))
     return text
@@ -62,7 +59,7 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class PipelineError(Exception):
-    """A failure that is explained to the user without a traceback. Its message is masked."""
+    """A failure that is shown without a traceback. Its message is masked."""
 
     exit_code = 1
 
@@ -75,16 +72,18 @@ class DataError(PipelineError):
 
 
 class RecipeError(PipelineError):
-    """The recipe or the command line is wrong: exit status 2. The message lists every problem, one
-    a line.
+    """The recipe or the command line is wrong: exit status 2.
+
+    The message has one line for each problem.
     """
 
     exit_code = 2
 
 
 def out_of_memory(text: str) -> DataError | None:
-    """Returns the error for what a system or a library said when there was no memory for a value, a
-    thread or a process; ``None`` if it said something else.
+    """Returns the error for a message about lack of memory, ``None`` for another one.
+
+    The message comes from a system or a library that could not allocate a value, thread or process.
     """
     if not _OUT_OF_MEMORY.search(text):
         return None
@@ -97,19 +96,16 @@ def out_of_memory(text: str) -> DataError | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns ``" Did you mean 'x'?"`` for the known word nearest to ``word``, or an empty string
-    if none is near.
-    """
+    """Returns ``" Did you mean 'x'?"`` for the nearest known word, or ``""``."""
     matches = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a recipe.
+    """An error in a recipe.
 
     Attributes:
-      path: keys and indexes that lead to it in the recipe: ``("join", 0, "on")``; empty for the
-        whole recipe.
+      path: its keys and indexes in the recipe: ``("join", 0, "on")``; empty for the whole recipe.
       message: what was found, what was expected, what to do.
     """
 
@@ -118,8 +114,9 @@ class Problem(NamedTuple):
 
 
 class RecipeProblems(Exception):
-    """All problems that one step of planning found. ``Lines.explained`` adds lines and makes a
-    ``RecipeError`` of it.
+    """All problems that one part of planning found.
+
+    ``Lines.explained`` adds line numbers and turns it into a ``RecipeError``.
     """
 
     def __init__(self, problems: list[Problem]) -> None:

@@ -1,5 +1,6 @@
-"""Renames and deletes files and folders: on a disk by the system's own steps, in an object store by
-copies and by the beginnings of names.
+"""Renames and deletes files and folders, on disks and in object stores.
+
+In an object store a rename is a copy, and a folder is a common prefix of names.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from beam_pipelines.core.errors import DataError
 T = TypeVar("T")
 
 _CONNECTIONS = 16
-# Files that one connection renames at a time: as many as Google's storage takes in one request.
+# Files that one connection renames at a time; Google Cloud Storage takes 100 in a request.
 _RENAMED_FILES = 100
 _REMOVALS, _REMOVAL_SECS = 20, 0.05
 
 
 def delete(path: str) -> None:
-    """Deletes a file or a folder with all that is in it; nothing happens if it is not there.
+    """Deletes a file, or a folder with its contents, if it exists.
 
     Raises:
       DataError: it cannot be deleted.
@@ -44,9 +45,7 @@ def delete(path: str) -> None:
 
 
 def _delete_local(path: str) -> None:
-    """Deletes as ``delete``. Beam would take the name as a pattern, and delete its namesakes
-    too.
-    """
+    """Deletes a local file or folder; Beam would take the name for a pattern."""
     try:
         if os.path.isdir(path) and not os.path.islink(path):
             _remove_folder(path)
@@ -62,18 +61,14 @@ def _delete_local(path: str) -> None:
 
 
 def _remove_folder(path: str) -> None:
-    """Removes a folder in which threads of a run that was interrupted may still make and rename
-    files, for some moments.
-    """
+    """Removes a folder in which threads of an interrupted run may still create files."""
     for _ in range(_REMOVALS):
         try:
             return shutil.rmtree(path)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
                 raise
-        shutil.rmtree(
-            path, ignore_errors=True
-        )  # what can go goes, whatever is no longer where it was listed
+        shutil.rmtree(path, ignore_errors=True)  # deletes all that it can
         if not os.path.lexists(path):
             return None
         time.sleep(_REMOVAL_SECS)
@@ -81,23 +76,17 @@ def _remove_folder(path: str) -> None:
 
 
 def _escaped(path: str) -> str:
-    """Returns the pattern of Beam's that one path in an object store matches, whatever brackets and
-    stars are in it.
-    """
+    """Returns the Beam pattern that matches only one path, even with brackets or stars in it."""
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def _delete_objects(path: str) -> None:
-    """Deletes the object of a name, if there is one, and all that would lie in a folder of that
-    name.
-    """
+    """Deletes an object, if it exists, and all objects in the folder of that name."""
     try:
         if files.exists(path):
             FileSystems.delete([_as_deleted(path)])
         FileSystems.delete([files.join(path, "")])
-    except (
-        Exception
-    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(f"{path}: cannot be deleted: {files.reason(error)}") from error
     left = files.list_files(files.join(_escaped(path), "**"))
     if left:  # which Beam only logs
@@ -108,14 +97,12 @@ def _delete_objects(path: str) -> None:
 
 
 def _as_deleted(path: str) -> str:
-    """Returns a path as Beam takes it for deleting: a pattern on Google's storage, and a name on
-    S3.
-    """
+    """Returns a path as Beam's ``delete`` takes it: a pattern, but a name on S3."""
     return path if path.startswith("s3:") else _escaped(path)
 
 
 def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -> None:
-    """Does work on all items, some of them at a time by each of several connections."""
+    """Works on all items, in parts, over several connections at once."""
     size = max(1, min(_RENAMED_FILES, len(items) // _CONNECTIONS))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(_CONNECTIONS) as executor:
@@ -124,8 +111,9 @@ def _by_connections(work: Callable[[Sequence[T]], object], items: Sequence[T]) -
 
 
 def rename(pairs: list[tuple[str, str]]) -> None:
-    """Renames files, over whatever was there; one that was renamed before, by a run of the same
-    step, is left alone.
+    """Renames files, over existing ones; ignores sources that do not exist.
+
+    An earlier run of the same step may have renamed them.
 
     Raises:
       DataError: a local target cannot be written.
@@ -151,7 +139,7 @@ def rename(pairs: list[tuple[str, str]]) -> None:
 
 
 def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
-    """Renames what is there. Object stores copy, over whatever was there, and then delete."""
+    """Renames existing objects: the store copies them, over existing ones, and deletes."""
     if not pairs:
         return
     folder = os.path.commonprefix([source for source, _ in pairs])  # noqa: RUF071 - names begin with it, whole or not
@@ -164,9 +152,7 @@ def _rename_objects(pairs: Sequence[tuple[str, str]]) -> None:
             ),
             todo,
         )
-    except (
-        Exception
-    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(
             f"{todo[0][1]} and {len(todo) - 1} more: cannot be written: {files.reason(error)}"
         ) from error

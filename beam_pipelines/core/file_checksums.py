@@ -1,6 +1,4 @@
-"""What tells whether a file is still the same: when it was written, its size, and a checksum of
-what is in it.
-"""
+"""Modification times, sizes and checksums of files, to detect changes."""
 
 from __future__ import annotations
 
@@ -20,11 +18,13 @@ _READ_BYTES = 4 << 20
 
 
 def modified_secs(paths: Iterable[str]) -> dict[str, float]:
-    """Returns for each file when it was last written, in seconds since 1970. Raises DataError if
-    one is gone.
+    """Returns when each file was last written, in seconds since 1970.
+
+    Raises:
+      DataError: a file does not exist.
     """
     paths = list(paths)
-    with ThreadPoolExecutor(_CONNECTIONS) as executor:  # a storage takes its time for each
+    with ThreadPoolExecutor(_CONNECTIONS) as executor:  # each is a request to the storage
         return dict(zip(paths, executor.map(_modified_secs, paths), strict=True))
 
 
@@ -35,9 +35,7 @@ def _modified_secs(path: str) -> float:
             if files.is_local(path)
             else float(FileSystems.last_updated(path))
         )
-    except (
-        Exception
-    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(
             f"{path}: the file was there when the run started, and is gone: {error}"
         ) from error
@@ -53,9 +51,7 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
 
 
 def folder_fingerprint(folder: str) -> str:
-    """Reads all files in a folder and below, and returns a fingerprint of their names and
-    contents.
-    """
+    """Returns a fingerprint of the names and contents of all files below a folder."""
     digest = hashlib.sha256()
     for file in files.list_files(files.join(folder, "**")):
         size, crc = size_and_crc32c(file.path)
@@ -64,11 +60,9 @@ def folder_fingerprint(folder: str) -> str:
 
 
 def content_checksum(path: str) -> str:
-    """Returns what changes when the content of a file does, and not when the file is only written
-    again.
+    """Returns a checksum of a file's content.
 
-    Of a local file that is its CRC-32C, for which it is read; of a remote one the checksum that the
-    storage keeps.
+    It is the CRC-32C of a local file, which is read, or the stored checksum of a remote one.
 
     Raises:
       DataError: the file cannot be read.
@@ -79,10 +73,8 @@ def content_checksum(path: str) -> str:
 
 
 def _kept_checksum(path: str) -> str:
-    """Returns the checksum that a remote storage keeps of a file: a CRC-32C, an ETag or the like;
-    empty if it keeps none.
-    """
+    """Returns a remote file's stored checksum (a CRC-32C or an ETag); empty if it has none."""
     try:
         return str(FileSystems.checksum(path) or "")
-    except Exception:  # noqa: BLE001 - Beam wraps whatever the storage raised; reading the file will tell what is wrong
+    except Exception:  # noqa: BLE001 - Beam wraps the storage's error; reading the file will show it
         return ""

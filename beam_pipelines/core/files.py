@@ -1,4 +1,4 @@
-"""Files by path or URL, through Beam's filesystems: finds, reads and writes them."""
+"""Finds, reads and writes files by path or URL, through Beam's filesystems."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ object_stores.share_s3_clients()
 
 
 def use_options(arguments: Sequence[str]) -> None:
-    """Lets Beam's options, such as ``--s3_endpoint_url``, hold for files that are opened without a
-    pipeline, or before one runs.
+    """Applies Beam's options, such as ``--s3_endpoint_url``, outside of a pipeline.
 
-    Workers never call this: there, the options of the job hold.
+    Workers use the options of their job and never call this.
 
     Raises:
-      RecipeError: nobody answers at the address of a storage. Beam would try for eight minutes.
+      RecipeError: a storage's address does not answer. Beam would try for eight minutes.
     """
     options = PipelineOptions(list(arguments))
     s3 = options.view_as(S3Options)
@@ -48,14 +47,12 @@ def use_options(arguments: Sequence[str]) -> None:
 
 
 def join(folder: str, *names: str) -> str:
-    """Joins path components as the folder's filesystem does."""
+    """Joins path components with the separator of the folder's filesystem."""
     return str(FileSystems.join(folder, *names))
 
 
 class Listed(NamedTuple):
-    """A file as it was listed: path, size in bytes, and when it was last written, in seconds since
-    1970.
-    """
+    """A listed file: path, size in bytes, last modification in seconds since 1970."""
 
     path: str
     size_bytes: int
@@ -63,13 +60,13 @@ class Listed(NamedTuple):
 
 
 def list_files(pattern: str) -> list[Listed]:
-    """Returns the files that match a pattern, ordered by path; none if none does.
+    """Returns the files that match a pattern, ordered by path.
 
-    A local file, or a folder before the last component, that is called just as the pattern is
-    written is meant itself, whatever brackets and stars are in its name.
+    Brackets and stars in the name of an existing local file, or of an existing folder before the
+    last component, are not wildcards.
 
     Raises:
-      DataError: the files cannot be listed, or one of them lies outside of ``--input_root``.
+      DataError: the files cannot be listed, or one of them is outside of ``--input_root``.
     """
     fixed = _BEFORE_WILDCARD.match(pattern)[0]  # type: ignore[index]
     input_roots.check(pattern if fixed == pattern else fixed.rpartition("/")[0] or os.curdir)
@@ -86,9 +83,7 @@ def list_files(pattern: str) -> list[Listed]:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be written down: Python keeps what is not UTF-8 in it as halves of
-    characters.
-    """
+    """Whether a path is UTF-8; Python keeps other bytes as lone surrogates."""
     try:
         return path.isascii() or bool(path.encode())
     except UnicodeEncodeError:
@@ -101,9 +96,7 @@ def _list_files(pattern: str) -> list[Listed]:
     here, matched = _matched(pattern)
     try:
         found = FileSystems.match([matched])[0].metadata_list
-    except (
-        Exception
-    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(f"{pattern}: cannot list files: {reason(error)}") from error
     return sorted(
         Listed(metadata.path[len(here) :], metadata.size_in_bytes, metadata.last_updated_in_seconds)
@@ -112,8 +105,9 @@ def _list_files(pattern: str) -> list[Listed]:
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the names of the files and folders in a folder, sorted; on an object store of folders
-    with files in them only.
+    """Returns the sorted names of a folder's files and folders.
+
+    An object store has no folders without files.
     """
     if is_local(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -123,16 +117,14 @@ def names_in(folder: str) -> list[str]:
 
 
 def has_wildcard(path: str) -> bool:
-    """Whether a path may be the pattern of several files."""
+    """Whether a path has wildcards."""
     return _BEFORE_WILDCARD.fullmatch(path) is None
 
 
 def _matched(pattern: str) -> tuple[str, str]:
-    """Returns the pattern that Beam understands, and what it has more at its beginning than the
-    user's.
+    """Returns a prefix, and the pattern for Beam, which begins with the prefix.
 
-    Of a local pattern Beam lists the folder before the first wildcard, and an empty name is no
-    folder to it.
+    Beam lists the folder before a local pattern's first wildcard; that folder must have a name.
     """
     if not is_local(pattern):
         return "", pattern
@@ -156,7 +148,7 @@ def open_read(path: str) -> BinaryIO:
 
 
 def make_folder(path: str) -> None:
-    """Makes a local folder, and those above it; nothing happens if it is there.
+    """Makes a local folder and its parents, if they do not exist.
 
     Raises:
       DataError: it cannot be made.
@@ -166,8 +158,9 @@ def make_folder(path: str) -> None:
 
 
 def _make_folder(path: str) -> None:
-    """Makes a folder, unless a thread of a run that was interrupted asks for one: it would be made
-    anew behind the removal of temporary files.
+    """Makes a folder, but not for a thread of an interrupted run.
+
+    The thread would make it again after the removal of temporary files.
     """
     if has_raised() and threading.current_thread() is not threading.main_thread():
         raise DataError(f"{path}: not made, as the run was interrupted.")
@@ -176,7 +169,7 @@ def _make_folder(path: str) -> None:
 
 @contextlib.contextmanager
 def open_write(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing, without compressing; local parent folders are made.
+    """Opens a file for writing, without compression; makes local parent folders.
 
     Raises:
       DataError: the file cannot be written, because of the path, a permission, or a full disk.
@@ -189,9 +182,7 @@ def open_write(path: str) -> Iterator[BinaryIO]:
 
 
 def reason(error: Exception) -> str:
-    """Returns what a storage said, without the wrappings of Beam, and what to install where it is a
-    missing package.
-    """
+    """Returns a storage's message without Beam's wrapping, or the package to install."""
     details = getattr(error, "exception_details", None)
     if isinstance(details, dict) and details:
         return reason(next(iter(details.values())))
@@ -204,9 +195,7 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def explained(path: str, done: str = "written") -> Iterator[None]:
-    """Turns what a system says of a file that cannot be written, or whatever is to be done with it,
-    into an error that helps.
-    """
+    """Turns an error of a system or a storage into a ``DataError`` with a cure."""
     try:
         yield
     except OSError as error:
@@ -227,16 +216,14 @@ def explained(path: str, done: str = "written") -> Iterator[None]:
 
 
 def _free_space(path: str, error: OSError) -> str:
-    """Returns how much room there is on a disk that is called full: little, or none for a file of
-    this size.
-    """
+    """Returns the free space of a full disk, for a message; else ``""``."""
     if error.errno != errno.ENOSPC or not is_local(path):
         return ""
     return f", with {free_bytes(path):,} bytes free"
 
 
 def free_bytes(path: str) -> int:
-    """Returns how much room there is on the disk of a local path, whether or not that is there."""
+    """Returns the free bytes of a local path's disk; the path need not exist."""
     folder = os.path.abspath(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -245,7 +232,7 @@ def free_bytes(path: str) -> int:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Names the file in what a system says when it gives no more of it."""
+    """Turns an error while a file is read into a ``DataError`` that names it."""
     try:
         yield
     except OSError as error:
@@ -267,39 +254,33 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether a file, or a local folder, is there."""
+    """Whether a file, or a local folder, exists."""
     input_roots.check(path)
     try:
         return bool(FileSystems.exists(path))
-    except (
-        Exception
-    ) as error:  # Beam wraps whatever the storage raised in exceptions of several kinds
+    except Exception as error:  # Beam wraps the storage's errors in several classes
         raise DataError(f"{path}: cannot be looked for: {reason(error)}") from error
 
 
 def is_local(path: str) -> bool:
-    """Whether a path lies on this machine's own filesystem."""
+    """Whether a path is on this machine's filesystem."""
     return FileSystems.get_scheme(path) is None
 
 
 def is_object(path: str) -> bool:
-    """Whether a path lies in an object store, which knows no folders: what looks like one is the
-    beginning of names.
-    """
+    """Whether a path is in an object store, where a folder is only a prefix of names."""
     return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
 
 
 @contextlib.contextmanager
 def replace(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing that appears under its name only when it is complete, over whatever
-    was there.
+    """Opens a file for writing that replaces ``path`` only once it is complete.
 
     Raises:
       DataError: as ``open_write``.
     """
     if not is_local(path):
-        # What an object store is given appears when it is closed, complete or not: so it gets
-        # nothing before it is complete.
+        # An object appears when its file is closed, complete or not, so it is written at the end.
         with tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)
@@ -320,10 +301,9 @@ def replace(path: str) -> Iterator[BinaryIO]:
 
 
 def resolve(path: str, directory: str) -> str:
-    """Returns a path as seen from a directory: URLs and local paths from the root stay what they
-    are.
+    """Returns a path relative to a directory as one that opens; absolute paths stay.
 
-    A storage takes ``..`` for a name like any other, so it is resolved here.
+    A storage takes ``..`` for an ordinary name, so it is resolved here.
     """
     if is_absolute(path) or not directory:
         return path
@@ -334,19 +314,17 @@ def resolve(path: str, directory: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path needs no folder before it: a URL, or a local path from the root."""
+    """Whether a path is a URL or an absolute local path."""
     return not is_local(path) or os.path.isabs(path)
 
 
 def relative(path: str, folder: str) -> str:
-    """Returns the path of a file that lies somewhere under a folder as seen from there, with ``/``
-    between names.
-    """
+    """Returns a file's path relative to a folder above it, with ``/`` between names."""
     return path[len(folder.rstrip("/")) :].replace(os.sep, "/").lstrip("/")
 
 
 def absolute(path: str) -> str:
-    """Returns a path as seen from everywhere: URLs stay what they are."""
+    """Returns the absolute path; URLs stay."""
     return os.path.abspath(path) if is_local(path) else path
 
 
@@ -360,7 +338,7 @@ def name_of(path: str) -> str:
 
 
 def is_hollow(path: str) -> bool:
-    """Whether a path is that of a local folder without any file in it or below."""
+    """Whether a path is a local folder without any file in or below it."""
     return (
         is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
     )

@@ -1,4 +1,4 @@
-"""Writes numbers as people read them, the same in the terminal and on the page."""
+"""Formats numbers, sizes, dates and texts for the terminal and the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def shorten(text: str, limit: int = 1_000) -> str:
-    """Returns at most ``limit`` characters of a text; "…" stands for what is cut off."""
+    """Returns at most ``limit`` characters of a text; "…" replaces the others."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -26,8 +26,9 @@ def show_bytes(size: float) -> str:
 
 
 def show_number(value: float) -> str:
-    """Returns a number with thousands separators: integers in full up to 15 digits, others in four
-    digits or so.
+    """Returns a number with thousands separators.
+
+    Integers have up to 15 digits; other numbers about four significant ones.
     """
     if not math.isfinite(value):
         text = "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
@@ -41,13 +42,12 @@ def show_number(value: float) -> str:
 
 
 def show_value(value: float | None, kind: pa.DataType) -> str:
-    """Returns a value of a column as people read it: of dates and times, the date or time it stands
-    for; ``–`` for ``None``.
+    """Returns a value of a column: a number, date or time, or ``–`` for ``None``.
 
     Args:
-      value: as statistics hold it: days since 1970 of a date, microseconds of a time, 0 or 1 of a
-        bool.
-      kind: the column's type; of a list, that of its items.
+      value: as statistics hold it: days since 1970 for a date, microseconds for a time, 0 or 1 for
+        a bool.
+      kind: the column's type; for a list, the type of its items.
     """
     if value is None:
         return "–"
@@ -63,7 +63,7 @@ def show_value(value: float | None, kind: pa.DataType) -> str:
 
 
 def show_spread(value: float, kind: pa.DataType) -> str:
-    """Returns a difference between values of a column: of dates and times, in days or seconds."""
+    """Returns a difference between values: a number, or days or seconds."""
     if pa.types.is_date32(kind):
         return f"{show_number(value)} days"
     if not pa.types.is_temporal(kind):
@@ -74,7 +74,7 @@ def show_spread(value: float, kind: pa.DataType) -> str:
 
 
 def show_share(part: float, whole: float) -> str:
-    """Returns a share in per cent; 0% and 100% are said of nothing and of everything alone."""
+    """Returns a share in per cent; 0% and 100% are exact."""
     if not part or not whole:
         return "0%"
     share = 100 * part / whole

@@ -1,23 +1,22 @@
-"""A stable 64-bit hash of column values, vectorised: it decides which split a row lands in, and so
-it never changes.
+"""A stable 64-bit hash of column values.
 
-The hash of a value depends on the value and the seed alone: not on the platform, the batch it lies
-in, the column's name or the version of a library. All arithmetic is modulo 2**64, with ``mix`` for
-the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators", 2014) and ``G`` for its increment 0x9E3779B97F4A7C15:
+It decides the split of a row, so it never changes. The hash depends on the value and the seed
+alone: not on the platform, the batch, the column's name or a library's version. All arithmetic is
+modulo 2**64. ``mix`` is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", 2014), ``G`` its increment 0x9E3779B97F4A7C15:
 
 - ``bool``, ``int64``, ``date``, ``time`` and ``timestamp``: ``mix(value + G + seed)``, of the value
   as int64.
 - ``float32`` and ``float64``: the same, of the bits of the float64, with one zero and one NaN.
-- ``text`` and ``bytes``: cut into little-endian 64-bit words, the last one filled up with zeros;
+- ``text`` and ``bytes``: cut into little-endian 64-bit words, the last one padded with zeros;
   ``mix(length + G + seed + sum over k of mix(word[k] xor mix((k + 1) * G + seed)))``. Equal bytes
   hash equally, as text or as bytes.
 - ``list``: the same formula, of the hashes of its values instead of words.
 - null: ``mix(NULL + seed)``, whatever the type.
 - a row: from ``h = mix(seed)``, column by column, ``h = mix((h xor hash of the value) + G)``.
 
-``tests/core/test_hashing.py`` holds vectors that must never change, and this definition again in
-plain Python.
+``tests/core/test_hashing.py`` has vectors that must never change, and this definition in plain
+Python.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _MASK = (1 << 64) - 1
 # Rows at a time: the temporary arrays of a block stay in the processor's second level cache.
 _BLOCK_ROWS = 16384
 _BLOCK_BYTES = 1 << 20
-# What of a word belongs to a text of which 0 to 8 bytes are left.
+# Masks of a word's bytes that belong to a text with 0 to 8 bytes left.
 _WORD_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 _NAN_BITS = np.int64(0x7FF8000000000000)
 
@@ -90,7 +89,7 @@ def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
     """Hashes the values of one array.
 
     Args:
-      array: n values of a column type; a slice hashes as its values do. Nulls hash to one constant.
+      array: n values of a column type. Nulls hash to one constant.
       seed: another seed is another hash function.
 
     Returns:
@@ -109,10 +108,10 @@ def hash_column(array: pa.Array, seed: int = 0) -> Hashes:
 
 
 def canonical_bits(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns int64[n] that is equal where two numbers, dates, times or bools are equal; in null
-    slots, anything.
+    """Returns int64[n], equal where numbers, dates, times or bools are equal.
 
-    Floats are equal as in SQL by DuckDB: NaN equals NaN, and -0.0 equals 0.0.
+    Null slots are undefined. Floats are equal as in DuckDB's SQL: NaN equals NaN, and -0.0 equals
+    0.0.
 
     Raises:
       TypeError: the array is of another type.

@@ -1,6 +1,4 @@
-"""Which files a plan may read: all, or those below the folders of ``--input_root``, wherever a
-recipe's paths and links lead.
-"""
+"""Restricts the files of a plan to the folders of ``--input_root``, links resolved."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ class OutsideRootError(DataError):
 
 @contextlib.contextmanager
 def only_below(roots: Sequence[str]) -> Iterator[None]:
-    """Lets this process open, list and look for files below some folders or URLs only, while the
-    body runs; none means all.
+    """Restricts this process to files below some folders or URLs while the body runs.
+
+    Without roots it may open, list and look for all files.
     """
     _roots.append(tuple(_resolved(root) for root in roots))
     try:
@@ -31,16 +30,16 @@ def only_below(roots: Sequence[str]) -> Iterator[None]:
 
 
 def check_root(root: str) -> None:
-    """Raises ``ValueError`` if a folder of this machine is not there."""
+    """Raises ``ValueError`` if a local folder does not exist."""
     if not _is_url(root) and not os.path.isdir(root):
         raise ValueError(f"found '{root}', which is no folder, expected one, or a URL.")
 
 
 def check(path: str) -> None:
-    """Checks that a path, with its links and ``..`` resolved, lies where this process may read.
+    """Checks that this process may read a path, with links and ``..`` resolved.
 
     Raises:
-      OutsideRootError: it does not.
+      OutsideRootError: it may not.
     """
     roots = _roots[-1] if _roots else ()
     if not roots:
@@ -56,9 +55,7 @@ def check(path: str) -> None:
 
 
 def _resolved(path: str) -> str:
-    """Returns where a path leads: a URL without ``..``, a local path from the root, without
-    links.
-    """
+    """Returns a URL without ``..``, or an absolute local path without links."""
     if not _is_url(path):
         return os.path.realpath(path)
     scheme, _, rest = path.partition("://")

@@ -22,11 +22,12 @@ NO_KEY = -1
 
 @dataclasses.dataclass(frozen=True)
 class KeyIndex:
-    """Rows grouped by key. ``k`` distinct keys, ordered by their hash; rows with a null in a key
-    column are left out.
+    """Rows grouped by key: k distinct keys, ordered by their hash.
+
+    Rows with a null in a key column are left out.
 
     Attributes:
-      seed: of the hash; chosen so that no two keys have the same.
+      seed: of the hash, so that no two keys have the same hash.
       hashes: uint64[k], ascending, distinct.
       starts: int64[k + 1]; the rows of key number i are ``rows[starts[i]:starts[i + 1]]``.
       rows: int64, row numbers in the table, ascending within a key.
@@ -41,7 +42,7 @@ class KeyIndex:
 
 
 def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
-    """Indexes n rows, given as their key columns."""
+    """Indexes n rows by their key columns."""
     values = tuple(_comparable(array) for array in arrays)
     keyed = np.flatnonzero(all_valid(arrays))
     for seed in itertools.count():
@@ -49,8 +50,8 @@ def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
         order = np.argsort(hashes, kind="stable")
         hashes, rows = hashes[order], keyed[order]
         repeats = hashes[1:] == hashes[:-1]
-        # Two keys with one hash: their rows are neighbours now. Once in 2**64 / n**2 tables; the
-        # next seed parts them.
+        # Rows with equal hashes are neighbours now. Two keys share one hash in one of 2**64 / n**2
+        # tables; another seed separates them.
         if np.all(_are_equal(values, rows[1:][repeats], values, rows[:-1][repeats])):
             firsts = np.flatnonzero(
                 np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~repeats])
@@ -60,15 +61,12 @@ def index_keys(arrays: Sequence[pa.Array]) -> KeyIndex:
 
 
 def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
-    """Returns int64[n], for each row given as its key columns the number of its key in the index,
-    or ``NO_KEY``.
-    """
+    """Returns int64[n]: each row's key number in the index, or ``NO_KEY``."""
     keys = np.full(len(arrays[0]), NO_KEY, np.int64)
     if not len(index.hashes):
         return keys
     hashes = hashing.hash_rows(arrays, index.seed)
-    # In the order of their hashes the rows walk through the index instead of jumping about: up to 3
-    # times as fast where there are millions of keys.
+    # Lookups in the order of the hashes are local: up to 3 times as fast with millions of keys.
     order = np.argsort(hashes)
     hashes = hashes[order]
     candidates = np.searchsorted(index.hashes, hashes)
@@ -86,7 +84,7 @@ def find_keys(index: KeyIndex, arrays: Sequence[pa.Array]) -> Rows:
 
 
 def all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """Returns bool[n]: whether a row, given as its key columns, has no null in them."""
+    """Returns bool[n]: whether a row has no null in its key columns."""
     valid = np.ones(len(arrays[0]), np.bool_)
     for array in arrays:
         if array.null_count:
@@ -95,9 +93,7 @@ def all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def _comparable(array: pa.Array) -> Any:
-    """Returns int64[n] that is equal where the values are, or the array itself if it holds text or
-    bytes.
-    """
+    """Returns int64[n], equal where values are equal, or an array of text or bytes itself."""
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return array
     return hashing.canonical_bits(array)

@@ -1,6 +1,4 @@
-"""What no file of a source may exceed, so that a damaged or malicious one is an error with a cure
-and not a worker without memory.
-"""
+"""Limits on a source's files: a damaged or malicious file must not exhaust a worker's memory."""
 
 from __future__ import annotations
 
@@ -11,18 +9,20 @@ MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The recipe's ``limits``. Exceeding one stops the run, whatever ``on_error`` says; only an
-    image of too many pixels is a bad row.
+    """The recipe's ``limits``.
+
+    A file beyond a limit stops the run, whatever ``on_error`` is; but an image with too many pixels
+    is a bad row.
 
     Attributes:
-      line_bytes: of a record of text (a line, or several if line ends are quoted) or of a TFRecord,
-        without its end.
-      cell_bytes: of one value of a column, of whatever format; of a list, of all values in it.
-      nesting_depth: of lists and mappings in each other: JSON, nested columns, pickles.
+      line_bytes: of a text record (a line, or several with quoted line ends) or of a TFRecord
+        record, without its end.
+      cell_bytes: of a value in any format, or of all values of a list.
+      nesting_depth: of lists and mappings: JSON, nested columns, pickles.
       image_pixels: height times width of an image.
-      decompression_ratio: decompressed bytes for each compressed one, of what was read so far; the
-        first ``FREE_BYTES`` do not count.
-      columns: of a source, nested ones flat.
+      decompression_ratio: decompressed bytes per compressed byte, so far; the first ``FREE_BYTES``
+        do not count.
+      columns: of a source, nested columns flattened.
       archive_files: files in one archive.
     """
 
@@ -35,15 +35,14 @@ class Limits:
     archive_files: int = 100_000
 
 
-# So much may come out of any compressed file or archive: no ratio makes it dangerous.
+# Decompressed bytes that are harmless at any ratio.
 FREE_BYTES = 64 * MIB
-# Parsers of nested values call themselves once for each level, and Python's stack ends at about a
-# thousand.
+# Parsers recurse once per level; Python's stack ends at about a thousand.
 MOST_NESTING_DEPTH = 200
 
 
 def exceeded(limits: Limits, name: str, found: str) -> str:
-    """Returns the message, without its place, for something beyond a limit.
+    """Returns the message, without the place, for a value beyond a limit.
 
     Args:
       limits: of the recipe.
@@ -59,14 +58,12 @@ def exceeded(limits: Limits, name: str, found: str) -> str:
 
 
 def exceeds_ratio(limits: Limits, compressed: int, decompressed: int) -> bool:
-    """Whether so many bytes are more than so many compressed ones may become."""
+    """Whether compressed bytes have become more bytes than allowed."""
     return decompressed > max(FREE_BYTES, limits.decompression_ratio * compressed)
 
 
 def ratio_exceeded(limits: Limits, compressed: int, decompressed: int) -> str:
-    """Returns the message, without its place, for data that grows too much when it is
-    decompressed.
-    """
+    """Returns the message, without the place, for a decompression ratio beyond the limit."""
     return exceeded(
         limits,
         "decompression_ratio",

@@ -1,10 +1,9 @@
-"""Keeps memory that was freed, for the next batch of the same step.
+"""Keeps freed memory in the process, for the next batch.
 
-glibc gives every block above 128 KiB back to the system when it is freed, and the system clears
-each of its pages anew for the next batch's arrays: a tenth of a conversion's time
-(docs/decisions.md). Blocks up to 32 MiB, the most that glibc allows, are kept instead, and in one
-place: what glibc keeps for one thread, another one would not get. Elsewhere than with glibc nothing
-happens.
+glibc returns freed blocks above 128 KiB to the system, which clears their pages for the next
+batch: a tenth of a conversion's time (docs/decisions.md). Here it keeps blocks up to 32 MiB, its
+maximum, in one arena, because a thread cannot use freed blocks of another thread's arena. Without
+glibc nothing happens.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Gives freed memory of this process and of Arrow back to the system.
+    """Returns freed memory, also Arrow's, to the system.
 
     For a step whose blocks have other sizes than those of earlier steps.
     """
-    import pyarrow as pa  # which `--help` does without
+    import pyarrow as pa  # not at start-up: `--help` does not need it
 
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):

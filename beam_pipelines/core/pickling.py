@@ -1,9 +1,8 @@
-"""Values that many steps of a job hold or pass on: pickled once where they are made, and unpickled
-once in a process that gets them.
+"""Pickles values that many steps hold or pass on only once per process.
 
-Beam pickles each step by itself, three times before it runs, and unpickles it as often; what passes
-between steps it pickles also to estimate its size. A plan of 5,000 columns hangs on twenty steps,
-and their statistics were pickled nine times.
+Beam pickles and unpickles each step by itself, three times before it runs; it pickles elements also
+to estimate their sizes. Twenty steps hold a plan of 5,000 columns, and its statistics were pickled
+nine times.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ import weakref
 import zlib
 from typing import Any, ClassVar
 
-# What the values of this process look like pickled, as long as they live.
+# Pickled form -> the value in this process, while it lives.
 _known: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 
 
 class PickledOnce:
-    """Base of frozen dataclasses that are pickled once. What is unpickled is one value for all who
-    hold it, so it must not be changed.
+    """Base of frozen dataclasses that are pickled once.
 
-    Their parts have to be importable: lambdas and what stands in ``__main__`` cannot be pickled so.
+    All holders in a process share one unpickled value, which must not be changed. Fields must be
+    importable: no lambdas, nothing from ``__main__``.
 
     Attributes:
-      compresses: whether what is pickled is compressed: Beam compresses steps, again and again,
-        which is quick of little.
+      compresses: whether the pickled form is compressed. Beam compresses steps several times, which
+        is fast for small ones.
     """
 
     compresses: ClassVar[bool] = True

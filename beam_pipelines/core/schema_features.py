@@ -1,8 +1,8 @@
-"""The features of a schema, wherever they stand: of a tf.SequenceExample, feature lists lie in a
-struct called ``##SEQUENCE##``.
+"""The features and feature lists of a schema.
 
-That is tfx-bsl's convention (tfx_bsl/tfxio/tf_sequence_example_record.py), which TFDV and TFX
-share. A feature list has two levels of lists: its steps, and the values of each step.
+The feature lists of tf.SequenceExamples are in a struct called ``##SEQUENCE##``. This is tfx-bsl's
+convention (tfx_bsl/tfxio/tf_sequence_example_record.py), also of TFDV and TFX. A feature list has
+two levels of lists: its steps, and the values of each step.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2, statistics_pb2
 
 SEQUENCE = "##SEQUENCE##"
 
-# Name -> the string domains that are called so: one, unless somebody wrote it twice.
+# Name -> string domains of the name: one, unless the schema has it twice.
 Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
-    """Returns the features at the top and then the feature lists; as they lie in the schema, so
-    that they can be changed.
-    """
+    """Returns the schema's own features, then its feature lists, to be read or changed."""
     return [
         *(feature for feature in schema.feature if not _is_sequence(feature)),
         *feature_lists_of(schema),
@@ -31,7 +29,7 @@ def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
 
 
 def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
-    """Returns the feature lists of a schema of tf.SequenceExamples; of any other schema, none."""
+    """Returns the feature lists of a schema; tf.Examples have none."""
     return [
         child
         for feature in schema.feature
@@ -41,9 +39,7 @@ def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
 
 
 def domains_of(schema: schema_pb2.Schema) -> Domains:
-    """Returns the string domains that features share, by name; as they lie in the schema, so that
-    they can be changed.
-    """
+    """Returns the schema's own shared string domains by name, to be read or changed."""
     found: dict[str, list[schema_pb2.StringDomain]] = {}
     for domain in schema.string_domain:
         found.setdefault(domain.name, []).append(domain)
@@ -61,7 +57,7 @@ def path_of(name: str, is_list: bool) -> path_pb2.Path:
 
 
 def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
-    """Whether a feature list is promised to have exactly one value in every step."""
+    """Whether the schema says that each step of a feature list has one value."""
     if feature.HasField("shape"):
         return [dim.size for dim in feature.shape.dim][1:] == [1]
     counts = feature.value_counts.value_count
@@ -69,7 +65,7 @@ def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
 
 
 def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema without the lists of values that texts may have."""
+    """Returns the schema without domains of texts."""
     bare = schema_pb2.Schema()
     bare.CopyFrom(schema)
     for feature in features_of(bare):
@@ -80,9 +76,7 @@ def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema with feature lists at the top, as a tf.Example has them: steps become
-    values.
-    """
+    """Returns the schema with feature lists as features of a tf.Example: steps become values."""
     flat = schema_pb2.Schema()
     flat.CopyFrom(schema)
     del flat.feature[:]
@@ -92,9 +86,7 @@ def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Schema:
-    """Returns the schema with some of its features as feature lists, which have one value in every
-    step.
-    """
+    """Returns the schema with some features as feature lists with one value in each step."""
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
     del result.feature[:]
@@ -134,9 +126,7 @@ def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:
 
 
 def _add_steps(feature: schema_pb2.Feature) -> None:
-    """Makes of a feature with several values a feature list with as many steps, of one value
-    each.
-    """
+    """Turns a feature's values into the steps of a feature list, with one value each."""
     if feature.HasField("shape"):
         feature.shape.dim.add(size=1)
         return
@@ -147,7 +137,7 @@ def _add_steps(feature: schema_pb2.Feature) -> None:
 
 
 def duplicates(schema: schema_pb2.Schema) -> Iterator[tuple[str, int]]:
-    """Yields the names that several features have, and how many."""
+    """Yields names of several features, with the number of features."""
     counts = collections.Counter(feature.name for feature in features_of(schema))
     yield from ((name, count) for name, count in counts.items() if count > 1)
 
@@ -162,7 +152,7 @@ TYPE_FOR_STATISTICS_TYPE = {
 
 
 def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
-    """Returns the feature type that a column is written as: INT, FLOAT or BYTES."""
+    """Returns the feature type of a column: INT, FLOAT or BYTES."""
     kind = column_type.value_type if pa.types.is_list(column_type) else column_type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return schema_pb2.BYTES
@@ -170,7 +160,7 @@ def schema_type(column_type: pa.DataType) -> schema_pb2.FeatureType:
 
 
 def keep_sparse_features(schema: schema_pb2.Schema, names: Collection[str]) -> None:
-    """Removes the sparse features of which a column is not among ``names``."""
+    """Removes sparse features with a column that is not among ``names``."""
     kept = [
         feature
         for feature in schema.sparse_feature

@@ -83,7 +83,7 @@ def exit_on_signal(status: int | None = None) -> None:
 
 
 def raise_on_signal() -> None:
-    """Lets a signal raise KeyboardInterrupt, of which Python prints no traceback.
+    """Lets a signal raise KeyboardInterrupt, and hides its traceback.
 
     Further signals within ``TIDYING_SECS`` do nothing; a later one ends the process at once.
     """

@@ -1,10 +1,9 @@
-"""Cuts bytes and values into messages that the shuffle of every engine takes.
+"""Cuts bytes and values into slices that every engine's shuffle takes.
 
-An element that crosses an engine has limits that small tables never meet. Flink sorts records in
-buffers of some MiB and fails on a record that does not fit
-(``Cannot write record to fresh sort buffer``): a job divides the managed memory of a slot, 64 to
-512 MB by default, among all of its sorts. gRPC sends an element in one message. Dataflow's shuffle
-takes values of some MB well.
+Engines limit an element's size. Flink fails on a record that is larger than a sort buffer
+(``Cannot write record to fresh sort buffer``); a job divides a slot's managed memory, 64 to 512 MB
+by default, among all of its sorts. gRPC sends an element in one message. Dataflow's shuffle takes
+values of some MB.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-# The largest element that may cross an engine, encoded.
+# The largest encoded element that may cross an engine.
 MAX_ELEMENT_BYTES = 1 << 20
-# For everything in a message except its data: keys, orders, numbers.
+# For a message's keys, orders and numbers.
 _HEADER_BYTES = 16 << 10
 SLICE_BYTES = MAX_ELEMENT_BYTES - _HEADER_BYTES
 
-# Some bytes, or buffers to concatenate.
+# Bytes, or buffers to concatenate.
 Buffers: TypeAlias = bytes | Sequence[bytes | pa.Buffer]
 
 
@@ -41,9 +40,7 @@ class Slice(NamedTuple):
 
 
 def cut(data: Buffers) -> Iterator[Slice]:
-    """Yields the slices of some bytes, or of the concatenation of several buffers; one slice of no
-    bytes.
-    """
+    """Yields the slices of bytes or of concatenated buffers; one slice if they are empty."""
     whole: bytes = data if isinstance(data, bytes) else b"".join(data)  # type: ignore[arg-type]  # Arrow's buffers are such
     total = max(1, math.ceil(len(whole) / SLICE_BYTES))
     for number in range(total):
@@ -51,10 +48,10 @@ def cut(data: Buffers) -> Iterator[Slice]:
 
 
 def concatenate(slices: Iterable[Slice]) -> bytes:
-    """Returns the bytes that ``cut`` was given, from all of their slices in any order.
+    """Returns the bytes from ``cut`` from their slices, in any order.
 
     Raises:
-      ValueError: a slice is missing, or one came twice: the engine lost or repeated an element.
+      ValueError: the engine lost or repeated a slice.
     """
     ordered = sorted(slices, key=lambda each: each.number)
     found, total = [each.number for each in ordered], ordered[0].total if ordered else 1
@@ -72,5 +69,5 @@ def value_to_slices(value: Any) -> Iterator[Slice]:
 
 
 def slices_to_value(slices: Iterable[Slice]) -> Any:
-    """Returns the value that ``value_to_slices`` was given; see ``concatenate``."""
+    """Returns the value from ``value_to_slices``; raises as ``concatenate``."""
     return pickle.loads(concatenate(slices))  # noqa: S301 - from a step of the same job, over the engine

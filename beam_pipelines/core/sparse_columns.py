@@ -1,4 +1,4 @@
-"""Columns of lists that are one sparse tensor together."""
+"""Columns of lists that together are one sparse tensor."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class SparseColumns(NamedTuple):
-    """Columns of lists that are one sparse tensor together: every value has its place.
+    """Columns of lists that together are one sparse tensor.
 
     Attributes:
       name: of the tensor.
-      indices: columns that say where a value is, one for each dimension behind the rows; they count
-        from 0, in ascending order.
+      indices: columns with the indices of values, one for each dimension after the rows; from 0,
+        ascending.
       value: the column of the values.
-      sizes: of the dimensions; ``None``: learned from the data.
+      sizes: of the dimensions; ``None``: found in the data.
     """
 
     name: str

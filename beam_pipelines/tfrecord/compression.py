@@ -1,10 +1,8 @@
-"""One compressed stream made of parts that are compressed apart, so that several threads share the
-work.
+"""Compresses the parts of one gzip or zlib stream separately, in several threads.
 
-Each part is a raw deflate stream that ends in a flush, at a whole byte and without the mark of the
-last block; one after the other, behind one header and before one last block and one checksum, they
-are one stream of one member, as pigz writes it. A part refers to nothing before it, which costs a
-part of some MiB nothing.
+Each part is a raw deflate stream that ends in a flush at a whole byte, not in a last block. A
+header, the parts, an empty last block and a checksum are one stream with one member, as pigz writes
+it. A part does not refer to data before it, which makes a part of some MiB hardly larger.
 
 Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 """
@@ -21,16 +19,16 @@ from zlib_ng import zlib_ng
 Compression = Literal["gzip", "zlib", "none"]
 
 
-# isal's levels end at 3; above, zlib-ng, which takes two thirds of the time that zlib takes for the
-# same size (docs/decisions.md).
+# isal has levels up to 3; zlib-ng does the others, in two thirds of zlib's time for the same size
+# (docs/decisions.md).
 MAX_ISAL_LEVEL = 3
 _RAW_BITS = -15
-# gzip: magic, deflate, no flags, no time, nothing about the compressor, no system. zlib: deflate
-# with a window of 32 KiB, and a check.
+# gzip: magic, deflate, no flags, no time, no extra flags, unknown system. zlib: deflate with a
+# window of 32 KiB, and a check.
 _HEADER = {"gzip": b"\x1f\x8b\x08\x00" + bytes(5) + b"\xff", "zlib": b"\x78\x01", "none": b""}
-# The checksum of nothing.
+# The checksum of no data.
 _START = {"gzip": 0, "zlib": 1, "none": 0}
-# A last block, of fixed codes, with nothing in it.
+# An empty last block of fixed codes.
 _LAST_BLOCK = b"\x03\x00"
 _ADLER_MODULUS = 65_521
 
@@ -39,10 +37,9 @@ class Part(NamedTuple):
     """A part of a stream.
 
     Attributes:
-      data: compressed.
-      size: bytes of what was compressed.
-      checksum: of what was compressed, as the format has it: CRC-32 for gzip, Adler-32 for zlib,
-        else 0.
+      data: compressed bytes.
+      size: number of uncompressed bytes.
+      checksum: of the uncompressed bytes: CRC-32 for gzip, Adler-32 for zlib, else 0.
     """
 
     data: bytes | pa.Buffer
@@ -51,7 +48,7 @@ class Part(NamedTuple):
 
 
 class Stream:
-    """What is known of a stream so far: the checksum and the size of the data in it."""
+    """A stream so far: the checksum and the size of its uncompressed data."""
 
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
@@ -59,11 +56,11 @@ class Stream:
         self.size = 0
 
     def start(self) -> bytes:
-        """Returns what stands before the first part."""
+        """Returns the bytes before the first part."""
         return _HEADER[self._compression]
 
     def add(self, part: Part) -> None:
-        """Takes note of a part, in the order of the parts."""
+        """Adds a part, in the order of the parts."""
         self.size += part.size
         if self._compression == "gzip":
             self._checksum = isal_zlib.crc32_combine(self._checksum, part.checksum, part.size)
@@ -71,7 +68,7 @@ class Stream:
             self._checksum = combine_adler32(self._checksum, part.checksum, part.size)
 
     def end(self) -> bytes:
-        """Returns what stands behind the last part."""
+        """Returns the bytes after the last part."""
         if self._compression == "gzip":
             return _LAST_BLOCK + struct.pack("<II", self._checksum, self.size & 0xFFFFFFFF)
         return (
@@ -80,23 +77,22 @@ class Stream:
 
 
 def combine_adler32(first: int, second: int, second_size: int) -> int:
-    """Returns the Adler-32 of two byte strings, one after the other, from their own: RFC 1950,
-    section 8.2, whose sums start at 1 and 0.
+    """Returns the Adler-32 of two concatenated byte strings from their own.
+
+    Source: RFC 1950, section 8.2; its sums start at 1 and 0.
     """
     ones, sums = first & 0xFFFF, first >> 16
     more_ones, more_sums = second & 0xFFFF, second >> 16
-    # Each byte of the second string was counted with a sum of bytes before it that lacks those of
-    # the first.
+    # Each sum over the second string lacks the bytes of the first.
     sums = (sums + more_sums + second_size * (ones - 1)) % _ADLER_MODULUS
     return sums << 16 | (ones + more_ones - 1) % _ADLER_MODULUS
 
 
 def compress_part(compression: Compression, level: int, data: pa.Buffer) -> Part:
-    """Compresses one part of a stream; where nothing is compressed, or there is nothing, its data
-    are the given ones.
+    """Compresses one part of a stream; without compression or data it is ``data`` itself.
 
-    Levels 0 to 3 are isal's, 4 to 9 those of zlib-ng. The same data give the same bytes, on
-    processors of one kind.
+    Levels 0 to 3 are isal's, 4 to 9 zlib-ng's. Equal data give equal bytes on processors of one
+    kind.
     """
     if compression == "none" or not data.size:
         return Part(data, data.size, _START[compression])

@@ -28,9 +28,7 @@ _TYPES = {
 
 
 class ExampleDecoder:
-    """Decodes serialized tf.Examples by a schema: by the C++ kernel where nothing is odd in the
-    records, else by tfx-bsl.
-    """
+    """Decodes serialized tf.Examples with a schema, by the C++ kernel or tfx-bsl."""
 
     def __init__(self, schema: schema_pb2.Schema) -> None:
         self._schema = schema.SerializeToString()
@@ -41,7 +39,7 @@ class ExampleDecoder:
         """Returns columns of large lists: null where a feature is missing or has no kind.
 
         Raises:
-          ValueError: a record is damaged or not by the schema, in the words of tfx-bsl.
+          ValueError: a record is damaged or contradicts the schema; tfx-bsl's message.
         """
         if self._types is not None and _native.KERNELS_AVAILABLE:
             array, framed = _array_of(records)
@@ -51,7 +49,7 @@ class ExampleDecoder:
         try:
             return self._decoder.DecodeBatch(list(records))
         except Exception as error:  # tfx-bsl raises RuntimeError and ValueError alike
-            # A decoder that failed keeps what it had decoded and adds it to the next batch.
+            # A failed decoder would add its values to the next batch.
             self._decoder = ExamplesToRecordBatchDecoder(self._schema)
             raise ValueError(str(error)) from error
 
@@ -64,8 +62,9 @@ def _array_of(records: Sequence[bytes]) -> tuple[pa.Array, bool]:
 
 
 def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
-    """Returns what the kernel is to read, or ``None``: of two features of one name tfx-bsl makes
-    one column, and types that no example has it refuses.
+    """Returns the features for the kernel, or ``None`` if only tfx-bsl can decode them.
+
+    tfx-bsl makes one column of two features with one name, and refuses other types.
     """
     types = {
         feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES
@@ -81,17 +80,18 @@ class RecordDecoder:
     """
 
     def __init__(self, schema: schema_pb2.Schema | None, is_sequence: bool) -> None:
-        """Prepares to decode by a schema, or by what is found in the records."""
+        """Prepares to decode with a schema, or with the features found in the records."""
         self.is_sequence = is_sequence
         self._layout = None if schema is None else layout_of(schema)
         self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Returns columns of lists, null where a feature is missing; of a feature list, lists of
-        steps, which are lists or null.
+        """Returns columns of lists, null where a feature is missing.
+
+        A feature list is a list of steps, which are lists or null.
 
         Raises:
-          ValueError: the records are none, or not by the schema.
+          ValueError: a record is damaged or contradicts the schema.
         """
         if self._examples is not None:
             return self._examples.decode(records)
@@ -100,9 +100,7 @@ class RecordDecoder:
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
-    """Returns which features, and feature lists, a schema has; of those with one of ``names``, if
-    they are given.
-    """
+    """Returns the features and feature lists of a schema; with ``names``, only those."""
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
     chosen = None if names is None else set(names)
@@ -144,11 +142,12 @@ def decode_sequences(
 
 
 def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
-    """Returns tf.SequenceExamples as columns, feature lists behind the context; where both have a
-    name, with ``##SEQUENCE##.`` before it.
+    """Returns tf.SequenceExamples as columns, first the context, then feature lists.
+
+    A feature list with the name of a context feature gets the prefix ``##SEQUENCE##.``.
 
     Raises:
-      WireError: a record is damaged, or not as the layout says.
+      WireError: a record is damaged, or contradicts the layout.
     """
     context, lists = decode_sequences(records, layout)
     names = [name if name not in layout.context else f"{SEQUENCE}.{name}" for name in layout.lists]
@@ -156,9 +155,7 @@ def sequence_batch(records: Sequence[bytes], layout: Layout) -> pa.RecordBatch:
 
 
 def is_sequence_example(record: bytes) -> bool:
-    """Whether a record has a second field beside its features, as a tf.SequenceExample has and no
-    tf.Example.
-    """
+    """Whether a record has field 2, the feature lists of a tf.SequenceExample."""
     if record[:1] == bytes([_FIELD_2]):
         return True
     if record[:1] != bytes([_FIELD_1]):

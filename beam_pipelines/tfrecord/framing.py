@@ -1,4 +1,4 @@
-"""The TFRecord format: framing, reading and checking.
+"""Frames, reads and checks TFRecord records.
 
 A record, all little-endian::
 
@@ -6,8 +6,8 @@ A record, all little-endian::
 
 The mask is ``rotate_right(crc, 15) + 0xa282ead8``. Source: tensorflow/core/lib/io/record_writer.h.
 
-A compressed file is one gzip or zlib stream. Never several gzip members: TensorFlow 2.21 can lose
-what follows the end of one (docs/decisions.md).
+A compressed file is one gzip or zlib stream, never several gzip members: TensorFlow 2.21 can lose
+data after the end of one (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 def compression_of(path: str) -> Compression:
-    """Returns the compression that a file's suffix stands for."""
+    """Returns the compression for a file's suffix."""
     if path.endswith(".gz"):
         return "gzip"
     return "zlib" if path.endswith(".zlib") else "none"
@@ -73,8 +73,8 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file in chunks of a few MiB.
 
     Raises:
-      DataError: the compressed stream is damaged or ends early; what comes before the damage is
-        yielded.
+      DataError: the compressed stream is damaged or ends early; the data before the damage is
+        yielded first.
     """
     if compression == "none":
         yield from iter(lambda: file.read(READ_BYTES), b"")
@@ -94,10 +94,10 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
         if chunk:
             given += len(chunk)
             yield chunk
-        if stream.eof:  # what follows is another member, by another writer
+        if stream.eof:  # another member follows, by another writer
             data = stream.unused_data or file.read(READ_BYTES)
             stream = None
-        elif len(chunk) == READ_BYTES:  # there may be more, even of no further input
+        elif len(chunk) == READ_BYTES:  # there may be more output without more input
             data = stream.unconsumed_tail
         else:
             data = stream.unconsumed_tail or file.read(READ_BYTES)
@@ -109,13 +109,12 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
 
 
 def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes, None, int]:
-    """Yields what a damaged file gives up to the damage, in small chunks, but for the bytes that
-    were given before.
+    """Yields the data of a file before its damage, without the first ``given`` bytes.
 
-    isal takes and gives megabytes at a time, and gives nothing of those with damage in them.
+    isal works on megabytes at a time, and returns no data from those with damage.
 
     Returns:
-      The byte of the file at which it shows.
+      The offset of the damage in the file.
     """
     file.seek(0)
     stream, position, rest, is_damaged = zlib.decompressobj(bits), 0, b"", False
@@ -136,9 +135,7 @@ def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes,
 
 
 def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
-    """Decompresses byte by byte. Returns what comes out until that fails, and how many bytes go
-    in.
-    """
+    """Decompresses byte by byte; returns the output before an error and the input's length."""
     chunks = []
     for number in range(len(data)):
         try:
@@ -157,7 +154,7 @@ def read_record_blocks(
       file: opened for reading in binary mode, not decompressed.
       path: names the file in errors.
       compression: ``gzip``, ``zlib`` or ``none``.
-      limits: of the recipe; ``None``, for files of our own, does without.
+      limits: of the recipe; ``None`` for files of this package.
 
     Raises:
       DataError: a record is longer than the limit, a CRC does not match or the file ends within a
@@ -196,9 +193,7 @@ def read_record_blocks(
 def _check_lengths(
     edges: npt.NDArray[np.int64], limits: Limits, path: str, number: int, offset: int
 ) -> None:
-    """Raises ``DataError`` if a record between two edges, or what is there of the last one, is
-    longer than the limit.
-    """
+    """Raises ``DataError`` if a record between two edges is longer than the limit."""
     most = HEADER_BYTES + limits.line_bytes + FOOTER_BYTES
     if edges[-1] <= most:
         return

@@ -1,8 +1,7 @@
-"""Records as they lie in a TFRecord file: the bytes of many frames and where each begins, instead
-of a Python object for each record.
+"""Blocks of records: the bytes of many TFRecord frames, and the offset of each.
 
-A frame is ``length (uint64) · its CRC (uint32) · data · its CRC (uint32)``; ``tfrecord/framing.py``
-finds frames and checks them.
+They save a Python object for each record. A frame is ``length (uint64) · its CRC (uint32) · data ·
+its CRC (uint32)``; ``tfrecord/framing.py`` finds and checks frames.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ HEADER_BYTES, FOOTER_BYTES = 12, 4
 
 
 class RecordBlock(Sequence[bytes]):
-    """Serialized records, in order; a slice of them shares their bytes.
+    """Serialized records, in order; a slice shares their bytes.
 
     Attributes:
       data: bytes of a TFRecord file.
-      starts: int64[n + 1], where in ``data`` the frame of each of the n records begins, and where
-        the last one ends.
+      starts: int64[n + 1], the offset in ``data`` of each of the n frames, and the end of the last
+        one.
     """
 
     def __init__(self, data: bytes, starts: npt.NDArray[np.int64]) -> None:
-        """Takes frames that were checked."""
+        """Takes frames with checked CRCs."""
         self.data = data
         self.starts = starts
 
     def __len__(self) -> int:
-        """Returns how many records there are."""
+        """Returns the number of records."""
         return len(self.starts) - 1
 
     @overload
@@ -43,10 +42,10 @@ class RecordBlock(Sequence[bytes]):
     def __getitem__(self, place: slice) -> RecordBlock: ...
 
     def __getitem__(self, place: int | slice) -> bytes | RecordBlock:
-        """Returns a record, or neighbouring ones.
+        """Returns a record, or a slice of neighbouring ones.
 
         Raises:
-          IndexError: there is no such record.
+          IndexError: no record has the number.
           ValueError: a slice with a step.
         """
         if isinstance(place, slice):
@@ -70,7 +69,7 @@ class RecordBlock(Sequence[bytes]):
 
     @property
     def framed_bytes(self) -> int:
-        """How many bytes the frames have, all together."""
+        """The number of bytes of all frames."""
         return int(self.starts[-1] - self.starts[0])
 
     def frames(self) -> pa.LargeBinaryArray:

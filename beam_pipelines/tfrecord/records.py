@@ -1,5 +1,6 @@
-"""What a record is: a tf.Example, a tf.SequenceExample, or the value of a column itself; and its
-frame.
+"""Turns rows into framed records.
+
+A record is a tf.Example, a tf.SequenceExample, or the value of a column.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def framed_records(
     """Returns one TFRecord record for each row.
 
     Args:
-      batch, record, lists: as of ``records_of``.
-      rows: which rows, in this order; ``None``: all, as they come.
+      batch, record, lists: as for ``records_of``.
+      rows: rows in the order of the records; ``None``: all.
     """
     if record is None and _native.KERNELS_AVAILABLE:
         return _native.serialize(batch, rows, lists)
@@ -37,16 +38,15 @@ def framed_records(
 def records_of(
     batch: pa.RecordBatch, record: str | None, lists: Collection[str] = ()
 ) -> pa.BinaryArray | pa.LargeBinaryArray:
-    """Returns the bytes of one record for each row, without nulls.
+    """Returns one serialized record for each row, without nulls.
 
     Args:
       batch: features as columns.
       record: the column whose values are the records, or ``None``.
-      lists: names of the features that are feature lists; if there are any, records are
-        tf.SequenceExamples, else tf.Examples.
+      lists: names of feature lists; with any, records are tf.SequenceExamples, else tf.Examples.
 
     Raises:
-      DataError: a null where the value is to be the record.
+      DataError: a null in the column ``record``.
     """
     if record is None:
         return serialize_sequences(batch, lists) if lists else serialize_batch(batch)
@@ -57,7 +57,7 @@ def records_of(
 
 
 def missing_records(record: str, nulls: int) -> str:
-    """Returns the message for rows without the value that is to be their record."""
+    """Returns the message for rows with a null as their record."""
     return (
         f"output.record '{record}': found {nulls:,} rows without a value, expected none; nothing "
         "was written. Leave them out "

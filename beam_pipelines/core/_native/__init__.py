@@ -1,10 +1,7 @@
-"""Kernels in C++: rows of Arrow columns as framed tf.Examples, and what else is too slow as Arrow
-and numpy kernels.
+"""The C++ kernels: tf.Examples, TFRecord frames, hashes, CSV and rows of Arrow columns.
 
-They are an optional extension, ``_kernels``, built where there is a C++ compiler. Without it
-``KERNELS_AVAILABLE`` is false, and the callers keep to ``tfrecord/example.py``,
-``tfrecord/sequence_example.py``, ``tfrecord/framing.py`` and ``core/hashing.py``, which give the
-same bytes, more slowly.
+They are an optional extension, ``_kernels``, built where a C++ compiler is installed. Without it
+``KERNELS_AVAILABLE`` is false, and callers use slower code with the same results.
 """
 
 from __future__ import annotations
@@ -44,19 +41,17 @@ def serialize(
 ) -> pa.LargeBinaryArray:
     """Serializes rows as tf.Examples, or with ``lists`` as tf.SequenceExamples.
 
-    The bytes are those of ``serialize.serialize_batch`` or
-    ``serialize_sequence.serialize_sequences`` and ``tfrecord.frame``.
+    The bytes are those of ``tfrecord/example.py`` and ``framing.frame``.
 
     Args:
       batch: columns of type int64, float (32 bits), string, binary, lists of them (of any kind, of
         fixed size as well), and dictionaries of them. A null is a feature that is absent, an empty
         list a feature without values.
-      rows: int64[n] or int32[n], the rows to take, in any order, as often as they come; ``None``:
-        all.
+      rows: int64[n] or int32[n], rows in any order, also several times; ``None``: all.
       lists: the list columns that become feature lists; the others are the context. A null in a
         list is a Feature without values.
-      framed: whether each record stands in a TFRecord frame, so that the array's data buffer is a
-        TFRecord file.
+      framed: whether each record is in a TFRecord frame; the array's data buffer then is a TFRecord
+        file.
 
     Returns:
       n records, back to back in one buffer, no nulls.
@@ -87,12 +82,12 @@ def serialize(
 
 
 def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.RecordBatch:
-    """Returns some rows of a batch, as its own ``take`` does.
+    """Returns rows of a batch, as its own ``take`` does.
 
     Args:
-      batch: columns of any types; of others than texts, bool, numbers, dates and times Arrow takes
-        the rows.
-      rows: int64[n] or int32[n], in any order, as often as they come.
+      batch: columns of any types; Arrow takes rows of others than texts, bool, numbers, dates and
+        times.
+      rows: int64[n] or int32[n], in any order, also several times.
 
     Returns:
       n rows, with the batch's schema.
@@ -114,7 +109,7 @@ def take(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.Record
 
 
 def _with_type(pair: tuple[Any, Any], type_: pa.DataType) -> pa.Array:
-    """Returns an exported array of bits as one of the type that they are of."""
+    """Returns an exported array with the column's own type."""
     array = pa.Array._import_from_c_capsule(*pair)  # noqa: SLF001
     return array if array.type == type_ else array.view(type_)
 
@@ -123,9 +118,9 @@ class DamagedRecordError(ValueError):
     """A framed record whose CRC does not match.
 
     Attributes:
-      number: which record, from 0.
-      offset: where its frame begins.
-      part: what the CRC is of, ``length`` or ``data``.
+      number: of the record, from 0.
+      offset: of its frame.
+      part: whose CRC does not match, ``length`` or ``data``.
     """
 
     def __init__(self, number: int, offset: int, part: str) -> None:
@@ -134,7 +129,7 @@ class DamagedRecordError(ValueError):
 
 
 def frame(records: pa.Array) -> pa.LargeBinaryArray:
-    """Frames each value as a TFRecord record, as ``tfrecord.frame`` does.
+    """Frames each value as a TFRecord record, as ``framing.frame`` does.
 
     Args:
       records: n values of a string or binary type, large or not; no nulls.
@@ -157,13 +152,12 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
-    """Finds the whole records at the beginning of some bytes of a TFRecord file, and checks their
-    CRCs.
+    """Finds the whole records at the start of bytes of a TFRecord file, and checks their CRCs.
 
     Returns:
-      int64[n + 1]: where each record's frame begins, and where what follows the last whole one
-      does. Record i is what lies between ``starts[i] + 12`` and ``starts[i + 1] - 4``. What follows
-      is nothing, or the beginning of a record of which the rest is to be read.
+      int64[n + 1]: the offset of each whole record's frame, and the end of the last one. Record i
+      is ``data[starts[i] + 12 : starts[i + 1] - 4]``. Nothing, or the beginning of a record,
+      follows.
 
     Raises:
       DamagedRecordError: a CRC does not match. Records before it are whole.
@@ -178,13 +172,13 @@ def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
 
 
 def _one_text(data: bytes | memoryview | pa.Buffer) -> pa.LargeBinaryArray:
-    """Returns an array whose only value is the bytes, which are not copied."""
+    """Returns an array whose only value is the bytes, without a copy."""
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
     offsets = pa.py_buffer(np.array([0, buffer.size], np.int64))
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, buffer])
 
 
-# What the values of a tf.Example's features can be, in the words of Arrow's C data interface.
+# Types of feature values -> formats of Arrow's C data interface.
 _KIND_FOR_TYPE = {pa.large_binary(): b"Z", pa.float32(): b"f", pa.int64(): b"l"}
 
 
@@ -236,8 +230,8 @@ def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
     """Hashes the values of one array, as ``hashing.hash_column`` does.
 
     Args:
-      array: n values of a column type; lists of any kind and dictionaries hash as the lists and
-        values that they stand for.
+      array: n values of a column type; lists of any kind hash as lists, dictionaries as their
+        values.
       seed: another seed is another hash function; modulo 2**64.
 
     Returns:
@@ -251,7 +245,7 @@ def hash_column(array: pa.Array, seed: int = 0) -> npt.NDArray[np.uint64]:
 
 
 def hash_rows(arrays: Sequence[pa.Array], seed: int = 0) -> npt.NDArray[np.uint64]:
-    """Hashes rows, given as the columns to look at, as ``hashing.hash_rows`` does.
+    """Hashes rows of columns, as ``hashing.hash_rows`` does.
 
     Args:
       arrays: one or more arrays of n values each, of column types; the order of the columns
@@ -282,9 +276,7 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
 
 
 def _type_error(schema: pa.Schema, name: str) -> TypeError:
-    """Returns the error for a column that the kernels have no reader for, in the words of
-    ``tfrecord/example.py``.
-    """
+    """Returns the error for a column of another type, as ``tfrecord/example.py`` raises it."""
     found = schema.field(name).type
     return TypeError(
         f"feature '{name}': found {found}, expected int64, float, string, binary, or lists of them"
@@ -313,24 +305,24 @@ def parse_csv(
     nulls: Sequence[str],
     line_bytes: int | None = None,
 ) -> list[pa.Array] | None:
-    """Parses CSV records where it is certain what pyarrow.csv would make of them.
+    """Parses CSV records, or declines to.
+
+    The values are those of pyarrow.csv, which parses records that the kernel declines.
 
     Args:
       data: whole records, without a header; the last one may lack its line end.
       delimiter, quote: bytes; without a quote nothing is quoted.
       num_columns: cells of each record.
-      wanted: the columns to read: their places, and their types as Arrow's C data interface writes
-        them (``CSV_TYPES``).
+      wanted: the columns to read: their places, and their types as formats of Arrow's C data
+        interface (``CSV_TYPES``).
       nulls: texts that mean null in a column of any type, quoted or not.
-      line_bytes: of a record, its line end not counted; ``None``: any number.
+      line_bytes: limit of a record's bytes, without its line end; ``None``: no limit.
 
     Returns:
-      The columns: integers of any width as int64, timestamps in UTC without a zone; or ``None`` if
-        there are no records, one has other than ``num_columns``
-      cells or nearly ``line_bytes`` or more, a line before the last ones is blank, a quote stands
-      where it may mean several things, a carriage return has no newline behind it, or a value is
-      not one of its column's type or is written in a way that is unusual. Then pyarrow.csv says
-      what it means.
+      The columns: integers of any width as int64, timestamps in UTC without a zone. ``None``
+      without records, or if one has another number of cells or nearly ``line_bytes``, a line before
+      the last ones is blank, a quote is ambiguous, a carriage return has no newline after it, or a
+      value is not of its column's type or is written in an unusual way.
     """
     places, types = [place for place, _ in wanted], [type_.encode() for _, type_ in wanted]
     texts = [null.encode() for null in nulls]
@@ -352,8 +344,9 @@ def parse_csv(
 def quote_transition(
     data: bytes, previous: int, delimiter: int, quote: int
 ) -> tuple[int, int, int]:
-    """Returns the state of the quote automaton after some text for each state before it, as
-    ``csv_ranges.transition`` does.
+    """Returns the quote automaton's state after a text for each state before it.
+
+    It does the same as ``sources/text/quotes.transition``.
 
     Args:
       data: the text.
