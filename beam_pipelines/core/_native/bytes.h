@@ -1,6 +1,7 @@
 // Reading and writing bytes: numbers, varints, and short texts.
 
-// What "may spill" writes a few bytes more than it should: there must be room (Buffer), and what follows has to be written later.
+// A function that "may spill" also writes some bytes after its result: the buffer must have space
+// (Buffer), and those bytes must be written later.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace native {
 
-// Every multi-byte number of TFRecord, protobuf and Arrow's buffers here is little-endian, and so is every machine we build for.
+// Numbers of TFRecord, protobuf and Arrow's buffers are little-endian, as all supported machines.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the kernels are written for little-endian machines");
 
 template <typename T>
@@ -23,7 +24,8 @@ inline void store(void* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// A varint: seven bits a byte, the lowest first; the top bit says that another byte follows. Negative numbers are taken as 64 bits, ten bytes.
+// A varint: seven bits per byte, the lowest first; the top bit is set if another byte follows.
+// Negative numbers have 64 bits, ten bytes.
 // https://protobuf.dev/programming-guides/encoding/#varints
 
 inline size_t varint_size(uint64_t value) {
@@ -31,7 +33,7 @@ inline size_t varint_size(uint64_t value) {
   return (last_bit * 9 + 73) / 64;  // last_bit / 7 + 1 for 0 to 63, without a division
 }
 
-// Writes a varint of `size` bytes and returns what follows it; may spill over it.
+// Writes a varint of `size` bytes and returns its end; may spill.
 inline uint8_t* put_varint(uint8_t* at, uint64_t value, size_t size) {
   if (size <= 4) {  // at once, so that the length is no branch
     const uint32_t low = static_cast<uint32_t>(value);
@@ -47,8 +49,8 @@ inline uint8_t* put_varint(uint8_t* at, uint64_t value, size_t size) {
 
 inline uint8_t* put_varint(uint8_t* at, uint64_t value) { return put_varint(at, value, varint_size(value)); }
 
-// Copies the bytes of a short text at once where 16 can be read and written, which is nearly everywhere: a call and branches on the size
-// would cost more. `readable` counts the bytes from `from` on that may be read. May spill.
+// Copies a text; a short one as 16 bytes where they can be read, which is faster than a call and
+// branches on the size. `readable`: bytes from `from` on that may be read. May spill.
 inline void copy(uint8_t* to, const uint8_t* from, size_t size, size_t readable) {
   if (size <= 16 && readable >= 16) {
     std::memcpy(to, from, 16);

@@ -1,4 +1,4 @@
-// Arrow arrays as the kernels read them: a type they know, a validity bitmap, offsets and values, each checked where it is read.
+// Arrow arrays as the kernels read them; offsets and indices are checked where they are read.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace native {
 
-// Data that cannot be what they claim to be; ValueError in Python.
+// Data that contradict themselves; ValueError in Python.
 struct InvalidData : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A type that a kernel does not know; TypeError in Python. The text is the column's name, or empty.
+// A type that no kernel reads; TypeError in Python. The message is the column's name, or empty.
 struct UnknownType : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -27,7 +27,7 @@ enum class Kind : uint8_t {
   kInt16,
   kInt32,
   kInt64,
-  kTime64,  // and whatever else has 64 bits and is no plain int64
+  kTime64,  // and other types of 64 bits that are no int64
   kFloat,
   kDouble,
   kBytes,       // string, binary: offsets of 32 bits
@@ -38,7 +38,7 @@ enum class Kind : uint8_t {
   kDictionary,
 };
 
-// What an index of a dictionary is; indices are the values of a column of this kind.
+// The type of a dictionary's indices, which are the values of the column.
 enum class IndexKind : uint8_t { kInt8, kUint8, kInt16, kUint16, kInt32, kUint32, kInt64, kUint64 };
 
 struct Range {
@@ -48,12 +48,12 @@ struct Range {
 struct Column {
   Kind kind;
   IndexKind index_kind = IndexKind::kInt8;
-  const uint8_t* validity = nullptr;  // one bit a value, 1: there is one; nullptr: no nulls
+  const uint8_t* validity = nullptr;  // one bit per value, 1: valid; nullptr: no nulls
   const uint8_t* fixed = nullptr;     // offsets, or values of fixed width, or indices
   const uint8_t* data = nullptr;      // bytes of texts
   int64_t offset = 0;                 // of the array's first value in the buffers
   int64_t length = 0;
-  Range limits = {0, 0};              // offsets lie between the first and the last one
+  Range limits = {0, 0};              // all offsets are between the first and the last one
   int64_t list_size = 0;              // of a fixed-size list
   std::unique_ptr<Column> child;      // values of lists, or the dictionary
 
@@ -73,7 +73,7 @@ struct Column {
     return load<T>(fixed + static_cast<size_t>(offset + row) * sizeof(T));
   }
 
-  // Where a text's bytes, or a list's values, begin and end.
+  // The range of a text's bytes, or of a list's values.
   template <typename Offset>
   Range range(int64_t row) const {
     Range found = {value<Offset>(row), value<Offset>(row + 1)};

@@ -6,16 +6,16 @@
 
 namespace native {
 
-// The fastest way that this processor has, chosen when the module is loaded.
+// The fastest implementation for this processor, chosen when the module is loaded.
 extern uint32_t (*const crc32c)(const uint8_t* data, size_t size);
 
-// The way that any processor has; for tests.
+// The implementation for any processor; for tests.
 uint32_t crc32c_portable(const uint8_t* data, size_t size);
 
 // "sse4.2", "armv8" or "portable".
 const char* crc32c_implementation();
 
-// TFRecord stores CRCs rotated and moved on, because a CRC of data that contain their own CRC says little.
+// TFRecord stores masked CRCs, because the CRC of data with an embedded CRC detects few errors.
 // tensorflow/core/lib/hash/crc32c.h: Mask.
 inline uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8u; }
 

@@ -1,4 +1,4 @@
-// CSV records into columns: a fast path that declines. What it returns is what Arrow's CSV reader would; where it is not certain of that it returns nothing.
+// Parses CSV records to the values of Arrow's CSV reader, or declines where it is not certain of them.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ struct CsvColumn {
   int64_t most = INT64_MAX;
 };
 
-// The values of a column, in the buffers of an Arrow array: of integers int64; of dates int32; of times and timestamps int64, microseconds.
+// The buffers of a column's Arrow array: integers, times and timestamps (microseconds) are int64,
+// dates int32.
 struct CsvValues {
   size_t null_count = 0;
   Memory validity = {};  // none without nulls
@@ -53,8 +54,8 @@ struct CsvTable {
 //   nulls: texts that mean null, in quotes or not.
 //   most: bytes of a record, its line end included.
 //
-// Declined is also: a record of more or fewer cells or of too many bytes, a blank line unless it is among the last, a value that is not certain to be one of
-// its column's type, text that is not UTF-8.
+// It also declines a record with another number of cells or too many bytes, a blank line before the
+// last lines, a value that may not be of its column's type, and text that is not UTF-8.
 std::optional<CsvTable> parse_csv(const uint8_t* data, size_t size, CsvDialect dialect, size_t num_columns, const std::vector<CsvColumn>& columns,
                                   const std::vector<std::string>& nulls, size_t most);
 

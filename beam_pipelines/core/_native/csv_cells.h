@@ -12,18 +12,18 @@ struct CsvDialect {
   int quote;  // -1: there is no quoting
 };
 
-// Walks through text that begins where a record does.
+// Scans text that begins with a record.
 //
-// Text is declined, which is to say: left to a parser that knows what to make of it, if
-// - a quote stands inside a cell that does not begin with one, or text stands behind a closing quote, or a quote is never closed;
-// - a carriage return outside quotes has no newline behind it.
+// Declines text, which another parser then reads, if
+// - a quote is inside a cell that does not begin with one, text follows a closing quote, or a quote is never closed;
+// - a carriage return outside quotes has no newline after it.
 class CellFinder {
  public:
   // Of `data`, which has less than 4 GiB.
   CellFinder(const uint8_t* data, size_t size, CsvDialect dialect);
 
-  // Appends the places at which the next cells end, at least `least` of them unless the text ends before. A text whose last line has no end
-  // gets one behind its last byte. Returns false if the text is declined.
+  // Appends the ends of the next cells, at least `least` of them unless the text ends first. A last
+  // line without a line end ends after its last byte. Returns false if the text is declined.
   bool find(size_t least, std::vector<uint32_t>* ends);
 
   bool is_done() const { return at_ == size_; }
@@ -43,8 +43,8 @@ class CellFinder {
   size_t size_, at_ = 0, lines_ = 0;
   CsvDialect dialect_;
   bool has_quotes_ = false, has_returns_ = false, is_ascii_ = true, is_declined_ = false;
-  // What the last byte was, as bits that stand before the next block's first.
-  uint64_t may_open_ = 1;   // one behind which a cell begins, or the quote that closes or is doubled
+  // The last byte of the block, as bits before the first of the next block.
+  uint64_t may_open_ = 1;   // a byte before a cell, or a quote that closes or is doubled
   uint64_t closed_ = 0;     // a quote that closes
   uint64_t returned_ = 0;   // a carriage return
   uint64_t inside_ = 0;     // all ones inside quotes

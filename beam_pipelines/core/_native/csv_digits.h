@@ -1,4 +1,4 @@
-// Decimal digits into numbers: eight at a time, and with a fraction, the nearest binary number, exactly.
+// Converts decimal digits to numbers, eight at a time; fractions to the nearest binary number.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace native {
 
-// The value of up to eight digits, the first of which is the lowest byte. Below the digits there may be zero bytes, as many as `shift` bits.
-// Returns false if another byte is among them.
+// The value of up to eight digits, the first in the lowest byte, above `shift` bits of zeros.
+// Returns false if a byte is no digit.
 inline bool value_of_digits(uint64_t word, unsigned shift, uint64_t* value) {
   uint64_t digits = word ^ (0x3030303030303030u << shift);
   if (((digits + 0x7676767676767676u) | digits) & 0x8080808080808080u) return false;  // a byte above 9
@@ -19,7 +19,7 @@ inline bool value_of_digits(uint64_t word, unsigned shift, uint64_t* value) {
   return true;
 }
 
-// A text of nothing but digits, one or more, of a number below 2**64 (of 19 digits at most, zeros before them aside).
+// A text of one or more digits: a number below 2**64, of at most 19 digits after leading zeros.
 inline bool parse_digits(Text text, uint64_t* value) {
   if (text.size - 1 < 8 && text.readable >= 8) {
     const unsigned shift = static_cast<unsigned>(64 - 8 * text.size);
@@ -45,13 +45,13 @@ struct Decimal {
   uint64_t mantissa = 0;
   int exponent = 0;
   bool is_negative = false;
-  bool is_long = false;  // the mantissa has more digits than it can hold here, or the exponent is far out: only the text says the number
+  bool is_long = false;  // the mantissa or the exponent does not fit: only the text has the exact number
 };
 
-// Reads -12.34e-5: digits before or behind the point, at least one, and an exponent with digits or none. Returns false for anything else.
+// Reads -12.34e-5: at least one digit, a point or none, an exponent or none. Returns false for other texts.
 bool read_decimal(Text text, Decimal* decimal);
 
-// The nearest number. Returns false if it is infinite, or zero and the text does not say zero.
+// The nearest number. Returns false if it is infinite, or zero for a text that is not zero.
 bool round_decimal(Text text, const Decimal& decimal, float* value);
 bool round_decimal(Text text, const Decimal& decimal, double* value);
 

@@ -1,6 +1,6 @@
-// What the text of a CSV cell means: numbers, booleans, dates and times, exactly as Arrow's CSV reader takes them.
+// Parses CSV cells to numbers, booleans, dates and times, exactly as Arrow's CSV reader does.
 //
-// Every function returns false for a text of which it is not certain, whether it means something or not.
+// Each function returns false for a text whose value it is not certain of.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ struct Text {
   size_t readable;  // bytes from `data` on that may be read, `size` or more
 };
 
-// A whole number in decimal from `least` to `most`, perhaps between spaces and tabs; with a minus only where `least` is negative.
+// An integer from `least` to `most`, possibly between spaces and tabs; negative only if `least` is.
 bool parse_integer(Text text, int64_t least, int64_t most, int64_t* value);
 
-// The number of this precision that is nearest to a decimal fraction, of two the even one. Not those that are too large.
+// The nearest number of this precision, of two the even one; false for one that is too large.
 bool parse_float(Text text, float* value);
 bool parse_float(Text text, double* value);
 
@@ -29,11 +29,11 @@ bool parse_date(Text text, int32_t* days);
 // 05:15, 05:15:00, 05:15:00.123456 (1 to 6 digits), as microseconds since midnight.
 bool parse_time(Text text, int64_t* micros);
 
-// A date, alone or with a time behind a T or a space, as microseconds since 1970-01-01. With `has_zone` there has to be a time and, behind it, Z or an
-// offset as +02:00.
+// A date, alone or with a time after a T or a space, as microseconds since 1970-01-01. With
+// `has_zone` it needs a time and Z or an offset such as +02:00.
 bool parse_timestamp(Text text, bool has_zone, int64_t* micros);
 
-// Whether bytes are UTF-8 as RFC 3629 has it.
+// Whether bytes are UTF-8, as RFC 3629 defines it.
 bool is_utf8(const uint8_t* data, size_t size);
 
 }  // namespace native

@@ -32,9 +32,10 @@ struct Feature {
 
 // Serializes rows of a batch.
 //
-// The features have to be in order of their names, as bytes. The records are those that protobuf writes with deterministic = true.
+// The features must be in the order of their names' bytes. The records are protobuf's with
+// deterministic = true.
 // A null is an absent feature; an empty list is a feature without values; a null step is a Feature without a kind.
-// Throws InvalidData: a row that is not there, a null inside a list, a record above 2 GiB, offsets that contradict themselves.
+// Throws InvalidData: a row beyond the batch, a null inside a list, a record above 2 GiB, bad offsets.
 Records serialize(const std::vector<Feature>& features, int64_t num_rows, const Selection& selection, bool is_sequence, bool framed);
 
 }  // namespace native

@@ -1,5 +1,5 @@
-// Serialized tf.Examples and tf.SequenceExamples into columns: a fast path that declines. What it returns is what tfx-bsl's ExamplesToRecordBatchDecoder would; where it is not
-// certain of that it returns nothing.
+// Parses tf.Examples and tf.SequenceExamples to the values of tfx-bsl's decoder and of protobuf, or
+// declines where it is not certain of them.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct WantedFeature {
   ValueKind kind;
 };
 
-// What to read: features of the context, and feature lists.
+// The features of the context, and the feature lists, to read.
 struct Wanted {
   std::vector<WantedFeature> features, lists;
   bool is_sequence;  // whether records are tf.SequenceExamples, which may have feature lists
 };
 
-// One column for each feature that was asked for. A feature list has a column of lists of steps, and one of the steps of all rows.
+// A column for each feature. A feature list has a column of lists of steps, and one of all steps.
 struct ExampleColumns {
   std::vector<ListColumn> features, lists, steps;
 
@@ -35,12 +35,14 @@ struct ExampleColumns {
   ~ExampleColumns();
 };
 
-// Reads records, each a text; where they are `framed`, a text is a record's whole TFRecord frame, whose checksums were checked before.
+// Reads records, each a text; if `framed`, each in its TFRecord frame with checked CRCs.
 //
-// A feature that is missing or has no kind is null, and so is a step without a kind and a missing feature list. Other features are only checked.
+// Null are: a missing feature, one without a kind, a missing feature list, a step without a kind.
+// Features that are not wanted are only checked.
 //
-// Declined are: a record of which any message is not laid out as every writer that is known does it (a field once, a map's key before its value, no fields
-// that tf.Example does not have), or is damaged; a feature twice in a record; values of another kind than the one asked for; two features of one name.
+// Declines a damaged record, one that no known writer lays out so (a field twice, a map's value
+// before its key, unknown fields), a wanted feature twice in a record, values of another kind, and
+// two wanted features with one name.
 // Throws UnknownType, and InvalidData for a null and for offsets that contradict themselves.
 std::optional<ExampleColumns> parse_examples(const Column& records, bool framed, const Wanted& wanted);
 

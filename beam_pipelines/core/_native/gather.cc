@@ -8,7 +8,7 @@
 namespace native {
 namespace {
 
-// How many rows before a text is copied its bytes are asked for; its offsets, twice as many.
+// Rows between the prefetch of a text's bytes and their copy; twice as many for its offsets.
 constexpr int64_t kAhead = 16;
 
 constexpr int64_t kLine = 64, kMostAhead = 64 * kLine;

@@ -10,7 +10,7 @@
 
 namespace native {
 
-// Which rows to take, in which order: the first `count` ones where `rows` is null.
+// Rows to take, in order; the first `count` rows if `rows` is null.
 struct Selection {
   const int64_t* rows = nullptr;
   int64_t count = 0;
@@ -21,7 +21,7 @@ struct Selection {
 // Throws InvalidData if a row is not one of the first `num_rows`.
 void check_rows(const Selection& selection, int64_t num_rows);
 
-// Writes the bits of some rows, the first into the lowest bit; the last byte is filled up with zeros. `offset`: of row 0 in `bits`.
+// Writes the bits of rows, the first into the lowest bit; pads the last byte with zeros. `offset`: of row 0 in `bits`.
 void gather_bits(const uint8_t* bits, int64_t offset, const Selection& selection, uint8_t* to);
 
 // Writes the values of some rows of a column, each as wide as `Value`.
@@ -33,23 +33,23 @@ void gather_values(const Column& column, const Selection& selection, uint8_t* to
   }
 }
 
-// Of how much memory one begins with what grows: little where columns are many and mostly null.
+// The first size of a growing buffer: small, as many columns may be mostly null.
 constexpr size_t kMostAtFirst = size_t{64} << 20;
 
-// Processors foresee what is read from some twenty places in order, not from two places of each column. So what the next rows need is asked
-// for, this many rows at a time.
+// Processors prefetch some twenty sequential streams, not two for each column. So the kernel
+// prefetches the data of the next rows, this many rows at a time.
 constexpr int64_t kPrefetchedRows = 16;
 
-// Asks for the values of rows from `begin` on, and for what leads to the values of the rows behind them. Throws InvalidData.
+// Prefetches the values of rows from `begin` on, and the offsets of the rows after them. Throws InvalidData.
 void prefetch(const Column& column, int64_t begin);
 
 // Columns copied in the order in which they will be read.
 //
-// A record needs a value of every column. Of rows in any order each is a line of the cache to be fetched, of which the next row needs nothing;
-// but of one column after the other, the cache holds all that the rows ask for.
+// A record needs a value of every column. Read row by row in random order, each value is a cache
+// miss; read column by column, the values of one column fit the cache.
 class Gathered {
  public:
-  // `num_columns` says how much memory to begin with.
+  // `num_columns` determines the first size of buffers.
   Gathered(const Selection& selection, size_t num_columns);
 
   // Whether a column can be copied: of numbers or texts.
@@ -58,7 +58,7 @@ class Gathered {
   // Copies the selected values of a column. Throws InvalidData.
   void gather(const Column& column);
 
-  // Returns the copy of the nth column, when all are copied: value i is what the column has in row selection[i].
+  // Returns the copy of the nth column, once all are copied: value i is that of row selection[i].
   Column copy_of(size_t number) const;
 
  private:

@@ -20,7 +20,7 @@ inline uint64_t mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
-// What depends on the seed alone.
+// Constants of the seed.
 struct Seeded {
   explicit Seeded(uint64_t seed_) : seed(seed_), increment(kGolden + seed_), null(mix(kNull + seed_)) {
     for (uint64_t place = 0; place < kPlaces; ++place) keys[place] = mix((place + 1) * kGolden + seed);
@@ -45,7 +45,7 @@ inline uint64_t hash_float(double value, const Seeded& seeded) {
   return mix(bits + seeded.increment);
 }
 
-// mix(length + G + seed + sum over k of mix(word[k] xor key[k])), of little-endian words, the last one filled up with zeros.
+// mix(length + G + seed + sum over k of mix(word[k] xor key[k])), of little-endian words, the last one padded with zeros.
 inline uint64_t hash_text(const uint8_t* text, int64_t size, int64_t readable, const Seeded& seeded) {
   uint64_t sum = 0;
   int64_t place = 0, left = size;

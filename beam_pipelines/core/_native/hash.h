@@ -1,5 +1,5 @@
-// The stable 64-bit hash of column values, as beam_pipelines/core/hashing.py defines it. It decides which split a row lands in, and so it never
-// changes.
+// The stable 64-bit hash of column values, as core/hashing.py defines it. It decides the split of a
+// row, so it never changes.
 #pragma once
 
 #include <cstdint>

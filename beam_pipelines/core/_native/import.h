@@ -1,4 +1,4 @@
-// What kernels get from Python: arrays in capsules of the Arrow C data interface, names, rows; and how they are run.
+// Arguments from Python (arrays in capsules of the Arrow C data interface, names, rows), and calls of kernels.
 #pragma once
 
 #include <Python.h>
@@ -27,7 +27,7 @@ bool read_names(PyObject* list, std::vector<std::string>* names);
 // Reads int32 or int64 rows. Throws UnknownType, InvalidData.
 std::vector<int64_t> read_rows(const Imported& array);
 
-// Runs a kernel without the interpreter's lock, and turns what it throws into a Python exception. Returns whether it came to its end.
+// Runs a kernel without the interpreter's lock, and turns C++ exceptions into Python's. Returns whether it succeeded.
 bool run(const std::function<void()>& kernel);
 
 }  // namespace native

@@ -6,7 +6,7 @@
 namespace native {
 namespace {
 
-// What is made room for before it is certain to be needed.
+// The most bytes that are allocated in advance.
 constexpr size_t kMostExpected = size_t{16} << 20;
 
 size_t bytes_of_bits(int64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
@@ -37,7 +37,7 @@ void ListBuilder::add_nulls(int64_t row) {
   }
 }
 
-// Returns how many bytes the rows to come will need if they are like those before.
+// Returns the bytes that the next rows will need if they are like the earlier ones.
 size_t ListBuilder::expected(size_t used) const {
   const double a_row = static_cast<double>(used) / static_cast<double>(row_ + 1);
   const double rest = 1.05 * a_row * static_cast<double>(num_rows_ - row_);

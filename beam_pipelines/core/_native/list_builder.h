@@ -1,4 +1,4 @@
-// A column of lists as it grows, row after row, each with any number of values.
+// A growing column of lists, row by row.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace native {
 
-// What the values of a list are; those of kList are lists of another builder.
+// The type of a list's values; those of kList are lists of another builder.
 enum class ValueKind : uint8_t { kBytes, kFloat, kInt64, kList };
 
-// The buffers of an Arrow array of large lists, and of its values; to be given back.
+// The buffers of an Arrow array of large lists, and of its values; to be passed to give_back.
 struct ListColumn {
   int64_t null_count = 0, num_values = 0;
   Memory validity = {};  // none without nulls
@@ -27,7 +27,7 @@ class ListBuilder {
 
   ValueKind kind() const { return kind_; }
 
-  // Begins the list of a row; the rows before it that have none are null. Returns whether it has none yet.
+  // Begins the list of a row; skipped rows are null. Returns false if the row has a list already.
   bool begin(int64_t row) {
     if (row != row_) {
       if (row < row_) return false;
@@ -37,7 +37,7 @@ class ListBuilder {
     return true;
   }
 
-  // Makes room for one more row than were announced.
+  // Allocates one more row than `num_rows`.
   void reserve_row() {
     if (row_ == num_rows_) grow_rows();
   }
@@ -55,13 +55,13 @@ class ListBuilder {
   // Makes the row that was begun null.
   void end_null() { add_nulls(row_ + 1); }
 
-  // Makes room for as many values, which has to be done before they are added, and for so many bytes of texts.
+  // Allocates values, before they are added, and bytes of texts.
   void reserve(size_t values, size_t text_bytes = 0) {
     if (static_cast<size_t>(values_.end() - values_at_) < values * width()) grow_values(values);
     if (static_cast<size_t>(texts_.end() - texts_at_) < text_bytes) grow_texts(text_bytes);
   }
 
-  // Integers are written from here on, up to the end that is then said.
+  // The place for integers; `end_integers` takes the end of those written.
   static constexpr size_t kIntegerStep = sizeof(int64_t);
   uint8_t* integers() { return values_at_; }
   void end_integers(uint8_t* end) {
@@ -76,7 +76,7 @@ class ListBuilder {
     count_ += static_cast<int64_t>(count);
   }
 
-  // `readable` counts the bytes from `from` on that may be read.
+  // `readable`: bytes from `from` on that may be read.
   void add_text(const uint8_t* from, size_t size, size_t readable) {
     copy(texts_at_, from, size, readable);
     texts_at_ += size;
@@ -85,11 +85,11 @@ class ListBuilder {
     ++count_;
   }
 
-  // Hands the buffers of so many rows over; rows that are missing at the end are null.
+  // Releases the buffers of `num_rows` rows; missing rows at the end are null.
   ListColumn finish(int64_t num_rows);
 
  private:
-  // Of so many columns no processor foresees where the next values will be written: asks for those places two lines of the cache ahead.
+  // With many columns, the processor does not prefetch the next places to write: this does, two cache lines ahead.
   void prefetch() const {
     constexpr size_t kAhead = 128;
     __builtin_prefetch(offsets_.data() + static_cast<size_t>(row_) * sizeof(int64_t) + kAhead, 1);

@@ -1,4 +1,4 @@
-// 64 bytes at a time: which of them are equal to a byte, as the bits of a number; bit 0 stands for the first byte.
+// Compares 64 bytes at a time with a byte; bit 0 of the mask is for the first byte.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Block {
     return mask;
   }
 
-  // Whether the top bit of no byte is set.
+  // Whether no byte has its top bit set.
   bool is_ascii() const {
     return !_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(bytes_[0], bytes_[1]), _mm_or_si128(bytes_[2], bytes_[3])));
   }
@@ -52,7 +52,7 @@ class Block {
     for (int quarter = 0; quarter < 4; ++quarter) bytes_[quarter] = vld1q_u8(from + 16 * quarter);
   }
 
-  // Of every byte one bit, the one that its place in a group of eight has; three times neighbours are added, until a group is one byte.
+  // Keeps one bit of each byte, by its place in a group of eight; three pairwise additions make each group one byte.
   uint64_t equals(uint8_t byte) const {
     const uint8x16_t place = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t wanted = vdupq_n_u8(byte);

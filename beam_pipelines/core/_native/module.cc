@@ -1,4 +1,4 @@
-// The extension `_kernels`: what Python calls, in terms of Arrow's capsules. beam_pipelines/core/_native/__init__.py is its only caller.
+// The extension `_kernels`. Its only caller is beam_pipelines/core/_native/__init__.py.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -107,7 +107,7 @@ PyObject* py_hash_rows(PyObject*, PyObject* arguments) {
   return done ? export_array("L", count, hashes) : nullptr;
 }
 
-// The values of some rows; nothing of an array of a type that no kernel reads.
+// The values of rows; empty for an array of a type that no kernel reads.
 Taken take_imported(const Imported& imported, const Selection& rows) {
   try {
     return take(read_column(*imported.schema, *imported.array, "", 0, imported.array->length), rows);
@@ -116,7 +116,7 @@ Taken take_imported(const Imported& imported, const Selection& rows) {
   }
 }
 
-// Takes arrays of one length. Returns a list of pairs of capsules, with None for an array of a type that is not known.
+// Takes arrays of one length. Returns a list of pairs of capsules, None for an array of another type.
 PyObject* py_take(PyObject*, PyObject* arguments) {
   PyObject *list, *rows_pair;
   Imported rows;
@@ -206,7 +206,7 @@ PyObject* py_crc32c(PyObject*, PyObject* arguments) {
   return done ? Py_BuildValue("(II)", by_instructions, by_tables) : nullptr;
 }
 
-// A type of a CSV column: as Python names it, in the words of the C data interface; of integers the limits; and what its values become.
+// A type of a CSV column: its format in the C data interface, limits of integers, and the result's format.
 struct NamedCsvType {
   const char* name;
   CsvType type;

@@ -7,13 +7,13 @@
 namespace native {
 namespace {
 
-// A state as it is carried from block to block.
+// The state between two blocks.
 struct Automaton {
   bool is_inside, is_closed;
 
   bool operator==(const Automaton& other) const { return is_inside == other.is_inside && is_closed == other.is_closed; }
 
-  // Goes through a block of `size` bytes. A quote opens where a cell begins, that is where `behind_end` has a bit, or behind a quote that closes.
+  // Scans a block of `size` bytes. A quote opens at the start of a cell, where `behind_end` has a bit, or after a quote that closes.
   void step(uint64_t quotes, uint64_t behind_end, unsigned size) {
     const uint64_t may_open = behind_end | is_closed;
     // If all of them open and close in turn:
@@ -60,7 +60,7 @@ std::array<QuoteState, 3> quote_transition(const uint8_t* data, size_t size, uin
     const uint64_t quotes = block.equals(quote) & within;
     const uint64_t behind_end = ends << 1 | ended;
     ended = ends >> 63;
-    // States that agree do so for good, and after the first quote that is stray for one of them they mostly agree.
+    // Equal states stay equal, and most are equal after the first stray quote of one of them.
     const bool agree[] = {true, automata[1] == automata[0], automata[2] == automata[0]};
     automata[0].step(quotes, behind_end, number);
     for (int state = 1; state < 3; ++state) {

@@ -1,4 +1,4 @@
-// Whether text lies inside quotes, depending on what lies before it: the automaton of csv_ranges.py.
+// The quote automaton of sources/text/quotes.py.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace native {
 
-// The states between two bytes. kClosed: just behind a quote that closed a cell, or is the first half of a doubled one.
+// The states between two bytes. kClosed: after a quote that closed a cell, or is the first half of a doubled one.
 enum QuoteState : uint8_t { kOutside, kClosed, kInside };
 
 // Returns the state after text for each state before it. `previous` is the byte before the text, or a newline.

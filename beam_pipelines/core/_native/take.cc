@@ -9,7 +9,7 @@
 namespace native {
 namespace {
 
-// How many rows before a text is copied its bytes are asked for; its offsets, twice as many.
+// Rows between the prefetch of a text's bytes and their copy; twice as many for its offsets.
 constexpr int64_t kAhead = 16;
 
 Memory take_bits(const uint8_t* bits, int64_t offset, const Selection& rows) {
@@ -33,7 +33,7 @@ Memory take_values(const Column& column, const Selection& rows) {
   return out.release(size);
 }
 
-// The texts lie in one range of bytes in the order of the rows; a few more bytes than their share of the column are foreseen.
+// The texts are contiguous, in the order of the rows; space is for slightly more than their share.
 template <typename Offset>
 void take_texts(const Column& column, const Selection& rows, Taken& taken) {
   const double share = column.length ? static_cast<double>(rows.count) / static_cast<double>(column.length) : 0;

@@ -1,4 +1,4 @@
-// Rows of columns, each column by itself: what Arrow's `take` does, for what tables mostly consist of.
+// Rows of columns, as Arrow's `take` returns them, for the usual column types.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace native {
 
-// The buffers of an array: of values, or of offsets and texts. Gives back what nobody has taken out of it.
+// The buffers of an array: values, or offsets and texts. It owns them.
 struct Taken {
-  const char* format = nullptr;  // of the C data interface; of types that differ in meaning only, one of their width. Nothing is known of a column without.
+  const char* format = nullptr;  // of the C data interface; of another type of the same width for some types; none for an unknown type
   Memory validity, fixed, texts;
   int64_t null_count = 0;
 
@@ -25,7 +25,7 @@ struct Taken {
   void swap(Taken& other) noexcept;
 };
 
-// Returns the values of some rows, all of which the column has; of lists and dictionaries nothing. Throws InvalidData.
+// Returns the values of rows of the column; empty for lists and dictionaries. Throws InvalidData.
 Taken take(const Column& column, const Selection& rows);
 
 }  // namespace native

@@ -15,16 +15,16 @@ namespace native {
 constexpr size_t kHeaderBytes = 12;  // length and its CRC
 constexpr size_t kFooterBytes = 4;   // CRC of the data
 
-// Writes what stands before a record's data.
+// Writes the header of a record.
 inline void put_header(uint8_t* at, uint64_t length) {
   store(at, length);
   store(at + 8, masked(crc32c(at, 8)));
 }
 
-// Writes what stands behind them.
+// Writes the footer of a record.
 inline void put_footer(uint8_t* data, size_t length) { store(data + length, masked(crc32c(data, length))); }
 
-// Records back to back; record i is what lies between the int64 offsets i and i + 1. Both are to be given back.
+// Contiguous records; record i is between the int64 offsets i and i + 1. Both go to give_back.
 struct Records {
   Memory data, offsets;
 };
@@ -32,17 +32,17 @@ struct Records {
 // Frames each text of a column. Throws UnknownType, and InvalidData for a null.
 Records frame(const Column& texts);
 
-// What is wrong with the first damaged record.
+// The damage of the first damaged record.
 enum class Damage : uint8_t { kNone, kLengthCrc, kDataCrc };
 
-// Where framed records lie.
+// The places of framed records.
 struct Unframed {
-  std::vector<int64_t> starts;  // of each whole record, and of what follows the last one
+  std::vector<int64_t> starts;  // of each whole record, and the end of the last one
   Damage damage = Damage::kNone;  // of the record at the last start
 };
 
-// Finds the whole records that stand at the beginning of some bytes, and checks both of their CRCs. What follows, if no record is damaged, is
-// the beginning of a record, or nothing.
+// Finds the whole records at the start of bytes, and checks both of their CRCs. The beginning of a
+// record, or nothing, follows if none is damaged.
 Unframed unframe(const uint8_t* data, size_t size);
 
 }  // namespace native

@@ -1,4 +1,4 @@
-// Reading protobuf's wire format, no further than a message goes. What is rare is not read but said to be unusual.
+// Reads protobuf's wire format within a message; functions return false for rare forms.
 // https://protobuf.dev/programming-guides/encoding/
 #pragma once
 
@@ -9,20 +9,20 @@
 
 namespace native {
 
-// The bytes of a message, or what is left of them. Behind them may lie more that can be read: a number is read as one word where it can.
+// The remaining bytes of a message. More bytes after them may be readable, for reads of whole words.
 struct Message {
   const uint8_t* at;
   const uint8_t* end;
-  const uint8_t* readable;  // where what can be read ends
+  const uint8_t* readable;  // end of readable memory
 
   bool is_empty() const { return at == end; }
   size_t size() const { return static_cast<size_t>(end - at); }
 };
 
-// Takes a length of 128 or more, of at most four bytes: longer ones are of messages of 256 MiB and more, or padded, and both are unusual.
+// Takes a length of 128 or more, of at most four bytes; longer ones (256 MiB, or padded) are rare.
 bool take_long_length(Message* from, size_t* length);
 
-// Takes a length and as many bytes.
+// Takes a length and its bytes.
 inline bool take_bytes(Message* from, Message* bytes) {
   size_t length;
   if (from->is_empty()) return false;
@@ -41,7 +41,7 @@ inline bool take_field(Message* from, uint8_t tag, Message* content) {
   return take_bytes(from, content);
 }
 
-// Takes a length-delimited field behind which there is nothing.
+// Takes a length-delimited field that ends the message.
 inline bool take_last_field(Message* from, uint8_t tag, Message* content) { return take_field(from, tag, content) && from->is_empty(); }
 
 constexpr uint64_t kTopBits = 0x8080808080808080u;
@@ -57,7 +57,7 @@ inline uint64_t join_sevens(uint64_t word) {
 // Takes a varint where fewer than ten bytes can be read.
 bool take_last_varint(Message* from, uint64_t* value);
 
-// Takes a varint of at most 64 bits, whose length is no branch if it has up to eight bytes.
+// Takes a varint of at most 64 bits; without a branch on its length up to eight bytes.
 inline bool take_varint(Message* from, uint64_t* value) {
   if (from->readable - from->at < 10) return take_last_varint(from, value);
   uint64_t word = load<uint64_t>(from->at);
