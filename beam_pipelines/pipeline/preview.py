@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pyarrow as pa
 
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.encodings.analyzers import KeyedSums
-from beam_pipelines.encodings.plan import EncodePlan, with_fitted
-from beam_pipelines.encodings.store import FittedSteps
+from beam_pipelines.encodings.plan import EncodePlan
 from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.row_chain import IndexOf, split_rows
 from beam_pipelines.sources import format_of
@@ -173,16 +170,7 @@ def _fitted(encode: EncodePlan, chunks: Sequence[Chunk]) -> EncodePlan:
     (batch,) = pa.Table.from_batches(to_fit_on).combine_chunks().to_batches() or [
         chunks[0].batch.slice(0, 0)
     ]
-    fitted: FittedSteps = {}
-    for number in range(encode.reads):
-        analyses = analyze_batch(encode, number, batch, "the preview", (0, 0))
-        for (chain, step), value in analyses.items():
-            if isinstance(value, pa.RecordBatch):
-                analyzer = cast("KeyedSums", encode.chains[chain].steps[step].declared.analyzer)
-                analyses[chain, step] = analyzer.select(add_sums([value]))
-        fitted = {**fitted, **finish_read(encode, number, analyses)}
-        encode = with_fitted(encode, fitted)
-    return encode
+    return fit_batch(encode, batch, "the preview")
 
 
 def _packed_bytes(batch: pa.RecordBatch) -> int:

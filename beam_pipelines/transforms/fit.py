@@ -217,6 +217,27 @@ def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return merged[0] if merged else sums[0].slice(0, 0)
 
 
+def fit_batch(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> EncodePlan:
+    """Returns the plan fitted to one batch in all passes, without Beam.
+
+    Args:
+      plan: of the encodings.
+      batch: the selected columns of rows to fit on.
+      where: the file of the batch, for error messages.
+
+    Raises:
+      DataError: see ``analyze_batch`` and ``finish_read``.
+    """
+    for read in range(plan.reads):
+        analyses = analyze_batch(plan, read, batch, where, (0, 0))
+        for (number, index), value in analyses.items():
+            if isinstance(value, pa.RecordBatch):
+                analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
+                analyses[number, index] = analyzer.select(add_sums([value]))
+        plan = with_fitted(plan, finish_read(plan, read, analyses))
+    return plan
+
+
 @dataclasses.dataclass
 class FitEncodings(beam.PTransform):
     """Fits the encodings of one pass.

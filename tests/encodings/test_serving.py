@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.schema_features import schema_type
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.schema import encoded_schema
 from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
@@ -29,7 +29,7 @@ from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch, to_feature
-from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
+from beam_pipelines.transforms.fit import fit_batch
 
 COLUMNS = pa.schema(
     [

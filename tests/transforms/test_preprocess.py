@@ -16,7 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core.chunks import Chunk
 from beam_pipelines.core.errors import DataError, RecipeError, RecipeProblems
-from beam_pipelines.encodings.plan import EncodePlan, plan_encode, with_fitted
+from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
 from beam_pipelines.encodings.serving.job import GraphJob
 from beam_pipelines.encodings.serving.process import build_in_subprocess
@@ -25,7 +25,7 @@ from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.runners.run import find_error
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch
-from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
+from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.preprocess import AnalyzePreprocessing, TransformPreprocessing
 
 MODULE = """
@@ -101,19 +101,12 @@ class Run(NamedTuple):
 def run(folder: Path, chunks: list[tuple[tuple[int, int, str], pa.RecordBatch]]) -> Run:
     """Fits the encodings and runs both transforms."""
     recipe = recipe_with(folder, MODULE)
-    plan = plan_encode(recipe, COLUMNS)
     train = (
         pa.Table.from_batches([batch for (_, _, split), batch in chunks if split == "train"])
         .combine_chunks()
         .to_batches()[0]
     )
-    analyses = analyze_batch(plan, 0, train, "rows.csv", (0, 0))
-    for (chain, step), value in analyses.items():
-        if isinstance(value, pa.RecordBatch):
-            analyses[chain, step] = (
-                plan.chains[chain].steps[step].encoding.analyzer.select(add_sums([value]))
-            )
-    plan = with_fitted(plan, finish_read(plan, 0, analyses))
+    plan = fit_batch(plan_encode(recipe, COLUMNS), train, "rows.csv")
     function = plan_preprocessing(
         recipe, plan_encode(recipe, COLUMNS), contract().SerializeToString()
     )
