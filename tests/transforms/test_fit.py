@@ -91,12 +91,10 @@ def fit_all(planned: EncodePlan, batches: Sequence[pa.RecordBatch], partitions: 
         analyses: dict[Any, Any] = dict(merge_numbers(numbers))
         payloads: dict[int, list[bytes]] = {}
         for part, analysis in enumerate(parts):
-            value_counts = {
+            sums = {
                 key: [value] for key, value in analysis.items() if isinstance(value, pa.RecordBatch)
             }
-            for partition, payload in pack_sums(
-                (0, part), value_counts, partitions
-            ).payloads.items():
+            for partition, payload in pack_sums((0, part), sums, partitions).payloads.items():
                 payloads.setdefault(partition, []).append(payload)
         selected = [
             select_partition(
