@@ -73,7 +73,7 @@ WHOLE = st.sampled_from(
 
 def is_bad(line: bytes) -> bool:
     """Asks pyarrow about one line; checks the value where we refuse more."""
-    if line.startswith((b"\xef", b"nul")):  # of which pyarrow crashes
+    if line.startswith((b"\xef", b"nul")):  # on which pyarrow crashes
         return True
     try:
         line.decode()

@@ -507,8 +507,8 @@ def test_serving_graph_gives_what_is_loaded(tmp_path: Path) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-# a9a's 14 columns as groups of features, of each of which one is set, or none: as LIBSVM's page
-# describes the data.
+# a9a's 14 columns as groups of features, at most one set in each: as LIBSVM's page describes the
+# data.
 GROUPS = [range(start, start + 8) for start in range(1, 113, 8)]
 
 

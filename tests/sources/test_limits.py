@@ -42,7 +42,7 @@ from tests.sources.support import plan_of, source, write
 from tests.support.cost import least_cpu_seconds
 
 KIB = 1024
-# What the tests let come out of any file.
+# Bytes that may come out of any file in these tests.
 FREE_BYTES = 1 << 20
 
 

@@ -230,11 +230,11 @@ def _note_names(path: str, data: bytes, names: dict[str, tuple[str, ...]], limit
             texts = tuple(pa.array(values, pa.binary()).cast(pa.string()).to_pylist())
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
             raise DataError(
-                f"{path}: found no names of classes, expected a list of texts ({error}). {_AGAIN}"
+                f"{path}: found no labels, expected a list of texts ({error}). {_AGAIN}"
             ) from error
         if names.setdefault(column, texts) != texts:
             raise DataError(
-                f"{path}: found other names of classes than in the source's other files, expected "
+                f"{path}: found other labels than in the source's other files, expected "
                 "the same. Make two sources of it."
             )
 

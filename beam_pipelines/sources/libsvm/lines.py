@@ -272,7 +272,7 @@ def _features(
         _check_features(lines, counts, types)
         raise
     if table.num_rows != number:
-        raise ValueError(f"{number} features, of which {table.num_rows} were read")
+        raise ValueError(f"found {number} features, read {table.num_rows}")
     return table.combine_chunks()
 
 

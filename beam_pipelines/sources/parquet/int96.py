@@ -52,7 +52,7 @@ def check_microseconds(
                 row = f", row {first_row + place}" if len(rest) == batch.num_rows else ""
                 raise DataError(
                     f"{path}{row}, column '{column}': found a timestamp with {rest[place]} ns "
-                    "beside its microseconds, expected whole ones. "
+                    "below its microseconds, expected whole ones. "
                     "Write the file with timestamps of 64 bits, or leave the column out with "
                     "'columns'."
                 )
