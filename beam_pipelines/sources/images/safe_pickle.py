@@ -101,7 +101,7 @@ def _check_instructions(data: bytes, limits: Limits) -> None:
             tuples -= 1
         is_fresh = name in _TUPLES or (is_fresh and (name in _PUTS or name == "MEMOIZE"))
         if tuples > limits.nesting_depth:
-            found = f"more than {limits.nesting_depth:,} tuples, which may be nested,"
+            found = f"more than {limits.nesting_depth:,} tuples, which may be nested"
             raise TooDeepError(exceeded(limits, "nesting_depth", found))
 
 
