@@ -21,7 +21,7 @@ from beam_pipelines.sources.plan import ByteRange, SourcePlan
 from beam_pipelines.sources.text.quotes import fold
 from beam_pipelines.transforms import read
 from beam_pipelines.transforms.encode import encode_batch
-from beam_pipelines.transforms.fit import add_sums, analyze_batch, finish_read
+from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.index import JoinIndex
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES

@@ -29,7 +29,6 @@ from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch, to_feature
-from beam_pipelines.transforms.fit import fit_batch
 
 COLUMNS = pa.schema(
     [
@@ -100,16 +99,7 @@ def seen() -> pa.RecordBatch:
 def fitted_plan(encode: str) -> EncodePlan:
     """Plans a recipe's ``encode`` and fits it to the rows that were seen."""
     recipe = parse_recipe(f"name: x\nsources: {{rows: rows.csv}}\nencode:{encode}", "recipe.yaml")
-    plan = plan_encode(recipe, COLUMNS)
-    for read in range(plan.reads):
-        analyses = analyze_batch(plan, read, seen(), "rows.csv", (0, 0))
-        for (chain, step), value in analyses.items():
-            if isinstance(value, pa.RecordBatch):
-                analyses[chain, step] = (
-                    plan.chains[chain].steps[step].encoding.analyzer.select(add_sums([value]))
-                )
-        plan = with_fitted(plan, finish_read(plan, read, analyses))
-    return plan
+    return fit_batch(plan_encode(recipe, COLUMNS), seen(), "rows.csv")
 
 
 def raw_schema() -> schema_pb2.Schema:
