@@ -1,0 +1,340 @@
+"""The pages are true: links lead somewhere, files exist, and what is shown is run and compared.
+
+Before each block of commands or Python is a comment that says how it is tested:
+
+``<!-- run: FOLDER -->``: it runs here, in one of ``FOLDERS``. The lines after ``$ command``, or the
+block of text after a Python block, are its output; ``…`` stands for anything.
+``<!-- run by tests/…/test_….py -->``: that module runs it.
+``<!-- not run: REASON -->``: nothing runs it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from beam_pipelines.core.errors import RecipeError
+from beam_pipelines.encodings import ENCODING_FOR_KIND
+from beam_pipelines.recipe.reader import parse_recipe
+from beam_pipelines.sources import FORMATS
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "examples/*/README.md")
+    for path in ROOT.glob(pattern)
+    if path.name != "CHANGELOG.md"
+)
+BLOCK = re.compile(r"(?:^<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MARK = re.compile(r"run: (?P<folder>\w+)|run by (?P<module>tests/\S+\.py)|not run: \S.*")
+LANGUAGES = {"console", "json", "mermaid", "protobuf", "python", "sh", "text", "yaml"}
+# Times, sizes and the files that TensorFlow's log names differ from machine to machine.
+VARIES = re.compile(r"\d[\d.,]*(?= (?:s|bytes|kB|MB|GB)\b)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its mark, language and text, and the block of text after it."""
+
+    page: str
+    mark: str
+    language: str
+    text: str
+    output: str
+
+    @property
+    def folder(self) -> str:
+        """The folder that it runs in, or an empty text."""
+        found = MARK.fullmatch(self.mark)
+        return (found["folder"] or "") if found else ""
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    """Yields the blocks of a page, in order."""
+    found = BLOCK.findall((ROOT / page).read_text())
+    for (mark, language, text), following in itertools.pairwise([*found, ("", "", "")]):
+        output = following[2] if following[1] == "text" and not following[0] else ""
+        yield Block(page, mark, language, text, output)
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def run_in(language: str) -> list[str]:
+    """Pages with blocks of a language that run here."""
+    return sorted({block.page for block in BLOCKS if block.language == language and block.folder})
+
+
+def make_flights(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """The top of the repository after ``make demo``, without the dataset."""
+    for name in ("examples", "schemas"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / ".demo").mkdir()
+    (folder / ".demo" / "flights-data").symlink_to(flights_data)
+
+
+def make_clicks(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """Two small tables."""
+    lines = [f"{n % 50},ad{n % 7},{n / 4}" for n in range(3000)]
+    (folder / "clicks.csv").write_text("\n".join(["user,ad,cost", *lines]) + "\n")
+    lines = [f"{user},{'de' if user % 2 else 'fr'}" for user in range(50)]
+    (folder / "users.csv").write_text("\n".join(["user,country", *lines]) + "\n")
+
+
+def make_wrong(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """The recipe of docs/recipe.md with a mistake, and one that reads outside of its folder."""
+    recipe = next(block.text for block in blocks_of("docs/recipe.md") if block.language == "yaml")
+    mistake = recipe.replace("prefix: plane_", "how: outer, prefix: plane_")
+    (folder / "recipe.yaml").write_text(mistake)
+    for name, text in (
+        ("theirs/recipe.yaml", "name: clicks\nsources:\n  clicks: ../private/clicks.csv\n"),
+        ("private/clicks.csv", "user,ad\n1,a\n"),
+    ):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+
+
+def make_anomalies(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """A table of four rows that does not meet its schema."""
+    (folder / "d.csv").write_text("carrier,dist,note\nUA,100,a\nAA,200,b\nZZ,300,c\nQQ,-5,\n")
+    (folder / "recipe.yaml").write_text("name: d\nsources: {d: d.csv}\nschema: s.pbtxt\n")
+    (folder / "s.pbtxt").write_text("""
+feature { name: "carrier" type: BYTES domain: "carrier" presence { min_fraction: 1 } }
+feature { name: "dist" type: INT int_domain { min: 0 } presence { min_fraction: 1 } }
+feature { name: "note" type: BYTES presence { min_fraction: 1 } }
+string_domain { name: "carrier" value: "AA" value: "UA" }
+""")
+
+
+def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """A table like Criteo's click logs."""
+    script = ROOT / "benchmarks" / "criteo_like.py"
+    command = [sys.executable, script, "--rows", "100000", "--output", folder / "clicks.csv"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
+    "flights": make_flights,
+    "clicks": make_clicks,
+    "wrong": make_wrong,
+    "anomalies": make_anomalies,
+    "criteo": make_criteo,
+}
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory, flights_data) -> dict[str, pathlib.Path]:
+    """The folders that blocks run in."""
+    made = {}
+    for name, make in FOLDERS.items():
+        made[name] = tmp_path_factory.mktemp(name)
+        make(made[name], flights_data)
+    return made
+
+
+@pytest.fixture(scope="session")
+def run(folders) -> Callable[[str, str], str]:
+    """Runs a command in a folder, once however many pages show it, and returns what it prints."""
+    outputs: dict[tuple[str, str], str] = {}
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    def run(folder: str, command: str) -> str:
+        if (folder, command) not in outputs:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folders[folder],
+                env=os.environ | {"PATH": path},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            # The standard error of a success is progress.
+            outputs[folder, command] = done.stdout + (done.stderr if done.returncode else "")
+        return outputs[folder, command]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def printed(run, folders) -> list[str]:
+    """What each Python block prints; all run in one process, because TensorFlow takes seconds to
+    import.
+    """
+    run("flights", DATASET)
+    blocks = [
+        (str(folders[block.folder]), block.page, block.text)
+        for block in BLOCKS
+        if block.language == "python" and block.folder
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(blocks),
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+DATASET = "beam-pipelines convert examples/flights/recipe.yaml --output out/flights --overwrite"
+PROGRAM = """
+import contextlib, io, json, os, sys, traceback
+names, printed = {}, []
+for folder, page, text in json.load(sys.stdin):
+    os.chdir(folder)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        try:
+            exec(compile(text, page, "exec"), names.setdefault(page, {"__name__": "page"}))
+        except Exception:
+            output.write(traceback.format_exc())
+    printed.append(output.getvalue())
+print(json.dumps(printed))
+"""
+
+
+def agrees(shown: str, output: str) -> bool:
+    """Whether an output is as a page shows it: ``…`` is any text, alone on its line any lines."""
+    pattern = re.escape(simplified(shown))
+    pattern = re.sub(r"(?m)^…\\\n", r"(?:.*\\n)*", pattern).replace("…", ".*")
+    return bool(re.fullmatch(pattern, simplified(output)))
+
+
+def simplified(text: str) -> str:
+    """A text without what varies, and without the widths of columns."""
+    lines = (re.sub(r"[ ─]+", " ", line).strip() for line in text.strip().splitlines())
+    return VARIES.sub("#", "\n".join(lines)) + "\n"
+
+
+@pytest.mark.parametrize("page", run_in("console"))
+def test_commands_print_what_the_page_shows(page, run):
+    """Each ``$ command`` of a page prints the lines that follow it there."""
+    shown = [block for block in BLOCKS if block.page == page and block.language == "console"]
+    for block in (block for block in shown if block.folder):
+        for part in re.split(r"(?m)^\$ ", block.text)[1:]:
+            command, _, expected = re.sub(r"\\\n\s*", "", part).partition("\n")
+            output = run(block.folder, command)
+            assert agrees(expected, output), f"{page}: $ {command}\n{output}"
+
+
+@pytest.mark.parametrize("page", run_in("python"))
+def test_python_prints_what_the_page_shows(page, printed):
+    """Each Python block of a page prints the block of text after it, or nothing."""
+    shown = (block for block in BLOCKS if block.language == "python" and block.folder)
+    for block, output in zip(shown, printed, strict=True):
+        if block.page == page:
+            assert agrees(block.output, output), f"{block.text}\n{output}"
+
+
+def test_every_block_says_how_it_is_tested():
+    """Each block names its language; each block of commands or Python has a mark, and what the
+    mark names exists.
+    """
+    wrong = []
+    for block in BLOCKS:
+        found = MARK.fullmatch(block.mark)
+        if block.language not in LANGUAGES or (
+            block.language in {"console", "python", "sh"}
+            and (
+                not found
+                or (found["folder"] and (found["folder"] not in FOLDERS or block.language == "sh"))
+                or (found["module"] and not (ROOT / found["module"]).is_file())
+            )
+        ):
+            wrong.append(f"{block.page}: ```{block.language} {block.mark!r}: {block.text[:60]}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", sorted({b.page for b in BLOCKS if b.language == "yaml"}))
+def test_recipes_on_the_page_are_read(page):
+    """The YAML of a page is a recipe, or a part of one, that the reader takes."""
+    wrong = []
+    for block in blocks_of(page):
+        if block.language == "yaml" and not block.mark:
+            given = set(re.findall(r"(?m)^(\w+):", block.text))
+            used = re.findall(r"(?m)(?:^from|source): (\w+)", block.text) or ["page"]
+            sources = ", ".join(f"{source}: a.csv" for source in sorted(set(used)))
+            text = "" if "name" in given else "name: page\n"
+            text += "" if "sources" in given else f"sources: {{{sources}}}\n"
+            try:
+                parse_recipe(
+                    text + block.text, f"{page}.yaml", formats=FORMATS, encodings=ENCODING_FOR_KIND
+                )
+            except RecipeError as error:
+                wrong.append(f"{error}\n{block.text}")
+    assert wrong == []
+
+
+def prose_of(page: str) -> str:
+    """The text of a page without its blocks."""
+    return BLOCK.sub("", (ROOT / page).read_text())
+
+
+def anchors_of(page: str) -> set[str]:
+    """The anchors of a page, as GitHub makes them of its headings, and those that it declares."""
+    found: list[str] = []
+    for heading in re.findall(r"(?m)^#+ (.*)$", prose_of(page)):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return {*found, *re.findall(r'<a id="([^"]+)">', prose_of(page))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    """Each link of a page that is no URL leads to a file, and to a heading where it names one."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose_of(page))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / name if name else ROOT / page
+        if not file.exists() or (
+            anchor and anchor not in anchors_of(os.path.relpath(file.resolve(), ROOT))
+        ):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page):
+    """Each module and source file that a page names in backticks is in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    named = set(re.findall(r"`((?:[\w.]+/)*[\w]+\.(?:py|cc|h))`", prose_of(page)))
+    missing = {
+        name
+        for name in named - USERS_FILES
+        if not any(f"/{path}".endswith(f"/{name.removeprefix('../')}") for path in listed)
+    }
+    assert missing == set()
+
+
+# Files of the reader's own that pages show.
+USERS_FILES = {"features.py", "module.py", "pipeline.py"}
+
+
+def test_readme_shows_the_recipe_of_the_example():
+    """The recipe in the README says what the example's file says."""
+    (shown,) = (block.text for block in blocks_of("README.md") if block.language == "yaml")
+    written = (ROOT / "examples" / "flights" / "recipe.yaml").read_text()
+    recipes = [
+        parse_recipe(text, "r.yaml", FORMATS, ENCODING_FOR_KIND)[0] for text in (shown, written)
+    ]
+    assert recipes[0] == recipes[1]
