@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from tests.test_documentation import PAGES, prose_of
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Hosts of indexes and mirrors, and options that name one: where packages come from is the machine's
 # business.
@@ -16,6 +18,12 @@ INDEX_HOST = re.compile(
     r"--(?:extra-)?index-url|--trusted-host|index-url\s*=|files\.pythonhosted\.org|/simple/?(?:\s|$)|artifactory|devpi|nexus"
 )
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users)/[\w.]")
+# Words that have a plainer one, and questions as subjects.
+DIALECT = re.compile(
+    r"\b(?:of which|beside|as of|lies?|whoever|nobody|somebody)\b"
+    r"|^(?:[-#|*]+ )?What (?:is|are|was|were|has|have|there|comes|goes|no)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 # This file spells out what it looks for.
 EXEMPT = {"tests/test_repository.py"}
 
@@ -49,6 +57,14 @@ def test_files_say_nothing_about_the_machine_they_were_written_on(pattern):
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
+    assert hits == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_use_plain_words(page):
+    """No page uses a word of ``DIALECT`` outside of code."""
+    text = re.sub(r"`[^`\n]*`|\]\([^)\s]*\)", "", prose_of(page))
+    hits = [line for line in text.splitlines() if DIALECT.search(line)]
     assert hits == []
 
 
