@@ -70,11 +70,6 @@ def blocks_of(page: str) -> Iterator[Block]:
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
-def run_in(language: str) -> list[str]:
-    """Pages with blocks of a language that run here."""
-    return sorted({block.page for block in BLOCKS if block.language == language and block.folder})
-
-
 def make_flights(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     """The top of the repository after ``make demo``, without the dataset."""
     for name in ("examples", "schemas"):
@@ -123,71 +118,32 @@ def make_criteo(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+def make_visits(folder: pathlib.Path, flights_data: pathlib.Path) -> None:
+    """A recipe with ``append``, two files, and a third one to add."""
+    (folder / "recipe.yaml").write_text("""
+name: visits
+append: true
+sources: {visits: 'visits/*.csv'}
+split: {train: 0.67, eval: 0.33, by: user}
+output: {num_shards: 2}
+""")
+    for number, rows in ((1, range(2500)), (2, range(2500, 5000)), (3, range(5000, 6000))):
+        path = folder / ("new" if number == 3 else "visits") / f"{number}.csv"
+        path.parent.mkdir(exist_ok=True)
+        lines = [f"{n % 997},page{n % 31},{n / 8}" for n in rows]
+        path.write_text("\n".join(["user,page,seconds", *lines]) + "\n")
+
+
 FOLDERS: dict[str, Callable[[pathlib.Path, pathlib.Path], None]] = {
     "flights": make_flights,
     "clicks": make_clicks,
     "wrong": make_wrong,
     "anomalies": make_anomalies,
     "criteo": make_criteo,
+    "visits": make_visits,
 }
 
 
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory, flights_data) -> dict[str, pathlib.Path]:
-    """The folders that blocks run in."""
-    made = {}
-    for name, make in FOLDERS.items():
-        made[name] = tmp_path_factory.mktemp(name)
-        make(made[name], flights_data)
-    return made
-
-
-@pytest.fixture(scope="session")
-def run(folders) -> Callable[[str, str], str]:
-    """Runs a command in a folder, once however many pages show it, and returns what it prints."""
-    outputs: dict[tuple[str, str], str] = {}
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-    def run(folder: str, command: str) -> str:
-        if (folder, command) not in outputs:
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=folders[folder],
-                env=os.environ | {"PATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            # The standard error of a success is progress.
-            outputs[folder, command] = done.stdout + (done.stderr if done.returncode else "")
-        return outputs[folder, command]
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def printed(run, folders) -> list[str]:
-    """What each Python block prints; all run in one process, because TensorFlow takes seconds to
-    import.
-    """
-    run("flights", DATASET)
-    blocks = [
-        (str(folders[block.folder]), block.page, block.text)
-        for block in BLOCKS
-        if block.language == "python" and block.folder
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps(blocks),
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-DATASET = "beam-pipelines convert examples/flights/recipe.yaml --output out/flights --overwrite"
 PROGRAM = """
 import contextlib, io, json, os, sys, traceback
 names, printed = {}, []
@@ -204,6 +160,44 @@ print(json.dumps(printed))
 """
 
 
+@pytest.fixture
+def folders(tmp_path, flights_data) -> dict[str, str]:
+    """The folders that blocks run in."""
+    for name, make in FOLDERS.items():
+        (tmp_path / name).mkdir()
+        make(tmp_path / name, flights_data)
+    return {name: str(tmp_path / name) for name in FOLDERS}
+
+
+def run(command: str, folder: str) -> str:
+    """Returns what a command prints; the standard error of a success is progress, and left out."""
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + (done.stderr if done.returncode else "")
+
+
+def run_python(blocks: list[tuple[str, str, str]]) -> list[str]:
+    """Returns what each (folder, page, text) prints; all run in one process, because TensorFlow
+    takes seconds to import. Blocks of one page share their names.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(blocks),
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def agrees(shown: str, output: str) -> bool:
     """Whether an output is as a page shows it: ``…`` is any text, alone on its line any lines."""
     pattern = re.escape(simplified(shown))
@@ -217,24 +211,22 @@ def simplified(text: str) -> str:
     return VARIES.sub("#", "\n".join(lines)) + "\n"
 
 
-@pytest.mark.parametrize("page", run_in("console"))
-def test_commands_print_what_the_page_shows(page, run):
-    """Each ``$ command`` of a page prints the lines that follow it there."""
-    shown = [block for block in BLOCKS if block.page == page and block.language == "console"]
-    for block in (block for block in shown if block.folder):
-        for part in re.split(r"(?m)^\$ ", block.text)[1:]:
-            command, _, expected = re.sub(r"\\\n\s*", "", part).partition("\n")
-            output = run(block.folder, command)
-            assert agrees(expected, output), f"{page}: $ {command}\n{output}"
-
-
-@pytest.mark.parametrize("page", run_in("python"))
-def test_python_prints_what_the_page_shows(page, printed):
-    """Each Python block of a page prints the block of text after it, or nothing."""
-    shown = (block for block in BLOCKS if block.language == "python" and block.folder)
-    for block, output in zip(shown, printed, strict=True):
-        if block.page == page:
-            assert agrees(block.output, output), f"{block.text}\n{output}"
+def test_pages_show_what_is_printed(folders):
+    """Each ``$ command`` prints the lines that follow it, each Python block the text after it."""
+    wrong = []
+    for block in BLOCKS:
+        if block.language == "console" and block.folder:
+            for part in re.split(r"(?m)^\$ ", block.text)[1:]:
+                command, _, shown = part.partition("\n")
+                output = run(command, folders[block.folder])
+                if not agrees(shown, output):
+                    wrong.append(f"{block.page}: $ {command}\n{output}")
+    blocks = [block for block in BLOCKS if block.language == "python" and block.folder]
+    outputs = run_python([(folders[block.folder], block.page, block.text) for block in blocks])
+    for block, output in zip(blocks, outputs, strict=True):
+        if not agrees(block.output, output):
+            wrong.append(f"{block.page}:\n{block.text}\n{output}")
+    assert "\n\n".join(wrong) == ""
 
 
 def test_every_block_says_how_it_is_tested():
