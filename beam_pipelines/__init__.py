@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from beam_pipelines.dataset.info import Info as Info
     from beam_pipelines.dataset.info import info as info
     from beam_pipelines.dataset.loader import load as load
+    from beam_pipelines.encodings import register_encoding as register_encoding
     from beam_pipelines.pipeline.api import Description as Description
     from beam_pipelines.pipeline.api import convert as convert
     from beam_pipelines.pipeline.api import describe as describe
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from beam_pipelines.pipeline.plan import Plan as Plan
     from beam_pipelines.pipeline.policy import PolicyOptions as PolicyOptions
     from beam_pipelines.recipe.model import Recipe as Recipe
+    from beam_pipelines.sources import register_format as register_format
 
 # Public name -> (module, name in it).
 _PLACE_OF_NAME = {
@@ -48,6 +50,8 @@ _PLACE_OF_NAME = {
     "load": ("dataset.loader", "load"),
     "open": ("dataset.dataset", "open"),
     "plan": ("pipeline.api", "plan"),
+    "register_encoding": ("encodings", "register_encoding"),
+    "register_format": ("sources", "register_format"),
     "transform": ("pipeline.api", "transform"),
     "validate": ("pipeline.api", "validate"),
     "verify": ("pipeline.api", "verify"),

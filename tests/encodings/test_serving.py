@@ -29,6 +29,7 @@ from beam_pipelines.encodings.serving.write import write_transform_graph
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch, to_feature
+from beam_pipelines.transforms.fit import fit_batch
 
 COLUMNS = pa.schema(
     [
