@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kMaxDepth = 4;  // a dictionary of lists of dictionaries of values
 
-// What an absent buffer of no bytes points to, so that nobody copies from nullptr.
+// The target of absent buffers, so that no copy reads from nullptr.
 constexpr uint8_t kNoBytes = 0;
 
 Kind kind_of(const char* format, const std::string& name) {

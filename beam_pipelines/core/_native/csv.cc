@@ -11,10 +11,10 @@
 namespace native {
 namespace {
 
-// Cells that are found before they are converted, column by column: so few that they and their text stay in the processor's first cache.
+// Cells to find before their conversion, column by column; they and their text fit the first cache.
 constexpr size_t kCellsAtATime = 4096;
 
-// The texts that mean null.
+// Texts that mean null.
 class NullTexts {
  public:
   explicit NullTexts(const std::vector<std::string>& texts) : texts_(texts) {
@@ -38,10 +38,11 @@ class NullTexts {
 
   const std::vector<std::string>& texts_;
   bool is_empty_null_ = false;
-  uint64_t sizes_[256] = {};  // of those that begin with a byte
+  uint64_t sizes_[256] = {};  // of texts that begin with a byte
 };
 
-// Whole records of which the ends of all cells are known. Cell i is what lies behind the end of cell i - 1, which is the byte that ends it.
+// Whole records with the ends of all cells. Cell i begins after the end of cell i - 1, which is the
+// byte that ends that cell.
 struct Records {
   const uint8_t* data;
   size_t size;
@@ -54,7 +55,7 @@ struct Records {
   uint32_t end_of(size_t row) const { return ends[row * num_columns + num_columns - 1]; }
 };
 
-// Bytes of a value in the fixed buffer, of booleans a bit in truth.
+// Bytes of a value in the fixed buffer; a boolean takes one until it becomes a bit.
 size_t width_of(CsvType type) {
   switch (type) {
     case CsvType::kBool:
@@ -69,10 +70,10 @@ size_t width_of(CsvType type) {
   }
 }
 
-// One column as it grows. What it has not certainly understood makes `add` return false.
+// A growing column. `add` returns false for a value that it is not certain of.
 class Builder {
  public:
-  // Makes room for what is expected; there may be more.
+  // Allocates the expected size; it may grow.
   Builder(const CsvColumn& column, size_t rows, size_t text_bytes)
       : column_(column), fixed_((rows + 1) * width_of(column.type)), texts_(is_text() ? text_bytes : 0) {
     fixed_at_ = fixed_.data();
@@ -89,7 +90,7 @@ class Builder {
     return records.quote >= 0 || may_have_return ? add_cells<false>(records, nulls) : add_cells<true>(records, nulls);
   }
 
-  // Whether all that was added is UTF-8. Every text is if all of them together are and none begins within a character.
+  // Whether all texts are UTF-8: their concatenation is, and none begins inside a character.
   bool is_utf8() const {
     if (column_.type != CsvType::kText) return true;
     const uint8_t* const end = text_at_;
@@ -100,7 +101,7 @@ class Builder {
     return native::is_utf8(texts_.data(), static_cast<size_t>(end - texts_.data()));
   }
 
-  // Hands the buffers over.
+  // Releases the buffers.
   void finish(CsvValues* values) {
     values->null_count = null_rows_.size();
     if (!null_rows_.empty()) {
@@ -117,13 +118,13 @@ class Builder {
  private:
   bool is_text() const { return column_.type == CsvType::kText || column_.type == CsvType::kBytes; }
 
-  // `kIsPlain`: cells are what stands between their ends, without quotes or carriage returns.
+  // `kIsPlain`: cells have no quotes and no carriage returns.
   template <bool kIsPlain>
   bool add_cells(const Records& records, const NullTexts& nulls) {
     switch (column_.type) {
       case CsvType::kInteger:
         return add_values<kIsPlain, int64_t>(records, nulls, [least = column_.least, most = column_.most](Text text, int64_t* value) {
-          uint64_t number;  // nearly all are up to eight digits, and nothing else
+          uint64_t number;  // nearly all are one to eight digits
           if (text.size > 8 || !parse_digits(text, &number) || number > static_cast<uint64_t>(most)) return parse_integer(text, least, most, value);
           *value = static_cast<int64_t>(number);
           return true;
@@ -149,8 +150,8 @@ class Builder {
     return false;
   }
 
-  // The places of what is written next stand in variables of their own while a column's cells are added: a byte that is written might be a part of anything
-  // else, so that members would be read again for each cell.
+  // The write places are local variables while cells are added: a written byte may alias members,
+  // which would then be read again for each cell.
 
   template <bool kIsPlain, typename Value, typename Parse>
   bool add_values(const Records& records, const NullTexts& nulls, Parse parse) {
@@ -216,13 +217,13 @@ class Builder {
     return true;
   }
 
-  // What a cell says: without the carriage return of the line end, and without quotes around it.
+  // A cell's text, without quotes around it and the carriage return of its line end.
   Text content(Text cell, const Records& records) {
     if (column_.place == records.num_columns - 1 && cell.size && cell.data[cell.size - 1] == '\r') --cell.size;
     if (!cell.size || *cell.data != records.quote) return cell;
     const Text inner = {cell.data + 1, cell.size - 2, cell.readable - 1};
     if (!std::memchr(inner.data, records.quote, inner.size)) return inner;
-    // Quotes inside stand there twice.
+    // Quotes inside are doubled.
     unquoted_.resize(inner.size);
     size_t size = 0;
     for (size_t place = 0; place < inner.size; ++place) {
@@ -250,7 +251,7 @@ bool are_records(const Records& records, size_t most) {
   return true;
 }
 
-// A builder for each column, with room for as much as there will be if all of the text is like its first records, and a little more.
+// A builder for each column, with slightly more space than needed if all records are like the first.
 std::vector<std::unique_ptr<Builder>> make_builders(const std::vector<CsvColumn>& columns, const Records& first) {
   const size_t read = first.end_of(first.num_rows - 1) + size_t{1};
   const double times = 1.05 * static_cast<double>(first.size) / static_cast<double>(read) + 1;
@@ -304,7 +305,7 @@ std::optional<CsvTable> parse_csv(const uint8_t* data, size_t size, CsvDialect d
     for (const std::unique_ptr<Builder>& builder : builders) {
       if (!builder->add(records, null_texts)) return std::nullopt;
     }
-    // The end of the last record, and those of the cells behind it, come before the next ones.
+    // Keep the end of the last record, and those of the cells after it.
     ends.erase(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(records.num_rows * num_columns));
   }
   if (ends.size() != 1) return std::nullopt;  // the last record has too few cells

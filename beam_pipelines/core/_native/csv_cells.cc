@@ -8,7 +8,7 @@ namespace native {
 
 CellFinder::CellFinder(const uint8_t* data, size_t size, CsvDialect dialect) : data_(data), size_(size), dialect_(dialect) {}
 
-// Looks at one block, of which the bits `within` are text. Bits of masks say what a byte is; shifted by one, what stands before it.
+// Scans one block, whose text is at the bits `within`. A mask shifted by one is about the byte before.
 inline CellFinder::Ends CellFinder::scan(const uint8_t* bytes, uint64_t within) {
   const Block block(bytes);
   uint64_t delimiters = block.equals(dialect_.delimiter) & within;
@@ -18,7 +18,7 @@ inline CellFinder::Ends CellFinder::scan(const uint8_t* bytes, uint64_t within) 
   uint64_t closing = 0;
   is_ascii_ &= block.is_ascii();
   if (quotes | inside_ | closed_) {
-    // Quotes open and close in turn. Two quotes that stand for one inside a cell close it and open it again.
+    // Quotes open and close in turn. A doubled quote closes a cell and opens it again.
     const uint64_t inside = parity_below(quotes) ^ inside_;
     const uint64_t opening = quotes & inside;
     closing = quotes & ~inside;
@@ -45,7 +45,7 @@ inline CellFinder::Ends CellFinder::scan(const uint8_t* bytes, uint64_t within) 
 bool CellFinder::find(size_t least, std::vector<uint32_t>* ends) {
   size_t count = ends->size();
   const size_t wanted = count + least;
-  ends->resize(wanted + Block::kSize + 8);  // one block's ends too many, and what eight writes spill
+  ends->resize(wanted + Block::kSize + 8);  // space for one more block's ends, and eight more writes
   uint32_t* const places = ends->data();
   while (count < wanted && at_ < size_ && !is_declined_) {
     Ends found;
@@ -60,7 +60,7 @@ bool CellFinder::find(size_t least, std::vector<uint32_t>* ends) {
       at_ = size_;
     }
     for (uint64_t left = found.lines; left; left &= left - 1) ++lines_;
-    // Eight at a time, whether there are so many or not: how many there are is no branch that a processor could foresee.
+    // Always eight at a time: a branch on their number would be unpredictable.
     const size_t number = static_cast<size_t>(__builtin_popcountll(found.cells));
     for (size_t place = 0; place < number; place += 8) {
       for (size_t next = place; next < place + 8; ++next) {

@@ -17,12 +17,12 @@ __extension__ typedef unsigned __int128 uint128;
 
 constexpr int kMostDigits = 19;        // 10**19 < 2**64
 constexpr int kMostFives = 27;         // 5**27 < 2**64
-constexpr int kMostExponent = 100000;  // what is beyond is left to who reads the text
+constexpr int kMostExponent = 100000;  // beyond, the C library reads the text
 
 template <typename Float>
 struct Format;
 
-// Bits of the significand, the highest one included, which is not stored; what is added to an exponent; and the powers of ten that are exact.
+// Bits of the significand, with the highest one, which is not stored; the exponent's bias; and the exact powers of ten.
 template <>
 struct Format<double> {
   using Bits = uint64_t;
@@ -49,14 +49,15 @@ constexpr Fives kFives;
 
 int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
 
-// The number nearest to significand * 2**exponent, of two the even one. The significand's highest bit is bit 62 or 63; its lowest one is set if anything
-// was cut off below it. Returns false if the number is too large; it is never too small here.
+// The number nearest to significand * 2**exponent, of two the even one. The significand's highest bit
+// is bit 62 or 63; its lowest one is set if lower bits were cut off. Returns false if the number is
+// too large; it is never too small here.
 template <typename Float>
 bool round_bits(uint64_t significand, int exponent, Float* value) {
   using Bits = typename Format<Float>::Bits;
   constexpr int kBits = Format<Float>::kBits;
   const int zeros = leading_zeros(significand);
-  significand = significand << zeros | (significand & 1);  // what was cut off stays visible
+  significand = significand << zeros | (significand & 1);  // keeps the mark of cut bits
   exponent -= zeros;
   constexpr int kDropped = 64 - kBits;
   constexpr uint64_t kHalf = uint64_t{1} << (kDropped - 1);
@@ -85,7 +86,7 @@ bool round_exactly(uint64_t mantissa, int exponent, Float* value) {
     significand = significand << zeros | is_cut;  // cut off only where zeros is 0
     return round_bits(significand, exponent + shift - zeros, value);
   }
-  // Both shifted up to the highest bit: the quotient has 63 or 64 bits, more than any significand.
+  // Both are shifted up to the highest bit: the quotient has 63 or 64 bits, more than any significand.
   const uint64_t fives = kFives.power[-exponent];
   const int up = leading_zeros(mantissa), fives_up = leading_zeros(fives);
   const uint128 dividend = uint128{mantissa << up} << 63;
@@ -103,10 +104,10 @@ locale_t c_locale() {
 void from_text(const char* text, char** end, float* value) { *value = strtof_l(text, end, c_locale()); }
 void from_text(const char* text, char** end, double* value) { *value = strtod_l(text, end, c_locale()); }
 
-// What has too many digits or too large an exponent for 128 bits is left to the C library.
+// The C library reads numbers with too many digits or too large an exponent for 128 bits.
 template <typename Float>
 bool round_by_library(Text text, Float* value) {
-  char copied[800];  // no number needs more digits to be told from its neighbours
+  char copied[800];  // no number needs more digits to differ from its neighbours
   if (text.size >= sizeof copied || !c_locale()) return false;
   std::memcpy(copied, text.data, text.size);
   copied[text.size] = 0;
@@ -133,7 +134,7 @@ bool round_any(Text text, const Decimal& decimal, Float* value) {
   return true;
 }
 
-// Reads digits, and returns how many there are.
+// Reads digits, and returns their number.
 inline int read_digits(const uint8_t** at, const uint8_t* end, uint64_t* number) {
   const uint8_t* const begin = *at;
   uint64_t eight;

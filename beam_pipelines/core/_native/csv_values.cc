@@ -14,7 +14,7 @@ constexpr int64_t kDay = 86400 * kSecond;
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\t'; }
 
-// Without the spaces and tabs around it.
+// The text without spaces and tabs around it.
 Text trim(Text text) {
   while (text.size && is_space(text.data[text.size - 1])) --text.size;
   for (; text.size && is_space(*text.data); ++text.data, --text.readable) --text.size;
@@ -26,7 +26,7 @@ bool parse_trimmed_integer(Text text, int64_t least, int64_t most, int64_t* valu
   if (is_negative) text = {text.data + 1, text.size - 1, text.readable - 1};
   uint64_t number;
   if (!parse_digits(text, &number)) return false;
-  // In 64 bits without a sign, -x is the two's complement of x.
+  // In an unsigned number of 64 bits, -x is the two's complement of x.
   if (number > (is_negative ? uint64_t{0} - static_cast<uint64_t>(least) : static_cast<uint64_t>(most))) return false;
   *value = static_cast<int64_t>(is_negative ? uint64_t{0} - number : number);
   return true;
@@ -65,8 +65,8 @@ unsigned two_digits(const uint8_t* at) {
   return tens > 9 || ones > 9 ? 100 : 10 * tens + ones;
 }
 
-// Days since 1970-01-01 in the Gregorian calendar, years from March on, so that a leap day comes last: Howard Hinnant, "chrono-Compatible Low-Level Date
-// Algorithms", days_from_civil.
+// Days since 1970-01-01 in the Gregorian calendar. Years begin in March, so that a leap day is the
+// last: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
 int32_t days_since_epoch(int year, int month, int day) {
   const int shifted = year - (month <= 2);
   const int era = (shifted >= 0 ? shifted : shifted - 399) / 400;
@@ -157,7 +157,8 @@ bool parse_timestamp(Text text, bool has_zone, int64_t* micros) {
   return true;
 }
 
-// Table 3-7 of the Unicode standard, "Well-Formed UTF-8 Byte Sequences": how many bytes follow the first, and between which the second lies.
+// Table 3-7 of the Unicode standard, "Well-Formed UTF-8 Byte Sequences": the number of bytes after the
+// first, and the range of the second.
 bool is_utf8(const uint8_t* data, size_t size) {
   const uint8_t* const end = data + size;
   while (data < end) {

@@ -10,8 +10,8 @@
 // message FloatList       { repeated float value = 1 [packed = true]; }
 // message Int64List       { repeated int64 value = 1 [packed = true]; }
 //
-// Every one of these fields is length-delimited: a tag, the length as a varint, and as many bytes. A map is a repeated message of two
-// fields, key = 1 and value = 2. So one value's entry is, with ‹…› for lengths,
+// Each of these fields is length-delimited: a tag, the length as a varint, and the bytes. A map is a
+// repeated message of two fields, key = 1 and value = 2. So one value's entry is, with ‹…› for lengths,
 //
 //   0A ‹entry›  0A ‹key› key  12 ‹feature›  kind ‹list›  0A ‹value› value
 #include "example.h"
@@ -28,13 +28,13 @@ namespace {
 constexpr uint8_t kField1 = 0x0A, kField2 = 0x12;                             // tags of length-delimited fields 1 and 2
 constexpr uint8_t kBytesList = 0x0A, kFloatList = 0x12, kInt64List = 0x1A;    // Feature's fields 1, 2 and 3
 constexpr size_t kMostLengthBytes = 5;                                        // of a length below 2 GiB
-constexpr int64_t kMostRecordBytes = 0x7FFFFFFF;                              // what protobuf parses
+constexpr int64_t kMostRecordBytes = 0x7FFFFFFF;                              // protobuf's limit
 
 [[noreturn]] void too_long(const std::string& what) {
   throw InvalidData(what + ": found a record of over 2 GiB, expected at most 2,147,483,647 bytes, which is what protobuf reads");
 }
 
-// Adds lengths, which must stay what a record may hold.
+// Adds lengths; throws above a record's limit.
 int64_t plus(int64_t total, int64_t more, const Feature& feature) {
   if (more > kMostRecordBytes || (total += more) > kMostRecordBytes) too_long("feature '" + feature.name + "'");
   return total;
@@ -67,7 +67,7 @@ uint8_t kind_of_values(const Column& column, const std::string& name) {
   }
 }
 
-// ---- One value: what all of a Feature's values have in common is that they are so many bytes. ----
+// ---- One value, as a number of bytes. ----
 
 int64_t value_size(const Column& column, int64_t row) {
   switch (column.kind) {
@@ -140,8 +140,8 @@ Place value_in_list(const Column& values, int64_t row) {
   return place;
 }
 
-// Writes an entry of a list. Numbers are packed, 0A ‹numbers› number number …, but no numbers are no bytes at all;
-// texts stand one by one: 0A ‹value› value 0A ‹value› value ….
+// Writes an entry of a list. Numbers are packed, 0A ‹numbers› number number …, but no numbers have no
+// bytes; each text is a field: 0A ‹value› value 0A ‹value› value ….
 uint8_t* put_list(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
   const Range range = column.list_range(row);
   const Column& values = *column.child;
@@ -198,7 +198,7 @@ uint8_t* put_feature_list(Buffer& out, uint8_t* at, const Feature& feature, cons
 
 // ---- Records. ----
 
-// Writes a row's entry of one feature, or nothing where the row has none.
+// Writes a row's entry of one feature, if it has one.
 template <typename Offset>
 inline uint8_t* put_text(Buffer& out, uint8_t* at, const Feature& feature, const Column& column, int64_t row) {
   const Range range = column.range<Offset>(row);
@@ -235,7 +235,7 @@ inline uint8_t* put_feature(Buffer& out, uint8_t* at, const Feature& feature, co
   }
 }
 
-// Where a feature's values are read.
+// The place of a feature's values.
 struct Source {
   const Feature* feature;
   const Column* column;
@@ -259,8 +259,8 @@ std::vector<Source> sources_of(const std::vector<Feature>& features, const Selec
   return sources;
 }
 
-// One of a record's messages: the entries of some features behind a tag and a length. The length is known when they are written, and
-// takes as many bytes as the row before needed, almost always: else the entries move.
+// One of a record's messages: a tag, a length, and the entries of features. The length is known only
+// after them; if it needs another number of bytes than the row before, the entries move.
 class Map {
  public:
   explicit Map(uint8_t tag) : tag_(tag) {}
@@ -301,7 +301,7 @@ class Map {
   std::vector<const Source*> sources_;
 };
 
-// Returns about how many bytes the records take, from nothing but the number of the values, which may be absent or long.
+// Estimates the records' bytes from the number of values alone, which may be absent or long.
 size_t first_guess(const std::vector<Feature>& features, int64_t rows) {
   size_t row = 32;
   for (const Feature& feature : features) row += feature.entry_size + 8;

@@ -8,11 +8,11 @@
 namespace native {
 namespace {
 
-constexpr size_t kLeastKept = size_t{1} << 20;  // below, malloc has no system call to save
+constexpr size_t kLeastKept = size_t{1} << 20;  // below, malloc makes no system call
 constexpr size_t kMostKept = size_t{128} << 20;
 
 std::mutex kept_lock;
-Memory kept[8];  // the last one kept is the first one taken
+Memory kept[8];  // a stack
 size_t num_kept = 0;
 size_t kept_size = 0;
 
@@ -65,7 +65,7 @@ uint8_t* Buffer::grow(uint8_t* at, size_t size) {
 Memory Buffer::release(size_t used) {
   Memory memory = std::exchange(memory_, {});
   if (used >= memory.size / 2) return memory;
-  // Much of it was not needed, or was another result's before.
+  // Much of it is not used, or comes from an earlier result.
   if (void* less = std::realloc(memory.data, used + kSpill)) return {static_cast<uint8_t*>(less), used + kSpill};
   return memory;
 }
