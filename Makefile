@@ -109,7 +109,7 @@ lint: .venv/installed-dev ## Check style
 .PHONY: types
 types: .venv/installed-dev ## Check types
 	$(BIN)/mypy
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 .PHONY: imports
 imports: .venv/installed-dev ## Check that imports point downward
