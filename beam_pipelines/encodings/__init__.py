@@ -1,7 +1,7 @@
-"""Encodings turn columns into features: one module per kind, listed in one dictionary.
+"""Turns columns into features with encodings, one module per kind.
 
-``encoding.py`` defines encodings, ``feature.py`` their inputs and outputs, ``analyzers.py`` the
-analyses they are fitted to, and ``store.py`` their storage.
+One dictionary lists the kinds. ``encoding.py`` defines encodings, ``feature.py`` their inputs and
+outputs, ``analyzers.py`` the analyses they are fitted to, and ``store.py`` their storage.
 """
 
 from __future__ import annotations

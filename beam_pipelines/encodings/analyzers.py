@@ -54,7 +54,7 @@ class Moments:
 
     @classmethod
     def of(cls, array: pa.Array, weights: Weights | None) -> Moments:
-        """Returns the moments of numbers, or of the items of lists of numbers.
+        """Returns the moments of numbers, scalars or in lists.
 
         Args:
           array: n rows; an item of a list has the weight of its row.
@@ -77,7 +77,10 @@ class Moments:
 
     @classmethod
     def merged(cls, parts: Sequence[Moments]) -> Moments:
-        """Returns the moments of all parts, added in order (Chan, Golub and LeVeque, 1979)."""
+        """Returns the moments of all parts, added in order.
+
+        The formulas are those of Chan, Golub and LeVeque (1979).
+        """
         filled = [part for part in parts if part.weight]
         nulls = sum(part.nulls for part in parts)
         if not filled:
@@ -120,7 +123,10 @@ class Quantiles:
 
     @classmethod
     def of(cls, array: pa.Array, weights: Weights | None) -> Quantiles:
-        """Returns the distribution of numbers, or of the items of lists; see ``Moments.of``."""
+        """Returns the distribution of numbers, scalars or in lists.
+
+        The arguments are those of ``Moments.of``.
+        """
         values, own, nulls = flat_numbers(array, weights)
         if own is None:
             distinct, counts = np.unique(values, return_counts=True)
@@ -156,10 +162,11 @@ class Quantiles:
         return chosen
 
     def boundaries(self, number: int) -> Numbers:
-        """Returns at most ``number`` - 1 distinct values that divide the weight evenly.
+        """Returns the distinct values that divide the weight evenly.
 
-        A part begins at its boundary: boundary k is the smallest value with at least k / ``number``
-        of the weight below it. None is the minimum, so no part is empty.
+        There are at most ``number`` - 1. A part begins at its boundary: boundary k is the smallest
+        value with at least k / ``number`` of the weight below it. None is the minimum, so no part
+        is empty.
         """
         if not len(self.values):
             return self.values
@@ -171,11 +178,12 @@ class Quantiles:
 
 
 class KeyedSums(Protocol):
-    """Sums by key: computed per batch, partitioned by a hash of the key, and merged.
+    """Sums by key, counted per batch and merged.
 
-    A frozen dataclass, the ``analyzer`` of an encoding. Its tables have a column ``key`` (string,
-    binary, int64 or float32, without nulls, distinct within a table) and columns of sums: int64,
-    which are exact, or float64, which are added in a fixed order.
+    Tables of batches are partitioned by a hash of the key before they are merged. A frozen
+    dataclass, the ``analyzer`` of an encoding. Its tables have a column ``key`` (string, binary,
+    int64 or float32, without nulls, distinct within a table) and columns of sums: int64, which are
+    exact, or float64, which are added in a fixed order.
 
     Attributes:
       folds: number of folds into which ``count`` divides the rows; 0 for none.
@@ -222,7 +230,10 @@ _NUMBERS = pa.schema(
 
 
 def numbers_to_bytes(numbers: Mapping[StepKey, Moments | Quantiles]) -> bytes:
-    """Returns moments and quantiles as an Arrow IPC stream, exact to the last bit."""
+    """Returns moments and quantiles as an Arrow IPC stream.
+
+    The stream keeps numbers to the last bit.
+    """
     rows: list[tuple[Any, ...]] = []
     for (chain, step), value in numbers.items():
         if isinstance(value, Moments):
@@ -249,7 +260,7 @@ def numbers_from_bytes(data: bytes) -> dict[StepKey, Moments | Quantiles]:
 
 
 def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Weights | None, float]:
-    """Returns the finite values of an array, their weights, and the weight of nulls.
+    """Returns an array's finite values, their weights and the weight of nulls.
 
     Args:
       array: int64, float32 or float64, or lists of these; n rows.
@@ -278,7 +289,10 @@ def flat_numbers(array: pa.Array, weights: Weights | None) -> tuple[Numbers, Wei
 
 
 def _total(values: Numbers, weights: Weights | None) -> float:
-    """Returns a weighted sum; a dot product would round differently per number of cores."""
+    """Returns the sum of values, weighted if there are weights.
+
+    A dot product would round differently per number of cores.
+    """
     return float(values.sum() if weights is None else (values * weights).sum())
 
 

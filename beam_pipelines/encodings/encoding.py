@@ -1,4 +1,4 @@
-"""Encodings: declared in a recipe, fitted in a pass over the data, then applied.
+"""Defines encodings: declared in a recipe, fitted in a pass, then applied.
 
 A recipe declares an ``Encoding``. Fitting turns it into a ``Fitted``, a frozen value with two faces
 that give the same result: ``apply`` on Arrow arrays, for the shards, and ``to_tensorflow``, for the
@@ -67,7 +67,10 @@ class Encoding(abc.ABC):
         """
 
     def parts(self) -> Mapping[str, Encoding]:
-        """Returns suffix of the name -> encoding; ``{"": self}`` if it makes one feature."""
+        """Returns the encodings by the suffix of their feature's name.
+
+        It is ``{"": self}`` if the encoding makes one feature.
+        """
         return {"": self}
 
     @abc.abstractmethod
@@ -113,14 +116,19 @@ class Fitted(abc.ABC):
 
     @abc.abstractmethod
     def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Encodes arrays of n rows as one array of n rows, of the type of ``output``.
+        """Encodes arrays of n rows as an array of n rows.
+
+        The result has the type of ``output``.
 
         Raises:
           pa.ArrowInvalid: a value has no encoding; says why, without the value.
         """
 
     def apply_out_of_fold(self, array: pa.Array, folds: npt.NDArray[np.int64]) -> pa.Array:
-        """Encodes rows that it was fitted on, each without its own fold; needs ``folds``."""
+        """Encodes rows that it was fitted on, each without its fold.
+
+        The encoding must have ``folds``.
+        """
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -139,10 +147,10 @@ class Fixed(Encoding, Fitted):
     """An encoding without an analyzer: declared and fitted in one."""
 
     def given(self, *features: Feature) -> Fixed:
-        """Returns the encoding with facts of its input features, after planning and each pass.
+        """Returns the encoding with facts of its input features.
 
-        An encoding whose faces need more than values (``unit`` or ``size`` of a feature, say) keeps
-        it in attributes.
+        It is called after planning and after each pass. An encoding whose faces need more than
+        values (``unit`` or ``size`` of a feature, say) keeps it in attributes.
         """
         return self
 

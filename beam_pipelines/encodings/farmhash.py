@@ -1,9 +1,10 @@
-"""FarmHash's 64-bit fingerprint of texts, vectorized, as ``tf.strings.to_hash_bucket_fast``.
+"""Computes FarmHash's 64-bit fingerprints of texts, vectorized.
 
-The formulas are ``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which
-``Fingerprint64`` (and ``tf.fingerprint``) returns; it never changes. Each class of lengths has a
-formula, computed for all texts of the class at once; that for more than 64 bytes runs block by
-block. All arithmetic is modulo 2**64.
+``tf.strings.to_hash_bucket_fast`` takes the same fingerprints. The formulas are
+``farmhashna::Hash64`` of google/farmhash (src/farmhash.cc), which ``Fingerprint64`` (and
+``tf.fingerprint``) returns; it never changes. Each class of lengths has a formula, computed for all
+texts of the class at once; that for more than 64 bytes runs block by block. All arithmetic is
+modulo 2**64.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _BLOCK_ROWS = 16384
 
 
 def fingerprints(array: pa.Array) -> Hashes:
-    """Returns uint64[n], ``Fingerprint64`` of n texts or bytes; null as the empty text.
+    """Returns ``Fingerprint64`` of n texts or bytes as uint64[n].
 
-    Repeated values are hashed once if the caller encodes them as a dictionary first.
+    Null counts as the empty text. Repeated values are hashed once if the caller encodes them as a
+    dictionary first.
     """
     hashes = np.empty(len(array), np.uint64)
     for start in range(0, len(array), _BLOCK_ROWS):
@@ -173,7 +175,10 @@ def _hash_32(words: Hashes, starts: _Places, a: Hashes, b: Hashes) -> _Pair:
 
 
 def _last_state(words: Hashes, starts: _Places, lengths: _Places, state: Hashes) -> Hashes:
-    """Takes in the last 64 bytes, which overlap those before, and hashes the state."""
+    """Takes in the last 64 bytes and hashes the state.
+
+    These bytes overlap those before.
+    """
     factor = _K1 + ((state[2] & _BYTE) << np.uint64(1))
     state[5] += ((lengths - 1) & 63).view(np.uint64)
     state[3] += state[5]

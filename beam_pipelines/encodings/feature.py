@@ -1,4 +1,4 @@
-"""Facts of a feature without its values: the input and output of encodings."""
+"""Describes the inputs and outputs of encodings, without values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class Feature:
     def with_values(
         self, value_type: pa.DataType, size: int | None = None, lowest: int = 0
     ) -> Feature:
-        """Returns the feature with values of another type; list lengths and nulls stay."""
+        """Returns the feature with values of another type.
+
+        List lengths and nulls stay.
+        """
         type_ = pa.list_(value_type) if self.is_list else value_type
         return dataclasses.replace(self, type=type_, size=size, lowest=lowest, unit="")
 

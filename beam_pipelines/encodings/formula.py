@@ -89,7 +89,10 @@ def tensor_to_float64(values: tf.Tensor) -> tf.Tensor:
 
 
 class Formula(Fitted):
-    """A fitted encoding with one formula per number; nulls stay null, lists stay lists."""
+    """A fitted encoding with one formula per number.
+
+    Nulls stay null, and lists stay lists.
+    """
 
     @abc.abstractmethod
     def formula(self, x: Any, library: Library) -> Any:
@@ -113,7 +116,10 @@ class Formula(Fitted):
 
 
 def checked(values: tf.Tensor, holds: tf.Tensor, message: str) -> tf.Tensor:
-    """Returns values that a graph refuses with a message unless a condition holds for each."""
+    """Returns values for which a graph checks a condition.
+
+    The graph fails with the message unless the condition holds for each value.
+    """
     import tensorflow as tf
 
     with tf.control_dependencies([check(tf.reduce_all(holds), message)]):

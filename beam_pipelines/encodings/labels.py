@@ -1,4 +1,7 @@
-"""Labels of ids: from the source or the label's vocabulary, and the files that list them."""
+"""Finds the labels of ids and the files that list them.
+
+Labels come from the source or from the label's vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Labels = Mapping[str, tuple[str, ...]]
 
 
 def kept_labels(labels: Labels, plan: EncodePlan) -> dict[str, tuple[str, ...]]:
-    """Returns the labels of written features that still hold the ids of a labelled column.
+    """Returns labels of written features that keep a labelled column's ids.
 
     Args:
       labels: column -> labels by id, before encoding.
@@ -38,7 +41,9 @@ def kept_labels(labels: Labels, plan: EncodePlan) -> dict[str, tuple[str, ...]]:
 
 
 def vocabulary_labels(plan: EncodePlan, label: str | None) -> dict[str, tuple[str, ...]]:
-    """Returns label feature -> tokens by id if a vocabulary encodes it; else an empty dict.
+    """Returns the tokens by id of a label that a vocabulary encodes.
+
+    The key is the label feature. Without such a vocabulary the dictionary is empty.
 
     Args:
       plan: of the encodings, fitted.
@@ -52,7 +57,7 @@ def vocabulary_labels(plan: EncodePlan, label: str | None) -> dict[str, tuple[st
 
 
 def _tokens(chain: Chain) -> tuple[str, ...]:
-    """Returns the tokens of a chain's vocabulary if the steps after it keep its ids."""
+    """Returns a chain's vocabulary tokens if later steps keep its ids."""
     found: tuple[str, ...] = ()
     for step in chain.steps:
         if isinstance(step.encoding, FittedVocabulary) and len(step.encoding.tokens) <= MAX_LABELS:
@@ -66,11 +71,11 @@ def _tokens(chain: Chain) -> tuple[str, ...]:
 
 
 def label_files(labels: Labels, label: str | None) -> dict[str, str]:
-    """Returns path in the dataset -> text, with one line ``0:cat`` per id.
+    """Returns the texts of label files by their path.
 
-    ``labels.txt`` has the labels of the recipe's label, or without one of the first feature with
-    labels. Other files are named after their feature, with ``-`` for each character that is no
-    letter, digit, ``_`` or ``.``.
+    Paths are in the dataset. A text has one line ``0:cat`` per id. ``labels.txt`` has the labels of
+    the recipe's label, or without one of the first feature with labels. Other files are named after
+    their feature, with ``-`` for each character that is no letter, digit, ``_`` or ``.``.
     """
     first = label or next(iter(labels), "")
     found: dict[str, str] = {}

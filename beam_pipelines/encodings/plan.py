@@ -1,4 +1,7 @@
-"""The plan of a recipe's encodings: chains in the recipe's order, and passes that fit them."""
+"""Plans a recipe's encodings: chains, and passes that fit them.
+
+Chains are in the recipe's order.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,10 @@ class EncodePlan(PickledOnce):
         return {name: known[name] for name in self.written}
 
     def step_inputs(self) -> dict[tuple[int, int], tuple[Feature, ...]]:
-        """Returns (chain number, step number) -> inputs of the step, as far as known."""
+        """Returns the inputs of steps, as far as they are known.
+
+        Keys are the numbers of the chain and of the step.
+        """
         known = self.known()
         inputs = {}
         for number, chain in enumerate(self.chains):
@@ -221,7 +227,10 @@ def plan_encode(
 
 
 def _record_problems(recipe: Recipe, schema: pa.Schema) -> Iterator[Problem]:
-    """Yields the problems of ``output.record``, whose values are the records, without features."""
+    """Yields the problems of ``output.record``.
+
+    The column's values are the records, without features.
+    """
     record, path = recipe.output.record, ("output", "record")
     if record is None:
         return
@@ -273,7 +282,7 @@ def _plan_fit(recipe: Recipe, schema: pa.Schema, problems: list[Problem]) -> Fit
 
 @dataclasses.dataclass(frozen=True)
 class _Known:
-    """A feature at planning, and the first pass in which it is known.
+    """A feature at planning, and the first pass that knows it.
 
     ``is_pending``: known but for nulls, which an encoding fitted in this pass fills.
     """
@@ -297,7 +306,7 @@ class _Planner:
         self._known = {name: _Known(feature) for name, feature in columns.known().items()}
 
     def add(self, name: str, encodings: list[tuple[str, Encoding]]) -> None:
-        """Adds the chain of a recipe's entry, or one chain for each of its parts."""
+        """Adds an entry's chain, or one chain for each of its parts."""
         first = encodings[0][1]
         if isinstance(first, Drop):
             self._drop(name, encodings)
@@ -401,7 +410,7 @@ class _Planner:
 
 
 def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str, Encoding]]]:
-    """Returns the chains of one entry: suffix of the feature's name -> its encodings."""
+    """Returns one entry's chains by the suffix of the feature's name."""
     chains: dict[str, list[tuple[str, Encoding]]] = {"": []}
     for kind, encoding in encodings:
         so_far = chains.pop("")
@@ -412,7 +421,10 @@ def _in_parts(encodings: list[tuple[str, Encoding]]) -> dict[str, list[tuple[str
 
 
 def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
-    """Returns the plan with some steps fitted, and the other steps given their inputs."""
+    """Returns the plan with some steps fitted.
+
+    The other steps are given their inputs.
+    """
     known = plan.known()
     chains = []
     for number, chain in enumerate(plan.chains):
@@ -429,7 +441,10 @@ def with_fitted(plan: EncodePlan, steps: FittedSteps) -> EncodePlan:
 
 
 def load_fitted(plan: EncodePlan, folder: str) -> EncodePlan:
-    """Returns the plan with the fitted encodings of a folder; ``""`` leaves it as it is."""
+    """Returns the plan with the fitted encodings of a folder.
+
+    Folder ``""`` leaves the plan unchanged.
+    """
     # Imported here: it loads Beam, which takes a second, and the serving process needs only plans.
     from beam_pipelines.encodings.store import cached_encodings
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def to_matrix(x: tf.RaggedTensor, default: Any, width: int | None = None) -> tf.Tensor:
-    """Returns the rows as a matrix [batch, width], padded with ``default`` and cut.
+    """Returns rows as a matrix [batch, width], padded with ``default``.
+
+    Longer rows are cut.
 
     Args:
       x: [batch, None].
@@ -34,7 +36,7 @@ def to_matrix(x: tf.RaggedTensor, default: Any, width: int | None = None) -> tf.
 
 
 def from_matrix(matrix: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the rows of a matrix [batch, width] as a ragged tensor [batch, None].
+    """Returns a matrix [batch, width] as a ragged tensor [batch, None].
 
     The tensor has a uniform row length if the matrix has a static width.
     """
@@ -48,9 +50,9 @@ def from_matrix(matrix: tf.Tensor) -> tf.RaggedTensor:
 
 
 def check(holds: tf.Tensor, message: str) -> tf.Operation:
-    """Returns an operation that fails with a message unless a boolean scalar holds.
+    """Returns an operation that fails unless a boolean scalar holds.
 
-    It is cheaper than ``tf.debugging.Assert``.
+    The operation fails with ``message``. It is cheaper than ``tf.debugging.Assert``.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The schema of the written features: that of the columns, changed by encodings."""
+"""Makes the written features' schema from the columns' schema and encodings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Stores fitted encodings in a folder, without pickles: JSON and one Arrow file per array.
+"""Stores fitted encodings in a folder, without pickles.
 
-``encodings.json`` has the class names and values. The folder takes the encodings to the workers
-during a run and is ``transform_graph/encodings`` in the dataset. Values survive to the last bit.
+There is one JSON file, and one Arrow file per array. ``encodings.json`` has the class names and
+values. The folder takes the encodings to the workers during a run and is
+``transform_graph/encodings`` in the dataset. Values survive to the last bit.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ def _cached_encodings(folder: str, _modified_secs: float) -> FittedSteps:
 
 
 def _fitted(folder: str, entry: Mapping[str, Any]) -> Fitted:
-    """Builds one encoding; its class must be in the module of its kind."""
+    """Builds one encoding from its stored entry.
+
+    The encoding's class must be in the module of its kind.
+    """
     kind = entry["kind"]
     if kind not in ENCODING_FOR_KIND:
         raise ValueError(f"unknown kind '{kind}': import the module that registers it")

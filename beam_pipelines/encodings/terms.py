@@ -60,13 +60,16 @@ def read_limits(parameters: Mapping[str, Any], kind: str) -> tuple[int, float]:
 
 
 def vector(feature: Feature, length: int | None = None) -> Feature:
-    """Returns the feature of a float32 vector per row, from a feature of tokens."""
+    """Returns the feature of float32 vectors, one per row of tokens."""
     need_tokens(feature)
     return Feature(pa.list_(pa.float32()), required=True, length=length)
 
 
 def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
-    """Counts the tokens of n rows: lists, or scalars as lists of one."""
+    """Counts the tokens of n rows.
+
+    Rows are lists, or scalars as lists of one.
+    """
     rows, terms = row_numbers(array), find_tokens(vocabulary, flat_values(array))
     totals = np.bincount(rows, minlength=len(array))
     seen = terms >= 0
@@ -75,7 +78,10 @@ def count_terms(vocabulary: pa.Array, array: pa.Array) -> TermCounts:
 
 
 def vectors(counted: TermCounts, values: npt.NDArray[np.float64], length: int) -> pa.Array:
-    """Returns n vectors with ``values`` (float64[m], rounded to float32) at their terms, else 0."""
+    """Returns n vectors with ``values`` at their terms and 0 elsewhere.
+
+    ``values`` are float64[m], and are rounded to float32.
+    """
     cells = np.zeros((len(counted.totals), length), np.float32)
     cells[counted.rows, counted.terms] = values
     return as_lists(pa.array(cells.ravel()), np.full(len(cells), length))

@@ -45,7 +45,9 @@ _indexes_lock = threading.Lock()
 
 
 def need_tokens(feature: Feature) -> Feature:
-    """Returns the feature if it is of text, bytes or integers, or lists of them.
+    """Returns the feature if it holds text, bytes or integers.
+
+    They may be in lists.
 
     Raises:
       ValueError: it is of another type.
@@ -70,7 +72,9 @@ def need_amount(value: Any, expected: str) -> float:
 
 
 def sums_of(codes: Ids, rows: Ids, length: int, weights: Weights | None) -> npt.NDArray[Any]:
-    """Returns the int64 count of each code, or the float64 sum of weights of its rows.
+    """Returns each code's count, or the sum of its rows' weights.
+
+    Counts are int64, and sums are float64.
 
     Args:
       codes: int64[m], below ``length``.
@@ -102,13 +106,19 @@ def tensor_tokens(values: tf.Tensor) -> tf.Tensor:
 
 
 def fit_for_file(tokens: pa.Array) -> pa.Array:
-    """Returns which tokens a vocabulary's file can hold: not empty, without line breaks."""
+    """Returns which tokens a vocabulary's file can hold.
+
+    They are not empty and have no line breaks.
+    """
     breaks = pc.or_(pc.match_substring(tokens, "\n"), pc.match_substring(tokens, "\r"))
     return pc.and_not(pc.greater(pc.binary_length(tokens), 0), breaks)
 
 
 def row_numbers(array: pa.Array) -> Ids:
-    """Returns int64[m], the row of each item of lists, or of each scalar that is not null."""
+    """Returns the row of each value as int64[m].
+
+    Values are items of lists, or scalars that are not null.
+    """
     if pa.types.is_list(array.type):
         rows: Ids = pc.list_parent_indices(array).to_numpy().astype(np.int64, copy=False)
         return rows

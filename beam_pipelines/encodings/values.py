@@ -1,4 +1,4 @@
-"""Reads the parameters of encodings, and maps values of scalars and lists alike."""
+"""Reads encodings' parameters and maps values of scalars and lists alike."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def map_values(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.A
 def as_lists(
     values: pa.Array, lengths: npt.NDArray[np.int64], nulls: pa.BooleanArray | None = None
 ) -> pa.ListArray:
-    """Returns values as lists of these lengths; rows that are null have length 0.
+    """Returns values as lists of these lengths.
+
+    Rows that are null have length 0.
 
     Raises:
       pa.ArrowInvalid: there are more than 2**31 - 1 values.
@@ -82,9 +84,9 @@ def map_numbers(
     convert: Callable[[npt.NDArray[np.float64]], npt.NDArray[Any]],
     dtype: type[np.float32 | np.int64],
 ) -> pa.Array:
-    """Converts numbers, scalars or in lists, by a float64 function; nulls stay null.
+    """Converts numbers, scalars or in lists, by a float64 function.
 
-    Subnormal float32 count as 0, as in TensorFlow's kernels (denormals are zero).
+    Nulls stay null. Subnormal float32 count as 0, as in TensorFlow's kernels (denormals are zero).
 
     Args:
       array: int64 or float32, or lists of them.
@@ -102,7 +104,10 @@ def map_numbers(
 
 
 def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
-    """Returns int64 or float32 scalars as float64; nulls and subnormal float32 as 0."""
+    """Returns int64 or float32 scalars as float64.
+
+    Nulls and subnormal float32 become 0.
+    """
     filled = array.fill_null(0) if array.null_count else array
     numbers: npt.NDArray[np.float64] = filled.to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(array.type):
@@ -111,9 +116,9 @@ def to_float64(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def map_exact(array: pa.Array, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> pa.Array:
-    """Converts numbers, scalars or in lists, by a function of their own type; nulls stay.
+    """Converts numbers, scalars or in lists, in their own type.
 
-    The function takes and returns arrays of int64 or float32.
+    Nulls stay null. The function takes and returns arrays of int64 or float32.
     """
 
     def convert_array(values: pa.Array) -> pa.Array:
@@ -149,7 +154,7 @@ def need_number(value: Any, expected: str) -> int | float:
 
 
 def need_whole(value: Any, least: int, expected: str, most: int = MOST_IDS) -> int:
-    """Returns a parameter that must be a whole number from ``least`` to ``most``.
+    """Returns a parameter, a whole number from ``least`` to ``most``.
 
     Raises:
       ValueError: it is not.

@@ -50,7 +50,7 @@ _place: contextvars.ContextVar[tuple[str, str, Tables] | None] = contextvars.Con
 
 @contextlib.contextmanager
 def named(folder: str, name: str, tables: Tables | None = None) -> Iterator[None]:
-    """Sets where the vocabularies of the graph that is built inside are written.
+    """Sets where vocabularies of the graph built inside are written.
 
     Args:
       folder: local; exists until the graph is saved.
@@ -73,7 +73,9 @@ def file_name(feature: str) -> str:
 
 
 def token_table(tokens: pa.Array, num_oov: int = 0) -> Table:
-    """Returns an initialized table from tokens to places, for a graph or eager use.
+    """Returns an initialized table from tokens to places.
+
+    A graph or eager code can use it.
 
     Args:
       tokens: binary, at least one, distinct, none empty or with a line break.
@@ -109,7 +111,10 @@ def _table(path: str, num_oov: int) -> Table:
 
 
 def _write(tokens: pa.Array, folder: str, name: str) -> str:
-    """Writes the tokens' file unless it exists; its path depends on its content."""
+    """Writes the tokens' file unless it exists.
+
+    Its path depends on its content.
+    """
     data = list(_lines(tokens))
     digest = hashlib.blake2b(digest_size=8)
     for lines in data:

@@ -1,1 +1,4 @@
-"""Encodings, one module per kind, each with an Arrow and a TensorFlow face."""
+"""Implements the encodings, one module per kind.
+
+Each has an Arrow and a TensorFlow face.
+"""

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class BagOfWords(Encoding):
-    """Counts the tokens of a row: a list, as ``tokenize`` gives, or one token.
+    """Counts the tokens of a row.
+
+    A row is a list, as ``tokenize`` gives, or one token.
 
     Attributes:
       top_k: number of tokens to count, the most frequent ones.
@@ -55,7 +57,7 @@ class BagOfWords(Encoding):
 
 @dataclasses.dataclass(frozen=True)
 class FittedBagOfWords(Fitted):
-    """The count of each of ``tokens`` in the row; other tokens are ignored.
+    """Counts each of ``tokens`` in a row and ignores other tokens.
 
     Null is a row without tokens.
 

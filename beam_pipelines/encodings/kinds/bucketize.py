@@ -19,11 +19,12 @@ _EXPECTED = "a number of buckets of at least 2, as in {bucketize: 10}"
 
 @dataclasses.dataclass(frozen=True)
 class Bucketize(Encoding):
-    """Gives the number, from 0, of a bucket; buckets have about equal weight.
+    """Gives the number of a value's bucket, counted from 0.
 
-    Boundaries are distinct values of the column, without its smallest: there may be fewer buckets
-    than asked for, and none is empty. As in ``boundaries``, a value equal to a boundary is in the
-    bucket above it, NaN is in the last bucket, and null stays null.
+    Buckets have about equal weight. Boundaries are distinct values of the column, without its
+    smallest: there may be fewer buckets than asked for, and none is empty. As in ``boundaries``, a
+    value equal to a boundary is in the bucket above it, NaN is in the last bucket, and null stays
+    null.
 
     Attributes:
       buckets: largest number of buckets.

@@ -125,7 +125,10 @@ class Cast(Fixed):
         return numbers
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Casts the flat values; a value that does not fit fails an assertion."""
+        """Casts the flat values.
+
+        A value that does not fit fails an assertion.
+        """
         (x,) = features
         return x.with_flat_values(self._graph(x.flat_values))
 

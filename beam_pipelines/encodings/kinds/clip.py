@@ -21,7 +21,7 @@ _EXPECTED = "a lower and an upper bound, one of which may be null, as in {clip: 
 
 @dataclasses.dataclass(frozen=True)
 class Clip(Fixed):
-    """Replaces values below the lower bound and above the upper bound by the bound.
+    """Replaces values outside the bounds by the nearest bound.
 
     Integers stay integers, infinities are clipped, null stays null, NaN stays NaN.
 

@@ -28,10 +28,10 @@ _BUCKETS = (
 
 @dataclasses.dataclass(frozen=True)
 class Cross(Fixed):
-    """Joins the texts of several columns by ``_X_`` and hashes them as ``hash_bucket``.
+    """Joins texts of several columns by ``_X_`` and hashes them.
 
-    Integers join as decimal text, and null as the empty text: every row has an id. The columns are
-    still written.
+    The hash is that of ``hash_bucket``. Integers join as decimal text, and null as the empty text:
+    every row has an id. The columns are still written.
 
     Attributes:
       buckets: number of ids.

@@ -1,4 +1,7 @@
-"""``cyclic``: a point on a circle, so that 23 o'clock is next to 0."""
+"""``cyclic``: a number as a point on a circle.
+
+So 23 o'clock is next to 0.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,10 @@ _EXPECTED = "a period above 0, as in {cyclic: 24}"
 
 
 def sine_and_cosine(turns: Any, library: Library) -> tuple[Any, Any]:
-    """Returns sine and cosine of an angle in turns, exact at quarters; float64.
+    """Returns float64 sine and cosine of an angle in turns.
 
-    The angle is reduced to an eighth of a turn around a quarter, where libraries lose no digits.
+    They are exact at quarters. The angle is reduced to an eighth of a turn around a quarter, where
+    libraries lose no digits.
     """
     turns = turns - library.floor(turns)
     quarter = library.floor(4.0 * turns + 0.5)

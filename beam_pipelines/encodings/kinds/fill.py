@@ -234,7 +234,7 @@ class Occurrences:
         weights: Weights | None,
         folds: npt.NDArray[np.int64] | None,
     ) -> pa.RecordBatch:
-        """Returns the number of rows with each value, or the sum of their weights."""
+        """Counts the rows with each value, or sums their weights."""
         known = pc.invert(_is_unknown(array))
         keys = array.filter(known)
         if pa.types.is_floating(keys.type):
@@ -256,7 +256,10 @@ class Occurrences:
 
 
 def commonest(sums: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the key with the largest positive count, or no row; of several, the largest."""
+    """Returns the key with the largest positive count, or no row.
+
+    Of equal counts, the largest key is taken.
+    """
     most = pc.max(sums.column("count"))
     sums = (
         sums.filter(pc.equal(sums.column("count"), most))

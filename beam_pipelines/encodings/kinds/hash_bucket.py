@@ -1,4 +1,7 @@
-"""``hash_bucket``: ids by hash, for values too many or too new for a vocabulary."""
+"""``hash_bucket``: ids by hash, without a vocabulary.
+
+It suits values that are too many or too new for a vocabulary.
+"""
 
 from __future__ import annotations
 

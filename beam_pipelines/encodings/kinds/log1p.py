@@ -1,4 +1,7 @@
-"""``log1p``: the logarithm of 1 + x, for counts and amounts with a long tail."""
+"""``log1p``: the logarithm of 1 + x.
+
+It suits counts and amounts with a long tail.
+"""
 
 from __future__ import annotations
 

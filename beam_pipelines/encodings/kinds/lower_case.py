@@ -56,7 +56,10 @@ def _running(counts: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> npt.NDArr
 
 
 def tensor_lower(texts: tf.Tensor) -> tf.Tensor:
-    """Returns texts [n] in lower case; bytes that are not UTF-8 become U+FFFD."""
+    """Returns texts [n] in lower case.
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
     import tensorflow as tf
 
     table = _table()

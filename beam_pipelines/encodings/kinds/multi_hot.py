@@ -1,4 +1,4 @@
-"""``multi_hot``: the ids of several categories as a vector of zeros and ones."""
+"""``multi_hot``: ids of several categories as a vector of zeros and ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from beam_pipelines.encodings.kinds.one_hot import OneHot
 
 @dataclasses.dataclass(frozen=True)
 class MultiHot(OneHot):
-    """A vector of zeros with a one at each id of a list.
+    """A vector with a one at each id of a list.
 
-    Null and empty lists, and ids outside the range, set no one.
+    The other places are zero. Null and empty lists, and ids outside the range, set no one.
     """
 
     kind = "multi_hot"

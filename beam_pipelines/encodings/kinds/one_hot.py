@@ -1,4 +1,4 @@
-"""``one_hot``: the id of a category as a vector of zeros with a one."""
+"""``one_hot``: a category's id as a vector of zeros with a one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class OneHot(Fixed):
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> OneHot:
-        """Takes the number of ids if the encoding before does not give it: ``{one_hot: 12}``."""
+        """Takes the number of ids: ``{one_hot: 12}``.
+
+        It is needed if the encoding before does not give it.
+        """
         expected = f"the number of ids, as in {{{cls.kind}: 12}}"
         check_parameters(parameters, {"value": expected})
         return cls(
@@ -97,7 +100,7 @@ class OneHot(Fixed):
         return as_lists(pa.array(vectors), np.full(len(array), size))
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Adds up the vectors of the ids of each row and caps at one."""
+        """Adds the vectors of each row's ids and caps at one."""
         import tensorflow as tf
 
         (x,) = features

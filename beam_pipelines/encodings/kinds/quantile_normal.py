@@ -69,7 +69,10 @@ _TAIL = (
 
 
 def normal_quantile(p: Any, library: Library) -> Any:
-    """Returns the standard normal quantile of p, from 1.4e-11 to 1 - 1.4e-11; float64."""
+    """Returns the standard normal quantile of p in float64.
+
+    The formula holds for p from 1.4e-11 to 1 - 1.4e-11.
+    """
     q = p - 0.5
     r = 0.180625 - q * q
     centre = q * _polynomial(_CENTRE[0], r) / _polynomial(_CENTRE[1], r)

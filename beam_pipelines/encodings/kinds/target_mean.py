@@ -183,7 +183,10 @@ class TargetMean(Encoding):
         )
 
     def _means(self, weights: Numbers, sums: Numbers, default: float) -> tuple[Numbers, float]:
-        """Returns the smoothed mean of each key, and the prior: ``default`` without rows."""
+        """Returns the smoothed mean of each key, and the prior.
+
+        Without rows, the prior is ``default``.
+        """
         prior = float(sums.sum() / weights.sum()) if weights.sum() else default
         total = weights + self.smoothing
         means = np.full(len(weights), prior)

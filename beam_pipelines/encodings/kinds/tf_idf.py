@@ -35,12 +35,15 @@ _ALL_ROWS = b""
 
 @dataclasses.dataclass(frozen=True)
 class DocumentCounts(TokenCounts):
-    """Counts tokens, and in column ``documents`` the rows that have them, by weight."""
+    """Counts tokens and the rows that have them, by weight.
+
+    Column ``documents`` has the counts of rows.
+    """
 
     def count(
         self, array: pa.Array, target: pa.Array | None, weights: Weights | None, folds: Ids | None
     ) -> pa.RecordBatch:
-        """Counts the tokens of a batch, and under the empty key its rows."""
+        """Counts a batch's tokens, and its rows under the empty key."""
         values, rows = flat_values(array), row_numbers(array)
         filled = pc.not_equal(as_tokens(values), _ALL_ROWS)
         encoded = values.filter(filled).dictionary_encode()
@@ -61,20 +64,23 @@ class DocumentCounts(TokenCounts):
         )
 
     def select(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the tokens that the vocabulary may have, and the row count if it is here."""
+        """Returns the tokens that the vocabulary may have, with the row count.
+
+        The row count is missing if it is not in ``sums``.
+        """
         all_rows = sums.filter(pc.equal(sums["key"], _ALL_ROWS))
         return concat_batches([super().select(sums), all_rows])
 
 
 @dataclasses.dataclass(frozen=True)
 class TfIdf(Encoding):
-    """Weighs the tokens of a row: a list, as ``tokenize`` gives, or one token.
+    """Weighs the tokens of a row.
 
-    A token's value in a row is its term frequency times its inverse document frequency. The first
-    is its count in the row divided by the number of tokens of the row, as in ``tft.tfidf``. The
-    second is ``log((1 + n) / (1 + d)) + 1`` for n rows, d of them with the token, as in
-    ``tft.tfidf(smooth=True)`` and scikit-learn's ``TfidfTransformer(smooth_idf=True)``. Vectors are
-    not normalized.
+    A row is a list, as ``tokenize`` gives, or one token. A token's value in a row is its term
+    frequency times its inverse document frequency. The first is its count in the row divided by the
+    number of tokens of the row, as in ``tft.tfidf``. The second is ``log((1 + n) / (1 + d)) + 1``
+    for n rows, d of them with the token, as in ``tft.tfidf(smooth=True)`` and scikit-learn's
+    ``TfidfTransformer(smooth_idf=True)``. Vectors are not normalized.
 
     Attributes:
       top_k: number of tokens to weigh, the most frequent ones.

@@ -67,7 +67,10 @@ class Tokenize(Fixed):
         return Feature(pa.list_(pa.string()), required=True)
 
     def apply(self, *arrays: pa.Array) -> pa.Array:
-        """Cuts each text; the tokens of a list of texts follow each other."""
+        """Cuts each text into tokens.
+
+        The tokens of a list of texts follow each other.
+        """
         texts, rows = flat_values(arrays[0]), row_numbers(arrays[0])
         chunks = self._cut(lower(texts) if self.lower else texts)
         tokens, rows = chunks.flatten(), rows[pc.list_parent_indices(chunks).to_numpy()]

@@ -127,9 +127,9 @@ class FittedVocabulary(Fitted):
         return pa.array(ids, mask=~valid if values.null_count else None)
 
     def to_tensorflow(self, *features: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Looks the flat values up in a table, whose file becomes an asset.
+        """Looks the flat values up in a table.
 
-        See ``encodings/vocabulary_asset.py``.
+        The table's file becomes an asset. See ``encodings/vocabulary_asset.py``.
         """
         (x,) = features
         return x.with_flat_values(

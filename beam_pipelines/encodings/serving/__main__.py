@@ -23,7 +23,10 @@ _POLL_SECS = 0.1
 
 
 def main() -> int:
-    """Builds the graph; returns 0, or 1 after a line with the reason."""
+    """Builds the graph and returns the exit status.
+
+    The status is 0, or 1 after a line with the reason.
+    """
     threading.Thread(target=_end_with, args=(int(sys.argv[2]),), daemon=True).start()
     logging.disable(logging.ERROR)
     # Nearly all objects live until the process ends; collecting garbage took a fifth of its time.
@@ -47,7 +50,10 @@ def main() -> int:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process with its parent, so that it never writes into a later run's folder."""
+    """Ends this process with its parent.
+
+    So it never writes into a later run's folder.
+    """
     while os.getppid() == parent:
         time.sleep(_POLL_SECS)
     os._exit(1)

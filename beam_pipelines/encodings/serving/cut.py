@@ -1,4 +1,7 @@
-"""Cuts a traced graph, that of a ``preprocessing_fn``, to some outputs and their inputs."""
+"""Cuts a traced graph to some outputs and their inputs.
+
+The graph is that of a ``preprocessing_fn``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The input of the process that builds the serving graph, imported by both ends of the pipe."""
+"""Defines the input of the process that builds the serving graph.
+
+Both ends of the pipe import it.
+"""
 
 from __future__ import annotations
 

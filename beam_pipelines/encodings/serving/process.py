@@ -1,4 +1,7 @@
-"""Builds the serving graph in a separate process: TensorFlow takes seconds and 600 MB to load."""
+"""Builds the serving graph in a separate process.
+
+TensorFlow takes seconds and 600 MB to load.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ _ENVIRONMENT = {
 
 
 class GraphBuilder:
-    """A process that loads TensorFlow at once and builds one serving graph on request.
+    """A process that builds one serving graph on request.
+
+    It loads TensorFlow at once.
 
     Attributes:
       folder: ``transform_graph`` of a dataset, local or not.
@@ -88,7 +93,9 @@ class GraphBuilder:
 
 
 def build_in_subprocess(job: GraphJob, folder: str) -> None:
-    """Writes the serving graph into a folder, in a process that then ends.
+    """Writes the serving graph into a folder, from a separate process.
+
+    The process then ends.
 
     Raises:
       DataError: the graph could not be built.
@@ -119,7 +126,10 @@ def _complaint(status: int, stderr: str) -> str:
 
 
 def _local_copy(folder: str | None, stack: contextlib.ExitStack) -> str | None:
-    """Returns the absolute path of a local copy of a folder; the stack removes the copy."""
+    """Returns the absolute path of a folder's local copy.
+
+    The stack removes the copy.
+    """
     if folder is None or files.is_local(folder):
         return folder and os.path.abspath(folder)
     local = stack.enter_context(tempfile.TemporaryDirectory())

@@ -1,4 +1,4 @@
-"""Converts tensors of a feature spec to ragged tensors of encodings, and back."""
+"""Converts tensors of feature specs to encodings' ragged tensors, and back."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def _needed(plan: EncodePlan, names: Collection[str]) -> tuple[list[Chain], set[
 
 
 def to_ragged(tensor: AnyTensor) -> tf.RaggedTensor:
-    """Returns the values of each row as a ragged tensor [batch, None] with int64 row splits.
+    """Returns each row's values as a ragged tensor [batch, None].
+
+    Row splits are int64.
 
     Args:
       tensor: dense [batch, …], sparse [batch, None] with rows in order, as parsers give it, or

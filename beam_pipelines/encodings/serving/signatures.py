@@ -78,7 +78,7 @@ def _from_tensors(transform: Any, feature_spec: Mapping[str, Any]) -> Any:
 
 
 def _dense_arguments(feature_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the dense tensors of arguments of any kind, as ``tf.TensorSpec`` by name."""
+    """Returns dense ``tf.TensorSpec`` by name for arguments of any kind."""
     import tensorflow as tf
 
     arguments: dict[str, Any] = {}
@@ -124,7 +124,10 @@ def _without_padding(
 
 
 def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
-    """Returns dense tensors; of a sparse or ragged one, padded values and row lengths."""
+    """Returns features as dense tensors.
+
+    A sparse or ragged one becomes padded values and row lengths.
+    """
     import tensorflow as tf
 
     dense: dict[str, tf.Tensor] = {}
@@ -145,7 +148,10 @@ def to_dense(features: Mapping[str, AnyTensor]) -> dict[str, tf.Tensor]:
 
 
 def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the lengths of rows, int64 [batch], from row splits [batch + 1]."""
+    """Returns the lengths of rows from their row splits.
+
+    Lengths are int64 [batch], and row splits are [batch + 1].
+    """
     import tensorflow as tf
 
     if not splits:
@@ -156,7 +162,7 @@ def _lengths(splits: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def argument_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns valid and distinct names for a signature, as TensorFlow would change them.
+    """Returns valid, distinct names for a signature, as TensorFlow changes them.
 
     Characters other than letters, digits and ``_`` become ``_``. A name that then does not begin
     with a letter, or is a word of Python's, gets the prefix ``arg_``; a taken one gets a number as

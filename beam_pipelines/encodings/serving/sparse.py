@@ -1,4 +1,4 @@
-"""Sparse features in the graph, which encodes their columns and then joins them.
+"""Encodes sparse features' columns in the graph, then joins them.
 
 Signatures have only the columns, because their outputs are dense.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def without_sparse_features(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema with the columns of sparse features as features of their own."""
+    """Returns the schema with sparse features' columns as separate features."""
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
     del result.sparse_feature[:]
@@ -40,7 +40,7 @@ def sparse_specs(schema: schema_pb2.Schema) -> dict[str, Any]:
 def assemble_sparse(
     tensors: Mapping[str, AnyTensor], sparse: Mapping[str, Any]
 ) -> dict[str, AnyTensor]:
-    """Returns tensors with the columns of sparse features joined, as they are parsed.
+    """Returns tensors with sparse features' columns joined, as parsing gives them.
 
     Args:
       tensors: of features, dense, sparse or ragged; indices and values in ascending order of the

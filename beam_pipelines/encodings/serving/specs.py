@@ -1,4 +1,4 @@
-"""Feature specs of a schema, and the types of the tensors that they parse."""
+"""Makes a schema's feature specs and the types of parsed tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def feature_spec(schema: schema_pb2.Schema) -> dict[str, Any]:
 
 
 def ragged_spec(spec: Any) -> Any:
-    """Returns the spec that parses a ragged tensor instead of a sparse one."""
+    """Returns the spec that parses ragged tensors instead of sparse ones."""
     import tensorflow as tf
 
     is_sparse = isinstance(spec, tf.io.VarLenFeature)

@@ -210,7 +210,10 @@ class _Graph:
 
 
 def _parsed_as(spec: Any) -> Any:
-    """Returns the feature spec of a tensor with which the ``preprocessing_fn`` was traced."""
+    """Returns the feature spec of a tensor.
+
+    The ``preprocessing_fn`` was traced with the tensor.
+    """
     import tensorflow as tf
 
     is_dense = isinstance(spec, tf.TensorSpec)
@@ -278,7 +281,10 @@ def _assets_of(saved_model: str) -> list[str]:
 
 
 def _make_reproducible(saved_model: str) -> None:
-    """Sorts a SavedModel's nodes and removes its fingerprint, both of which are random."""
+    """Sorts a SavedModel's nodes and removes its fingerprint.
+
+    The order of the nodes and the fingerprint are random.
+    """
     from tensorflow.core.protobuf import saved_model_pb2
 
     path = os.path.join(saved_model, "saved_model.pb")
