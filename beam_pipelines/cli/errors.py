@@ -11,7 +11,10 @@ from beam_pipelines.core.errors import PipelineError, RecipeError, mask, out_of_
 
 
 def say_interrupted() -> int:
-    """Prints that the command was interrupted, with its outcome; returns the exit status."""
+    """Prints that the command was interrupted; returns the exit status.
+
+    The message includes the outcome of the command.
+    """
     with signals.ignoring_signals():
         _complain(signals.message())
     return signals.INTERRUPTED
@@ -38,7 +41,10 @@ def print_failure(error: Exception, is_verbose: bool) -> int:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an error has a KeyboardInterrupt as its context, as Beam wraps it."""
+    """Whether an error has a KeyboardInterrupt as its context.
+
+    Beam wraps interruptions in this way.
+    """
     seen: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and following not in seen:
@@ -50,7 +56,10 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _last_line(error: Exception) -> str:
-    """Returns the error's text; of a worker's traceback, as Beam passes it, the last line."""
+    """Returns the error's text, or the last line of a worker's traceback.
+
+    Beam passes a worker's error as its traceback.
+    """
     lines = str(error).strip().splitlines()
     return lines[-1] if lines and lines[0].startswith("Traceback ") else str(error)
 

@@ -1,4 +1,7 @@
-"""Writes a first recipe from data files: columns, possible joins, and open decisions."""
+"""Writes a first recipe from data files.
+
+The recipe has columns, possible joins and open decisions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ _NOT_PLAIN = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
 def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> None:
-    """Writes a recipe with a source for each data file or pattern; the first is the base.
+    """Writes a recipe with a source for each data file or pattern.
+
+    The first source is the base.
 
     Raises:
       RecipeError: the output exists, or a file does not exist or has an unknown format.
@@ -42,7 +47,10 @@ def write_recipe(data: Sequence[str], output: str, overwrite: bool = False) -> N
 
 
 def name_sources(data: Sequence[str]) -> list[Source]:
-    """Returns a source for each path, named after the file; repeated names get a number."""
+    """Returns a source for each path, named after the file.
+
+    Repeated names get a number.
+    """
     sources: list[Source] = []
     for path in data:
         (source,) = bare_recipe(path).sources.values()
@@ -144,7 +152,10 @@ def _join_lines(plans: Sequence[SourcePlan]) -> Iterator[str]:
 
 
 def can_join(field: pa.Field, left: pa.Schema) -> bool:
-    """Whether a right column could be a join key: equal name and type, no float, no list."""
+    """Whether a right column could be a join key.
+
+    A left column must have the same name and type. Floats and lists are no keys.
+    """
     is_key = not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
     return is_key and field.name in left.names and bool(left.field(field.name).type == field.type)
 
@@ -176,7 +187,10 @@ def _relative(path: str, folder: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns a text as a YAML scalar, in double quotes with escapes if it needs them."""
+    """Returns a text as a YAML scalar, in quotes if needed.
+
+    Quotes are double, with escapes.
+    """
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_PLAIN:
         return text
     return '"' + "".join(_escaped(character) for character in text) + '"'

@@ -1,8 +1,9 @@
-"""The command line: ``beam-pipelines convert | transform | describe | inspect | verify | init``.
+"""The command line, ``beam-pipelines``.
 
-Commands only parse, call and print. Commands import Apache Beam only if they need it, because that
-takes seconds. Exit status: 0 done, 1 the data or the run failed, 2 the recipe or the command
-line is wrong, 130 interrupted.
+It has commands such as convert, transform, describe, inspect, verify and init. Commands only parse,
+call and print. Commands import Apache Beam only if they need it, because that takes seconds. Exit
+status: 0 done, 1 the data or the run failed, 2 the recipe or the command line is wrong, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit status; errors are printed to standard error."""
+    """Runs one command line and returns its exit status.
+
+    Errors are printed to standard error.
+    """
     is_verbose = "--verbose" in arguments
     signals.begin()
     _set_up_logging(is_verbose)

@@ -60,7 +60,10 @@ class BeamCommand(click.Command):
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command, while a fork server runs if the command takes all of Beam's options."""
+        """Runs the command, with a fork server if it needs one.
+
+        A command needs a fork server if it takes all of Beam's options.
+        """
         if self.classes:
             memory.resume_garbage_collection()
             return super().invoke(ctx)
@@ -76,7 +79,10 @@ class BeamCommand(click.Command):
 
 
 class StorageCommand(BeamCommand):
-    """A click command that runs no job, and takes Beam's options for opening files only."""
+    """A click command that runs no job.
+
+    It takes Beam's options for opening files only.
+    """
 
     classes = STORAGE_OPTIONS
 
@@ -137,7 +143,10 @@ def fill_date_of_output(output: str, date: datetime.date | None) -> str:
 
 
 def input_root_option(command: Command) -> Command:
-    """Adds the option ``--input_root``: a tuple of folders and URLs that may be empty."""
+    """Adds the option ``--input_root``, a tuple of folders and URLs.
+
+    The tuple may be empty.
+    """
     text = (
         "Folder or URL below which all that the recipe reads has to lie; may be given "
         "several times."
@@ -231,7 +240,10 @@ def _find(name: str, flags: dict[str, Flag]) -> Flag | None:
 
 
 def _following(rest: Iterator[str], flag: Flag) -> list[str]:
-    """Returns the value that follows a flag; an optional value is joined to its flag by ``=``."""
+    """Returns the value that follows a flag.
+
+    An optional value is joined to its flag by ``=``, so none follows.
+    """
     value = None if flag.value_is_optional else next(rest, None)
     return [] if value is None else [value]
 
@@ -255,11 +267,14 @@ def _beam_flags(classes: tuple[str, ...]) -> dict[str, Flag]:
 
 
 def _beam_parser(classes: tuple[str, ...]) -> argparse.ArgumentParser:
-    """Returns one parser for the arguments of some of Beam's option classes, or of all."""
+    """Returns a parser for the arguments of Beam's option classes.
+
+    ``classes`` are the names of the classes; if it is empty, all are taken.
+    """
     from apache_beam.options.pipeline_options import PipelineOptions
 
     class Parser(argparse.ArgumentParser):
-        """Reports errors as click does, and allows the same flag in two classes."""
+        """Reports errors as click does; allows one flag in two classes."""
 
         def error(self, message: str) -> NoReturn:
             raise click.UsageError(f"Beam's options: {message}.")

@@ -1,4 +1,7 @@
-"""``beam-pipelines plan``: estimates a conversion, at its real size or another, and its limits."""
+"""``beam-pipelines plan``: estimates a conversion and its limits.
+
+The conversion has its real size or another.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class Bytes(click.ParamType):  # type: ignore[type-arg] # not generic in the old
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Returns the number of bytes in a text such as ``100TB`` or ``1.5 GiB``."""
+        """Returns the number of bytes in a text such as ``100TB``.
+
+        Decimals, spaces and binary units are allowed, as in ``1.5 GiB``.
+        """
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
         size = (
             round(float(match[1]) * _UNITS[match[2].lower()])
@@ -166,7 +172,10 @@ def _why_first(plan: Plan) -> str:
 
 
 def _count(number: float) -> str:
-    """Returns a number with commas, or three digits and a word: ``1.25 billion``."""
+    """Returns a number as text, with commas or with a word.
+
+    A word follows three digits, as in ``1.25 billion``.
+    """
     for size, word in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
         if number >= size:
             return f"{number / size:,.3g}{word}"

@@ -1,4 +1,7 @@
-"""Prints tables of the manifest and the statistics after a conversion or a description."""
+"""Prints tables after a conversion or a description.
+
+The tables are of the manifest and the statistics.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ _NO_KERNELS = (
 
 
 def print_summary(manifest: Mapping[str, Any], folder: str, stream: IO[str] | None = None) -> None:
-    """Prints splits, sources, joins, row counts, and the paths of the dataset and its report.
+    """Prints a dataset's splits, sources, joins, row counts and paths.
+
+    The paths are those of the dataset and of its report.
 
     Args:
       manifest: manifest of the dataset.
@@ -207,7 +212,10 @@ def _features(folder: str, split: str) -> Table:
 
 
 def _feature_values(feature: Any) -> list[str]:
-    """Returns mean, least and most of numbers; of texts, distinct count and most frequent."""
+    """Returns a summary of a feature's numbers or texts.
+
+    Numbers give mean, least and most; texts give their distinct count and the most frequent one.
+    """
     if feature.HasField("num_stats"):
         return [
             f"{value:,.6g}"

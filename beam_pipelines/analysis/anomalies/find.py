@@ -184,7 +184,7 @@ def _comparisons(
     policy: ValidationPolicy,
     measured: dict[str, anomalies_pb2.DriftSkewInfo],
 ) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    """Adds drift and skew to ``measured`` and yields reasons for values above a threshold."""
+    """Adds drift and skew to ``measured``; yields reasons for values above thresholds."""
     todo: list[tuple[str, str, Comparison, Statistics, Statistics | None]] = []
     if policy.baseline is not None:
         todo.append(

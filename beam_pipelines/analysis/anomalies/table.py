@@ -20,7 +20,7 @@ CURES = (
 
 
 def render_anomalies(rows: Sequence[Row], where: Callable[[Row], str]) -> str:
-    """Returns a table of anomalies, one line for each of the first 50, indented.
+    """Returns a table of the first 50 anomalies, one indented line each.
 
     Args:
       rows: result of ``anomalies.describe``.

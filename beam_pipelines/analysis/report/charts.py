@@ -1,4 +1,4 @@
-"""Computes charts of a feature: outlines of distributions and bars of frequent values.
+"""Computes a feature's charts: outlines of distributions and bars of frequent values.
 
 All splits share a chart.
 """
@@ -50,7 +50,10 @@ class Frequent(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Bars of a frequent value: the widths of all splits in per cent, the first split's share."""
+    """Bars of a frequent value, one for each split.
+
+    ``share`` is the first split's. ``widths`` are in per cent.
+    """
 
     value: str
     share: str
@@ -149,10 +152,10 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
 
 
 def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distribution | None:
-    """Returns the outlines of a numeric column's distributions; ``None`` without finite numbers.
+    """Returns the outlines of a numeric column's distributions.
 
-    Each split is scaled to its own number of values. The outermost bars include the values beyond
-    the 1st and the 99th percentile.
+    Returns ``None`` without finite numbers. Each split is scaled to its own number of values. The
+    outermost bars include the values beyond the 1st and the 99th percentile.
     """
     numbers = [
         column.values for column in columns.values() if isinstance(column.values, NumberStatistics)
@@ -182,7 +185,7 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distri
 
 
 def common_axis(numbers: Sequence[NumberStatistics], kind: pa.DataType, bars: int) -> Axis:
-    """Returns an axis from the 1st to the 99th percentile of all splits.
+    """Returns an axis that covers the splits' 1st to 99th percentiles.
 
     It is logarithmic if it starts at 0 or above and has the median of every split in its first
     twelfth.
@@ -239,7 +242,10 @@ def bar_shares(number: NumberStatistics, edges: npt.NDArray[np.float64]) -> npt.
 
 
 def _outline(heights: npt.NDArray[np.float64], size: Chart) -> str:
-    """Returns the outline of bars of relative heights (0 to 1) and a width of 1 as an SVG path."""
+    """Returns the outline of bars of relative heights as an SVG path.
+
+    Heights are from 0 to 1. Each bar has a width of 1.
+    """
     floor, highest = size.height - 1, size.height - 3
     tops = (floor - np.round(highest * heights).astype(int)).tolist()
     bars = ((top, len(list(same))) for top, same in itertools.groupby(tops))

@@ -32,7 +32,9 @@ class Drift(NamedTuple):
 def measure_drift(
     statistics: Mapping[str, TableStatistics], baseline: Mapping[str, TableStatistics]
 ) -> dict[str, tuple[Drift, ...]]:
-    """Compares each split with the first one, and with the same split of an earlier dataset.
+    """Compares each split with the first one and with an earlier dataset.
+
+    A split is compared with the same split of the earlier dataset.
 
     Returns:
       Feature -> drifts. A feature that cannot be compared has no entry.
@@ -72,7 +74,10 @@ def divergence(first: ColumnStatistics, second: ColumnStatistics) -> float | Non
 
 
 def _text_shares(first: TextStatistics, second: TextStatistics) -> list[npt.NDArray[np.float64]]:
-    """Returns each text's count on both sides; the last entry has all texts not kept."""
+    """Returns each text's count on both sides.
+
+    The last entry has all texts that are not kept.
+    """
     encoded = pa.concat_arrays([first.values, second.values]).dictionary_encode()
     places, number = encoded.indices.to_numpy(), len(encoded.dictionary)
     shares = []

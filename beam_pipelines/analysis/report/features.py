@@ -172,7 +172,7 @@ def _totals(columns: _Columns) -> list[int]:
 
 
 def _per_split(columns: _Columns, show: Callable[[ColumnStatistics], Cell]) -> list[Cell]:
-    """Returns one cell if it is the same for all splits, and else one for each."""
+    """Returns one cell for each split, or one if all are equal."""
     cells = [show(column) for column in columns.values()]
     return cells[:1] if len(set(cells)) == 1 else cells
 

@@ -60,7 +60,7 @@ def render_report(report: Report) -> str:
 
 
 def _clip(text: str, characters: int = 120) -> str:
-    """Returns the first characters of a text, with an ellipsis if there are more."""
+    """Returns a text, cut with an ellipsis if it is too long."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 

@@ -88,7 +88,7 @@ class Picture:
         return max(box.y for box in self.boxes) + _HEIGHT + 2 * self.margin
 
     def thickness(self, edge: Edge) -> float:
-        """Returns the width of an edge's line in pixels, in proportion to its rows."""
+        """Returns an edge's line width in pixels, in proportion to its rows."""
         most = max(1, *(edge.rows for edge in self.edges))
         return max(_THINNEST, _THICKEST * edge.rows / most)
 
@@ -107,10 +107,11 @@ class _Flow(NamedTuple):
 
 
 def draw_pipeline(report: Report) -> Picture | None:
-    """Lays out sources, joins, filter, splits and shards; ``None`` without a base source.
+    """Lays out sources, joins, filter, splits and shards.
 
-    Sources are on the left. The rows of the base source go down through the joins, each to the
-    right of its source, and from the last join to the right: filter, splits, shards.
+    Returns ``None`` without a base source. Sources are on the left. The rows of the base source go
+    down through the joins, each to the right of its source, and from the last join to the right:
+    filter, splits, shards.
     """
     base = next((source for source in report.sources if source.name == report.base), None)
     if base is None:
@@ -185,7 +186,10 @@ def _across(start: Box, end: Box, rows: int, style: str = "") -> Edge:
 
 
 def _down(start: Box, end: Box, rows: int) -> Edge:
-    """Returns the edge to a join's upper side, from the base source or the join above."""
+    """Returns the edge to a join's upper side.
+
+    It starts at the base source or at the join above.
+    """
     x = end.x + _WIDTH / 2
     if start.x == end.x:
         y = start.y + _HEIGHT

@@ -17,7 +17,7 @@ _TINY_PIXELS = 64
 
 
 class SplitSummary(NamedTuple):
-    """Rows of a split, and the bytes of each of its shard files."""
+    """Rows of a split, and the bytes of each shard file."""
 
     rows: int
     shard_bytes: tuple[int, ...] = ()
@@ -44,10 +44,11 @@ class SourceSummary(NamedTuple):
 
 
 class JoinSummary(NamedTuple):
-    """Row counts of a join; ``how``, ``strategy`` and ``on`` as in the recipe.
+    """Row counts of a join.
 
-    ``matched`` and ``unmatched`` left rows came in. The join dropped ``dropped`` of the unmatched
-    ones. Second matches added ``added`` rows.
+    ``how``, ``strategy`` and ``on`` are those of the recipe. ``matched`` and ``unmatched`` left
+    rows came in. The join dropped ``dropped`` of the unmatched ones. Second matches added ``added``
+    rows.
     """
 
     source: str

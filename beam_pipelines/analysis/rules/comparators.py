@@ -21,7 +21,10 @@ _Histogram = statistics_pb2.Histogram
 
 
 class Comparison(NamedTuple):
-    """TFDV's words for the examined dataset and the one it is compared with."""
+    """TFDV's words for the two datasets of a comparison.
+
+    ``treatment`` is the examined dataset, and ``control`` the one it is compared with.
+    """
 
     treatment: str
     control: str
@@ -37,7 +40,7 @@ def compare(
     treatment: Feature,
     control: Feature | None,
 ) -> tuple[list[Measurement], list[Reason]]:
-    """Measures how far a feature is from the same feature of another dataset.
+    """Measures a feature's distance from the same feature of another dataset.
 
     Args:
       comparator: thresholds of the distances; a distance without a threshold is not measured.

@@ -24,7 +24,10 @@ def rank_counts(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, floa
 
 
 def l_infinity(left: Counts, right: Counts) -> tuple[float, str]:
-    """Returns the largest difference of any text's shares, from 0 to 1, and that text."""
+    """Returns the largest difference of a text's shares, and that text.
+
+    The difference is from 0 to 1.
+    """
     return _largest_difference(left, right, sum(left.values()), sum(right.values()))
 
 
@@ -99,7 +102,7 @@ def _buckets(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, fl
 
 
 def _finite(histogram: statistics_pb2.Histogram) -> list[tuple[float, float, float]]:
-    """Returns (low, high, weight) of the buckets with a finite width above 0."""
+    """Returns (low, high, weight) of buckets with a finite width above 0."""
     return [
         (low, high, weight)
         for low, high, weight in _buckets(histogram)
@@ -134,6 +137,9 @@ def jensen_shannon(left: Weights, right: Weights) -> float:
 
 
 def _divergence(p: Weights, q: Weights) -> float:
-    """Returns the Kullback–Leibler divergence in bits; ``q`` is not 0 where ``p`` is not."""
+    """Returns the Kullback–Leibler divergence in bits.
+
+    ``q`` is not 0 where ``p`` is not.
+    """
     some = (p > 0) & (q > 0)
     return float((p[some] * np.log2(p[some] / q[some])).sum())

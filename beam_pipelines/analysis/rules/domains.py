@@ -287,7 +287,7 @@ def _add_values(feature: schema_pb2.Feature, domains: Domains, *, values: list[s
 
 
 def _first_text(texts: Texts, bad: Mask) -> str | None:
-    """Returns the most frequent text of the bad ones, if there are any."""
+    """Returns the most frequent bad text; ``None`` if there is none."""
     return texts.where(bad).ordered()[0][0] if bad.any() else None
 
 

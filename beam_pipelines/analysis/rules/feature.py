@@ -31,7 +31,7 @@ _RETIRED_STAGES = (
 
 
 def is_retired(feature: schema_pb2.Feature) -> bool:
-    """Whether a feature is deprecated or in a stage that is not validated."""
+    """Whether a feature is deprecated or its stage is not validated."""
     return bool(feature.deprecated) or feature.lifecycle_stage in _RETIRED_STAGES
 
 

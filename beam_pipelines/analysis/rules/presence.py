@@ -37,7 +37,7 @@ def new_column() -> Reason:
 
 
 def not_in_environment(name: str, environment: str) -> Reason:
-    """Returns the reason for a column whose feature is not in the environment."""
+    """Returns the reason for a column whose feature the environment lacks."""
     description = (
         f"New column {name} found in data but not in the environment {environment} in the schema."
     )
@@ -69,7 +69,7 @@ def wrong_type(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Findi
 
 
 def presence_findings(feature: schema_pb2.Feature, view: FeatureView) -> Iterator[Finding]:
-    """Yields the findings about the number and share of rows that have the feature."""
+    """Yields findings about the number and share of rows with the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.present < presence.min_count:
 

@@ -57,5 +57,8 @@ def clear_domain(feature: schema_pb2.Feature, _: Domains) -> None:
 
 
 def number_text(value: float) -> str:
-    """Returns whole numbers in full, others with up to six significant digits, as TFDV does."""
+    """Returns a number as text, as TFDV prints it.
+
+    Whole numbers are in full; others have up to six significant digits.
+    """
     return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -41,7 +41,10 @@ def are_integers(values: pa.Array) -> Mask:
 
 
 def are_floats(values: pa.Array) -> Mask:
-    """Returns bool[n]: whether each text (no nulls) is a number, NaN or infinity."""
+    """Returns bool[n]: whether each text is a number, NaN or infinity.
+
+    ``values`` has no nulls.
+    """
     return _matches(values, _FLOAT)
 
 

@@ -1,4 +1,4 @@
-"""The schema: inferred from statistics, read and written as text, widened, and compared."""
+"""The schema: inferred from statistics, stored as text, widened, and compared."""
 
 from __future__ import annotations
 

@@ -191,7 +191,10 @@ def _repeated(
 
 
 def _environment(path: tuple[str, ...], sign: str) -> str:
-    """Returns the effect of a list of environments; a feature is required in its own."""
+    """Returns the effect of a list of environments.
+
+    A feature is required in its own environments.
+    """
     if path[-1] == "not_in_environment":
         return WIDENS if sign == "+" else NARROWS
     return NARROWS if path[-1] == "in_environment" and sign == "+" else CHANGES

@@ -173,10 +173,10 @@ def _as_written(text: str) -> schema_pb2.Schema | None:
 
 
 def schema_to_text(schema: schema_pb2.Schema) -> bytes:
-    """Returns a schema in protobuf's text format, as UTF-8; equal schemas give equal bytes.
+    """Returns a schema in protobuf's text format, as UTF-8.
 
-    String domains are printed here, because they are most of the text and protobuf's printer takes
-    twice as long.
+    Equal schemas give equal bytes. String domains are printed here, because they are most of the
+    text and protobuf's printer takes twice as long.
     """
     features, others = schema_pb2.Schema(feature=schema.feature), schema_pb2.Schema()
     others.CopyFrom(schema)
@@ -295,7 +295,10 @@ def _free_name(name: str, taken: Collection[str]) -> str:
 
 
 def _few_values(texts: Sequence[Texts]) -> list[str]:
-    """Returns all distinct values, sorted; none if too many for a string domain."""
+    """Returns the distinct values for a string domain, sorted.
+
+    Returns none if there are too many for a string domain.
+    """
     if max(len(text.values) for text in texts) > MAX_STRING_DOMAIN_SIZE:
         return []
     values = {value for text in texts for value in text.values.to_pylist()}

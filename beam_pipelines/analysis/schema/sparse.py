@@ -45,7 +45,7 @@ def add_sparse_features(
 
 
 def sparse_columns(schema: schema_pb2.Schema) -> tuple[SparseColumns, ...]:
-    """Returns the sparse features of a schema, with sizes from their indices' domains."""
+    """Returns a schema's sparse features, with sizes from their indices' domains."""
     domains = {feature.name: feature.int_domain for feature in schema.feature}
     found = []
     for sparse in schema.sparse_feature:

@@ -63,7 +63,10 @@ def edit_schema(text: str, before: schema_pb2.Schema, after: schema_pb2.Schema) 
 
 
 def feature_lines(text: str) -> dict[str, int]:
-    """Returns the first line, counted from 1, of each feature of a schema."""
+    """Returns the first line of each feature of a schema.
+
+    Lines are counted from 1.
+    """
     lines: dict[str, int] = {}
     line, counted = 1, 0
     for entry in _entries(text):
@@ -83,7 +86,7 @@ def _unquoted(text: str, entry: Entry) -> str:
 
 
 def _entries(text: str, within: Entry | None = None) -> list[Entry]:
-    """Cuts a message's text, or the inside of one of its entries, into fields."""
+    """Cuts a message's text, or the inside of an entry, into fields."""
     position, end = (0, len(text)) if within is None else (within.value_start, within.value_end)
     tokens = [
         match
@@ -139,7 +142,7 @@ class _Change(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """Position of a message in the text, without its braces, and its fields."""
+    """Fields and position of a message in the text, without its braces."""
 
     text: str
     start: int
@@ -154,7 +157,10 @@ class _Message(NamedTuple):
 
 
 def _edit(text: str, before: Any, after: Any, indent: str, within: Entry | None = None) -> str:
-    """Returns the edited text of a message: all of ``text``, or the inside of ``within``."""
+    """Returns the edited text of a message.
+
+    The message is all of ``text``, or the inside of ``within``.
+    """
     start, end = (0, len(text)) if within is None else (within.value_start, within.value_end)
     message = _Message(text, start, end, _entries(text, within), indent)
     changes: list[_Change] = []
@@ -170,7 +176,10 @@ def _edit(text: str, before: Any, after: Any, indent: str, within: Entry | None 
 
 
 def _items(message: Any, field: FieldDescriptor) -> list[Any]:
-    """Returns the values of a field, none if unset; entries of a map are sorted by key."""
+    """Returns the values of a field, none if unset.
+
+    Entries of a map are sorted by key.
+    """
     value = getattr(message, field.name)
     if _is_map(field):
         entry = field.message_type._concrete_class  # noqa: SLF001 - the message of one key and value
@@ -288,7 +297,7 @@ def _extension(text: str, field: FieldDescriptor, entry: Entry, items: list[Any]
 def _addition(
     message: _Message, field: FieldDescriptor, items: list[Any], last: Entry | None
 ) -> _Change:
-    """Adds entries after the last one of the field, or at the end of the message."""
+    """Adds entries after a field's last one, or at the message's end."""
     text, start, end, indent = message.text, message.start, message.end, message.indent
     place = start + len(text[start:end].rstrip())
     if last is not None:

@@ -21,7 +21,7 @@ def update_schema(
     statistics: Sequence[Statistics],
     applies: Callable[[int, str], bool] = lambda _type, _feature: True,
 ) -> schema_pb2.Schema:
-    """Returns a schema against which no feature of the statistics has an anomaly.
+    """Returns a schema against which the statistics' features have no anomaly.
 
     A required feature becomes DEPRECATED if a dataset lacks it or has another type. Environments,
     comparators and constraints of the whole dataset stay unchanged. A new column gets the feature

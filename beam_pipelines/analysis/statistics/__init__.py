@@ -1,4 +1,7 @@
-"""Statistics of splits: accumulators over RecordBatches that merge, and the protos they become."""
+"""Statistics of splits: accumulators that merge, and the protos they become.
+
+Accumulators are computed from RecordBatches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a dataset's statistics, and how statistics of several datasets merge."""
+"""Reads, writes and merges the files of datasets' statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beam_pipelines.core.errors import DataError, RecipeError
 
 
 class StoredStatistics(NamedTuple):
-    """The statistics of a dataset: its folder, statistics by split, and their plan."""
+    """The statistics of a dataset: folder, statistics by split, and plan."""
 
     folder: str
     splits: Mapping[str, TableStatistics]
@@ -103,7 +103,7 @@ def _read_generation(dataset: str, generation: int) -> StoredStatistics:
 
 
 def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatistics]:
-    """Merges the statistics of datasets into a folder, and returns them by split.
+    """Merges the statistics of datasets into a folder; returns them by split.
 
     The datasets must have the same columns.
 
@@ -123,7 +123,9 @@ def merge_datasets(folders: Sequence[str], output: str) -> dict[str, TableStatis
 
 
 def merged_statistics(datasets: Sequence[StoredStatistics]) -> StoredStatistics:
-    """Returns the statistics of all datasets' rows; a split may be in only some of them.
+    """Returns the statistics of all datasets' rows.
+
+    A split may be in only some of the datasets.
 
     Raises:
       DataError: the datasets differ in columns, types, weight or slices; names the two that do.

@@ -1,4 +1,7 @@
-"""The distribution of numbers: few distinct values exactly, more of them as weighted points."""
+"""The distribution of numbers, as exact values or as weighted points.
+
+Few distinct values are exact; more of them become points.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Distribution:
 
     @classmethod
     def merged(cls, parts: Sequence[Distribution], limits: Limits) -> Distribution:
-        """Returns the distribution of all parts; exact counts do not depend on their order."""
+        """Returns the distribution of all parts.
+
+        Exact counts do not depend on the order of the parts.
+        """
         values = np.concatenate([part.values for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         return _bounded(cls(*add_equal(values, weights), sum(part.error for part in parts)), limits)
@@ -71,10 +77,11 @@ class Distribution:
 def quantiles(
     values: Numbers, weights: Numbers, number: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns ``number`` + 1 quantiles, and the weight up to and including each.
+    """Returns ``number`` + 1 quantiles, and the weight up to each one.
 
-    The k-th is the smallest value with more than k / ``number`` of the weight at or below it, the
-    last the maximum: the rule of tfx-bsl's ``GetQuantilesAndCumulativeWeights``, which TFDV uses.
+    The weight includes that of the quantile. The k-th is the smallest value with more than k /
+    ``number`` of the weight at or below it, the last the maximum: the rule of tfx-bsl's
+    ``GetQuantilesAndCumulativeWeights``, which TFDV uses.
 
     Args:
       values, weights: ascending values, infinities included, and their positive weights; at least
@@ -91,7 +98,7 @@ def quantiles(
 
 
 def _bounded(distribution: Distribution, limits: Limits) -> Distribution:
-    """Replaces too many values by points; the first and the last value stay."""
+    """Replaces too many values by points, except the first and the last."""
     if len(distribution.values) <= limits.numbers:
         return distribution
     values, weights = distribution.values[1:-1], distribution.weights[1:-1]

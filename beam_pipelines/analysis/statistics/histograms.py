@@ -28,7 +28,9 @@ class Bins(NamedTuple):
 
 
 def bins(quantiles: _Array, cumulated: _Array) -> Bins:
-    """Returns the bins between quantiles; bins with equal upper ends share their weight.
+    """Returns the bins between quantiles.
+
+    Bins with equal upper ends share their weight.
 
     Args:
       quantiles: ascending values.
@@ -68,10 +70,10 @@ def standard_histogram(
     num_buckets: int,
     num_nan: int,
 ) -> statistics_pb2.Histogram:
-    """Returns a STANDARD histogram: buckets of equal width, and one for each infinity.
+    """Returns a STANDARD histogram, with buckets of equal width.
 
-    Weight is assumed to be uniform within a bin. A bucket is open at its lower end and closed at
-    its upper end; the first one includes the minimum.
+    Each infinity has a bucket of its own. Weight is assumed to be uniform within a bin. A bucket is
+    open at its lower end and closed at its upper end; the first one includes the minimum.
 
     Args:
       quantiles, cumulated: many more than buckets; infinities included.

@@ -43,7 +43,10 @@ class Limits(NamedTuple):
 
     @classmethod
     def of_columns(cls, columns: int) -> Limits:
-        """Returns bounds that keep all columns below ``TABLE_BYTES``, or at 24 KiB each."""
+        """Returns bounds that keep all columns below ``TABLE_BYTES``.
+
+        A column has at least 24 KiB, even if all columns then exceed ``TABLE_BYTES``.
+        """
         share = max(TABLE_BYTES // max(columns, 1), 24 << 10)
         numbers = min(MAX_NUMBERS, share // _BYTES_PER_NUMBER)
         return cls(

@@ -90,7 +90,10 @@ class ExactMoments:
 
     @property
     def mean(self) -> float:
-        """Arithmetic mean, correctly rounded from the sum; 0 without values, as in TFDV."""
+        """Arithmetic mean; 0 without values, as in TFDV.
+
+        It is correctly rounded from the sum.
+        """
         return self.total / (self.count << _SCALE) if self.count else 0.0
 
     @property
@@ -116,7 +119,7 @@ def _squares(
 
 
 def _fixed(value: float, scale: int) -> int:
-    """Returns a finite float as a whole number of units of 2**-scale, exactly."""
+    """Returns a finite float in units of 2**-scale, as an exact integer."""
     numerator, denominator = value.as_integer_ratio()
     return (numerator << scale) // denominator
 
@@ -174,5 +177,8 @@ class WeightedMoments:
 
 
 def _plain_nan(value: float) -> float:
-    """Returns a float with the usual bits of NaN: processors give NaN a sign."""
+    """Returns a float, with the usual bits if it is NaN.
+
+    Processors give NaN a sign.
+    """
     return math.nan if math.isnan(value) else value

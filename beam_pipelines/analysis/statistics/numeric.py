@@ -27,7 +27,10 @@ _LOOK_AHEAD = 1 << 12
 
 
 class Bucket(NamedTuple):
-    """``weight`` values in [low, high); the last bucket of a histogram includes ``high``."""
+    """``weight`` values in [low, high).
+
+    The last bucket of a histogram includes ``high``.
+    """
 
     low: float
     high: float
@@ -36,7 +39,7 @@ class Bucket(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WeightedNumbers:
-    """Statistics of numbers by the weight of their rows; NaN is left out.
+    """Statistics of numbers by their rows' weights; NaN is left out.
 
     Attributes:
       moments, distribution: of the finite values.
@@ -88,7 +91,10 @@ class WeightedNumbers:
         )
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles and the weight up to each of them; needs a positive weight."""
+        """Returns the quantiles and the weight up to each of them.
+
+        The sum of the weights must be positive.
+        """
         return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
 
@@ -197,7 +203,10 @@ class NumberStatistics:
 
     @property
     def mean(self) -> float:
-        """Mean without NaN, as in TFDV; infinite or NaN where there are infinities."""
+        """Mean without NaN, as in TFDV.
+
+        It is infinite or NaN where there are infinities.
+        """
         return self.moments.mean + _infinite_part(self.minus_infinities, self.plus_infinities)
 
     @property
@@ -225,7 +234,10 @@ class NumberStatistics:
 
     @property
     def distinct(self) -> int | None:
-        """Number of distinct values (an infinity is one, NaN none); ``None`` unless ``exact``."""
+        """Number of distinct values; ``None`` unless ``exact``.
+
+        An infinity is one value, and NaN is none.
+        """
         if not self.exact:
             return None
         return len(self.values) + bool(self.minus_infinities) + bool(self.plus_infinities)
@@ -239,7 +251,10 @@ class NumberStatistics:
         return [float(value) for value in self.cumulated(number)[0]] if self.count else []
 
     def cumulated(self, number: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Returns the quantiles of at least one value, and the count up to each of them."""
+        """Returns the quantiles and the count up to each of them.
+
+        There must be at least one value.
+        """
         return _quantiles(self.distribution, self.minus_infinities, self.plus_infinities, number)
 
     def histogram(self, number: int) -> list[Bucket]:
@@ -263,7 +278,10 @@ class NumberStatistics:
 
 
 def equal_edges(low: float, high: float, number: int) -> npt.NDArray[np.float64]:
-    """Returns the ``number`` + 1 edges of buckets of equal width; none overflows."""
+    """Returns the ``number`` + 1 edges of buckets of equal width.
+
+    No edge overflows.
+    """
     if math.isfinite(high - low):
         return np.linspace(low, high, number + 1)
     return np.linspace(low / 2, high / 2, number + 1) * 2
@@ -333,7 +351,10 @@ def _infinite_part(minus: float, plus: float) -> float:
 def _quantiles(
     distribution: Distribution, minus: float, plus: float, number: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Returns the quantiles of a distribution and its infinities, and the weights up to them."""
+    """Returns the quantiles of a distribution and the weights up to them.
+
+    The values include the infinities.
+    """
     values, weights = distribution.values, distribution.weights
     if minus or plus:
         values = np.concatenate([[-np.inf], values.astype(np.float64), [np.inf]])

@@ -13,7 +13,10 @@ SMALL_BYTES = 1 << 14
 
 
 def pack(values: pa.Array, counts: Numbers) -> bytes:
-    """Returns values and counts as an lz4-compressed Arrow IPC stream; most counts are small."""
+    """Returns values and counts as an lz4-compressed Arrow IPC stream.
+
+    Most counts are small.
+    """
     return batches_to_bytes(
         [pa.record_batch([values, pa.array(counts)], ["values", "counts"])], "lz4"
     )

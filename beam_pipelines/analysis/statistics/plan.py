@@ -93,7 +93,10 @@ def _has_slices(kind: pa.DataType) -> bool:
 
 
 def _categorical(schema: pa.Schema, contract: bytes | None) -> tuple[str, ...]:
-    """Returns the integer columns with a categorical domain in the schema, in table order."""
+    """Returns the integer columns with a categorical domain in the schema.
+
+    The columns are in table order.
+    """
     if contract is None:
         return ()
     features = {

@@ -38,10 +38,10 @@ _Feature = statistics_pb2.FeatureNameStatistics
 def to_proto(
     statistics: Mapping[str, TableStatistics],
 ) -> dict[str, statistics_pb2.DatasetFeatureStatisticsList]:
-    """Returns each split's statistics: a dataset of all rows, and one per slice.
+    """Returns the statistics of each split as protos.
 
-    Features are in the table's order. A feature with sketched statistics has a custom statistic
-    that names them and their error bounds.
+    A split has a dataset of all rows and one for each slice. Features are in the table's order. A
+    feature with sketched statistics has a custom statistic that names them and their error bounds.
     """
     return {split: _dataset_list(table) for split, table in statistics.items()}
 
@@ -123,7 +123,7 @@ def _common(column: ColumnStatistics) -> statistics_pb2.CommonStatistics:
 
 
 def _add_levels(proto: statistics_pb2.CommonStatistics, null_steps: int) -> None:
-    """Adds presence and valency of each level of a feature list, as TFDV does.
+    """Adds presence and valency of a feature list's levels, as TFDV does.
 
     TFDV leaves them out where there is one level.
     """
@@ -173,7 +173,10 @@ def _add_distribution(
     values: NumberStatistics | WeightedNumbers,
     counted: NumberStatistics,
 ) -> float:
-    """Adds both histograms of values, weighted or not, to a proto; returns the median."""
+    """Adds both histograms of values to a proto; returns the median.
+
+    The values may be weighted.
+    """
     cuts, cumulated = values.cumulated(_QUANTILES_FOR_BUCKET * _BUCKETS)
     finite = (float(counted.values[0]), float(counted.values[-1])) if len(counted.values) else None
     plus = values.plus_infinities

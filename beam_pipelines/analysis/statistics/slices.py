@@ -1,4 +1,4 @@
-"""Slices: the rows of a batch that have one value in a column."""
+"""Slices: rows of a batch that have one value in a column."""
 
 from __future__ import annotations
 

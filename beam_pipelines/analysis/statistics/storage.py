@@ -1,7 +1,7 @@
-"""Accumulators on disk: an Arrow file with a row per column of a table and of its slices.
+"""Stores accumulators on disk, as an Arrow file.
 
-A row has small values as JSON and arrays as Arrow IPC streams, with a checksum over both: reading
-runs no code from the file.
+The file has a row for each column of a table and of its slices. A row has small values as JSON and
+arrays as Arrow IPC streams, with a checksum over both: reading runs no code from the file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ Arrays = list[bytes]
 
 
 def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
-    """Returns the accumulators of a split as the bytes of a file, reproducible."""
+    """Returns a split's accumulators as the bytes of a file.
+
+    The bytes are reproducible.
+    """
     tables: list[tuple[Slice | None, TableStatistics]] = [(None, table), *table.slices.items()]
     about = [{"slice": key, "rows": part.rows, "weight": part.weight} for key, part in tables]
     rows = [
@@ -78,7 +81,7 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
 def from_bytes(
     data: bytes, path: str, names: Collection[str] | None = None
 ) -> tuple[TableStatistics, StatisticsPlan]:
-    """Returns the statistics of a split, and their plan, from the content of a file.
+    """Returns a split's statistics and their plan from a file's content.
 
     Args:
       data: the content.

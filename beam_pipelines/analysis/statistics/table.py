@@ -1,4 +1,4 @@
-"""Statistics of a column and of a table, computed per batch and merged."""
+"""Statistics of columns and tables, computed per batch and merged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Weights = npt.NDArray[np.float64]
 
 
 class WeightedPresence(NamedTuple):
-    """Weights of present rows, of missing rows, and of present rows times value counts."""
+    """Weights of present rows, of missing rows, and of values.
+
+    ``num_values`` is the sum of the present rows' weights times their value counts.
+    """
 
     present: float
     missing: float
@@ -145,7 +148,7 @@ class ColumnStatistics:
 
 @dataclasses.dataclass(frozen=True)
 class TableStatistics(PickledOnce):
-    """Statistics of the rows of a table, or of one of its splits.
+    """Statistics of the rows of a table or of one split.
 
     Attributes:
       rows: number of rows.
@@ -210,7 +213,7 @@ class TableStatistics(PickledOnce):
 
     @classmethod
     def joined(cls, parts: Sequence[TableStatistics], names: Sequence[str]) -> TableStatistics:
-        """Returns the statistics of a table from parts with some of its columns each.
+        """Returns a table's statistics from parts with some of its columns each.
 
         All parts are of the same rows; ``names`` gives the order of the columns.
         """
@@ -228,7 +231,10 @@ class TableStatistics(PickledOnce):
 
 
 def value_type(column_type: pa.DataType) -> pa.DataType:
-    """Returns the type of a column's values: of a list, of its items."""
+    """Returns the type of a column's values.
+
+    The values of a list are its items.
+    """
     return column_type.value_type if pa.types.is_list(column_type) else column_type
 
 
@@ -305,7 +311,10 @@ def _merged_slices(
 
 
 def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int64]]:
-    """Returns the rows of each slice, in order; a list is in the slice of each item."""
+    """Returns the rows of each slice, in order.
+
+    A list is in the slice of each of its items.
+    """
     rows, items = np.arange(len(array)), array
     if pa.types.is_list(array.type):
         rows, items = (
@@ -316,7 +325,10 @@ def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int6
 
 
 def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Distribution]:
-    """Returns the fewest, most and all values of a list column's rows, and the distribution."""
+    """Returns the valency of a list column, and its distribution.
+
+    The valency is the fewest and the most values of a row, and the values of all rows.
+    """
     values, counts, _ = count_distinct(array.value_lengths().cast(pa.int64()))
     fewest, most = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
     return (fewest, most, int((values * counts).sum())), Distribution.of(values, counts, limits)

@@ -81,7 +81,10 @@ class TextStatistics:
     def merged(
         cls, parts: Sequence[TextStatistics], limits: Limits | None = None
     ) -> TextStatistics:
-        """Returns the statistics of all parts; exact counts do not depend on their order."""
+        """Returns the statistics of all parts.
+
+        Exact counts do not depend on the order of the parts.
+        """
         limits = limits or Limits()
         filled = [part for part in parts if part.count]
         weighted = [part.weighted for part in parts if part.weighted is not None]
@@ -106,7 +109,10 @@ class TextStatistics:
 
     @property
     def undercount(self) -> int:
-        """Largest error of a count, which is too low; bounds the count of values not kept."""
+        """Largest error of a count, which is too low.
+
+        It bounds the count of values not kept.
+        """
         return int(self.value_counts.undercount)
 
     @property

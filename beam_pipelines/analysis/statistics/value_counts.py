@@ -49,7 +49,10 @@ class ValueCounts:
 
     @classmethod
     def merged(cls, parts: Sequence[ValueCounts], limits: Limits) -> ValueCounts:
-        """Returns the counts of all parts; exact counts do not depend on their order."""
+        """Returns the counts of all parts.
+
+        Exact counts do not depend on the order of the parts.
+        """
         values = pa.concat_arrays([part.values for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         undercount = sum(part.undercount for part in parts)
@@ -172,7 +175,10 @@ def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
 
 
 def _merged_sketch(parts: Sequence[ValueCounts], limits: Limits) -> bytes | None:
-    """Returns one sketch of all parts' distinct values if a part already has one."""
+    """Returns one sketch of all parts' distinct values.
+
+    Returns ``None`` if no part has a sketch.
+    """
     if all(part.sketch is None for part in parts):
         return None
     merged = KmvSketch(limits.hashes)

@@ -26,7 +26,10 @@ _NOT_UTF8 = "__BYTES_VALUE__"
 
 
 class Level(NamedTuple):
-    """Missing lists at one level of nesting, and fewest and most values of the others."""
+    """Missing lists and value counts at one level of nesting.
+
+    ``min_values`` and ``max_values`` are the fewest and most of the lists that are not missing.
+    """
 
     missing: int
     min_values: int
@@ -112,7 +115,10 @@ class FeatureView:
 
 @dataclasses.dataclass(frozen=True)
 class DatasetView:
-    """Statistics of one split: its rows, and its features by name, in order."""
+    """Statistics of a split: its rows, and its features by name.
+
+    The features are in order.
+    """
 
     rows: int
     features: Mapping[str, FeatureView]
@@ -189,9 +195,9 @@ def _steps(column: ColumnStatistics) -> Iterator[Level]:
 
 
 def _level_of_steps(missing: int, most: int) -> Level:
-    """Returns the level of a feature list's steps, which are null or have one value.
+    """Returns the level of a feature list's steps.
 
-    One value in every step is promised only if no step is null.
+    A step is null or has one value. One value in every step is promised only if no step is null.
     """
     return Level(missing, 0 if missing else most, most)
 
