@@ -1,1 +1,4 @@
-"""Errors, Arrow helpers, hashing, files and C++ kernels. Nothing here knows a recipe or a job."""
+"""Errors, Arrow helpers, hashing, files and C++ kernels.
+
+Nothing here depends on recipes or jobs.
+"""

@@ -1,6 +1,6 @@
-"""Offsets, lengths and validity of Arrow's binary and list arrays, as numpy arrays.
+"""Offsets, lengths and validity of Arrow's binary and list arrays.
 
-All functions take slices.
+The results are numpy arrays. All functions take slices.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import pyarrow as pa
 
 
 def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the length in bytes of each value of a binary or string array; 0 for nulls."""
+    """Returns the length in bytes of each binary or string value.
+
+    Nulls have length 0.
+    """
     lengths = np.diff(offsets_of(array)).astype(np.int64, copy=False)
     if array.null_count:
         lengths[~is_valid(array)] = 0
@@ -22,7 +25,10 @@ def byte_lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the n + 1 offsets of a binary, string or list array into its values."""
+    """Returns the n + 1 offsets of an array into its values.
+
+    The array is binary, string or list.
+    """
     if not len(array):
         return np.zeros(1, np.int64)  # an empty array may have no buffer
     wide = any(
@@ -40,7 +46,9 @@ def offsets_of(array: pa.Array) -> npt.NDArray[np.int64]:
 def words_of(
     array: pa.Array,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Views the bytes of a binary or string array as little-endian 64-bit words.
+    """Views the bytes of a binary array as little-endian 64-bit words.
+
+    The array may also be a string array.
 
     Returns:
       ``words``, where ``words[i]`` is the word that begins at byte i of the array (or slice),

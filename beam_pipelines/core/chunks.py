@@ -13,7 +13,9 @@ ROW = "\0row"
 
 
 class Rejected(NamedTuple):
-    """A row that could not be read, selected or encoded, as stored in ``rejected/``.
+    """A row that could not be processed, as stored in ``rejected/``.
+
+    It could not be read, selected or encoded.
 
     Attributes:
       source: the source's name.

@@ -1,4 +1,4 @@
-"""The column types of chunks, and the conversion of Arrow types to them.
+"""Column types of chunks, and the conversion of Arrow types to them.
 
 Readers convert once, so that later stages see few types:
 
@@ -85,7 +85,10 @@ def parse_type(name: str) -> pa.DataType:
 
 
 def type_name(arrow_type: pa.DataType) -> str:
-    """Returns the recipe's name of a column type, or Arrow's name of another type."""
+    """Returns the recipe's name of a type, or Arrow's name.
+
+    Arrow's name is for a type that is not a column type.
+    """
     if pa.types.is_list(arrow_type):
         return f"list<{type_name(arrow_type.value_type)}>"
     for name, known in TYPE_FOR_NAME.items():
@@ -95,7 +98,10 @@ def type_name(arrow_type: pa.DataType) -> str:
 
 
 def column_type(arrow_type: pa.DataType) -> pa.DataType | None:
-    """Returns the column type of an Arrow type, ``None`` if it has none (structs, maps)."""
+    """Returns the column type of an Arrow type, or ``None``.
+
+    Structs and maps, for example, have no column type.
+    """
     types = pa.types
     if types.is_dictionary(arrow_type):
         return column_type(arrow_type.value_type)
@@ -172,7 +178,7 @@ def normalise_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def with_shape(field: pa.Field, shape: Shape) -> pa.Field:
-    """Returns a list column's field with the shape of its arrays in the metadata."""
+    """Returns a list column's field with its arrays' shape in the metadata."""
     return field.with_metadata({_SHAPE_KEY: ",".join(map(str, shape)).encode()})
 
 
@@ -198,9 +204,9 @@ def take_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.integer[Any]]) -> pa.R
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of batches of one schema as one batch; at least one has rows.
+    """Returns the rows of batches of one schema as one batch.
 
-    ``pa.concat_batches`` needs pyarrow 19.
+    At least one batch has rows. ``pa.concat_batches`` needs pyarrow 19.
     """
     [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return batch

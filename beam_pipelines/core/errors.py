@@ -32,7 +32,10 @@ _known: set[str] = set()
 
 
 def keep_secret(value: str) -> None:
-    """Has ``mask`` hide a value everywhere, such as a key from the command line."""
+    """Makes ``mask`` hide a value everywhere.
+
+    The value may be a key from the command line, for example.
+    """
     if len(value) >= len("password"):
         _known.add(value)
 
@@ -81,9 +84,10 @@ class RecipeError(PipelineError):
 
 
 def out_of_memory(text: str) -> DataError | None:
-    """Returns the error for a message about lack of memory, ``None`` for another one.
+    """Returns the error for a message about lack of memory.
 
     The message comes from a system or a library that could not allocate a value, thread or process.
+    Returns ``None`` for another message.
     """
     if not _OUT_OF_MEMORY.search(text):
         return None
@@ -96,7 +100,10 @@ def out_of_memory(text: str) -> DataError | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns ``" Did you mean 'x'?"`` for the nearest known word, or ``""``."""
+    """Returns ``" Did you mean 'x'?"`` for the nearest known word.
+
+    Returns ``""`` if no word is near.
+    """
     matches = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
 

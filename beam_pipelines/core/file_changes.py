@@ -45,7 +45,10 @@ def delete(path: str) -> None:
 
 
 def _delete_local(path: str) -> None:
-    """Deletes a local file or folder; Beam would take the name for a pattern."""
+    """Deletes a local file or folder.
+
+    Does not use Beam, which would take the path for a pattern.
+    """
     try:
         if os.path.isdir(path) and not os.path.islink(path):
             _remove_folder(path)
@@ -61,7 +64,10 @@ def _delete_local(path: str) -> None:
 
 
 def _remove_folder(path: str) -> None:
-    """Removes a folder in which threads of an interrupted run may still create files."""
+    """Removes a folder while threads may still create files in it.
+
+    These are threads of an interrupted run.
+    """
     for _ in range(_REMOVALS):
         try:
             return shutil.rmtree(path)
@@ -76,12 +82,18 @@ def _remove_folder(path: str) -> None:
 
 
 def _escaped(path: str) -> str:
-    """Returns the Beam pattern that matches only one path, even with brackets or stars in it."""
+    """Returns the Beam pattern that matches exactly one path.
+
+    The path may have brackets, stars or question marks in it.
+    """
     return re.sub(r"([*?[])", r"[\1]", path)
 
 
 def _delete_objects(path: str) -> None:
-    """Deletes an object, if it exists, and all objects in the folder of that name."""
+    """Deletes an object and all objects in the folder of that name.
+
+    The object need not exist.
+    """
     try:
         if files.exists(path):
             FileSystems.delete([_as_deleted(path)])
@@ -97,7 +109,10 @@ def _delete_objects(path: str) -> None:
 
 
 def _as_deleted(path: str) -> str:
-    """Returns a path as Beam's ``delete`` takes it: a pattern, but a name on S3."""
+    """Returns a path in the form that Beam's ``delete`` takes.
+
+    This is a pattern, but a plain name on S3.
+    """
     return path if path.startswith("s3:") else _escaped(path)
 
 

@@ -42,7 +42,10 @@ def _modified_secs(path: str) -> float:
 
 
 def size_and_crc32c(path: str) -> tuple[int, int]:
-    """Reads a whole file and returns its size in bytes and its CRC-32C."""
+    """Reads a whole file and returns its size and CRC-32C.
+
+    The size is in bytes.
+    """
     size = crc = 0
     with files.open_read(path) as file, files.reading(path):
         while data := file.read(_READ_BYTES):
@@ -51,7 +54,10 @@ def size_and_crc32c(path: str) -> tuple[int, int]:
 
 
 def folder_fingerprint(folder: str) -> str:
-    """Returns a fingerprint of the names and contents of all files below a folder."""
+    """Returns a fingerprint of the names and contents of a folder's files.
+
+    Files in subfolders count too.
+    """
     digest = hashlib.sha256()
     for file in files.list_files(files.join(folder, "**")):
         size, crc = size_and_crc32c(file.path)
@@ -73,7 +79,10 @@ def content_checksum(path: str) -> str:
 
 
 def _kept_checksum(path: str) -> str:
-    """Returns a remote file's stored checksum (a CRC-32C or an ETag); empty if it has none."""
+    """Returns a remote file's stored checksum.
+
+    It is a CRC-32C or an ETag, and empty if the file has none.
+    """
     try:
         return str(FileSystems.checksum(path) or "")
     except Exception:  # noqa: BLE001 - Beam wraps the storage's error; reading the file will show it

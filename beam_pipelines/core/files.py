@@ -52,7 +52,10 @@ def join(folder: str, *names: str) -> str:
 
 
 class Listed(NamedTuple):
-    """A listed file: path, size in bytes, last modification in seconds since 1970."""
+    """The path, size and modification time of a listed file.
+
+    The size is in bytes, the time in seconds since 1970.
+    """
 
     path: str
     size_bytes: int
@@ -122,7 +125,7 @@ def has_wildcard(path: str) -> bool:
 
 
 def _matched(pattern: str) -> tuple[str, str]:
-    """Returns a prefix, and the pattern for Beam, which begins with the prefix.
+    """Returns a prefix, and a pattern for Beam that begins with it.
 
     Beam lists the folder before a local pattern's first wildcard; that folder must have a name.
     """
@@ -195,7 +198,7 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def explained(path: str, done: str = "written") -> Iterator[None]:
-    """Turns an error of a system or a storage into a ``DataError`` with a cure."""
+    """Turns system and storage errors into a ``DataError`` with a cure."""
     try:
         yield
     except OSError as error:
@@ -216,14 +219,20 @@ def explained(path: str, done: str = "written") -> Iterator[None]:
 
 
 def _free_space(path: str, error: OSError) -> str:
-    """Returns the free space of a full disk, for a message; else ``""``."""
+    """Returns the free space of a full disk, for a message.
+
+    Returns ``""`` otherwise.
+    """
     if error.errno != errno.ENOSPC or not is_local(path):
         return ""
     return f", with {free_bytes(path):,} bytes free"
 
 
 def free_bytes(path: str) -> int:
-    """Returns the free bytes of a local path's disk; the path need not exist."""
+    """Returns the free bytes of a local path's disk.
+
+    The path need not exist.
+    """
     folder = os.path.abspath(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -232,7 +241,7 @@ def free_bytes(path: str) -> int:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turns an error while a file is read into a ``DataError`` that names it."""
+    """Turns read errors into a ``DataError`` that names the file."""
     try:
         yield
     except OSError as error:
@@ -268,13 +277,18 @@ def is_local(path: str) -> bool:
 
 
 def is_object(path: str) -> bool:
-    """Whether a path is in an object store, where a folder is only a prefix of names."""
+    """Whether a path is in an object store.
+
+    A folder there is only a prefix of names.
+    """
     return not is_local(path) and not FileSystems.get_filesystem(path).has_dirs()
 
 
 @contextlib.contextmanager
 def replace(path: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing that replaces ``path`` only once it is complete.
+    """Opens a file that replaces ``path`` only once it is complete.
+
+    The file is opened for writing.
 
     Raises:
       DataError: as ``open_write``.
@@ -301,9 +315,9 @@ def replace(path: str) -> Iterator[BinaryIO]:
 
 
 def resolve(path: str, directory: str) -> str:
-    """Returns a path relative to a directory as one that opens; absolute paths stay.
+    """Returns a path relative to a directory as one that opens.
 
-    A storage takes ``..`` for an ordinary name, so it is resolved here.
+    Absolute paths stay. A storage takes ``..`` for an ordinary name, so it is resolved here.
     """
     if is_absolute(path) or not directory:
         return path
@@ -319,7 +333,10 @@ def is_absolute(path: str) -> bool:
 
 
 def relative(path: str, folder: str) -> str:
-    """Returns a file's path relative to a folder above it, with ``/`` between names."""
+    """Returns a file's path relative to a folder above it.
+
+    Names are separated by ``/``.
+    """
     return path[len(folder.rstrip("/")) :].replace(os.sep, "/").lstrip("/")
 
 
@@ -338,7 +355,10 @@ def name_of(path: str) -> str:
 
 
 def is_hollow(path: str) -> bool:
-    """Whether a path is a local folder without any file in or below it."""
+    """Whether a path is a local folder without files.
+
+    Subfolders have no files either.
+    """
     return (
         is_local(path) and os.path.isdir(path) and not any(names for _, _, names in os.walk(path))
     )

@@ -17,7 +17,10 @@ def shorten(text: str, limit: int = 1_000) -> str:
 
 
 def show_bytes(size: float) -> str:
-    """Returns a number of bytes in decimal units with three digits: ``1.23 MB``."""
+    """Returns a number of bytes in decimal units: ``1.23 MB``.
+
+    It has three digits.
+    """
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 999.5:
             return f"{size:,.0f} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
@@ -42,7 +45,9 @@ def show_number(value: float) -> str:
 
 
 def show_value(value: float | None, kind: pa.DataType) -> str:
-    """Returns a value of a column: a number, date or time, or ``–`` for ``None``.
+    """Returns a column's value as text.
+
+    The text is a number, date or time, or ``–`` for ``None``.
 
     Args:
       value: as statistics hold it: days since 1970 for a date, microseconds for a time, 0 or 1 for

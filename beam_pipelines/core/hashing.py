@@ -185,12 +185,15 @@ def _hash_lists(array: pa.Array, seed: int) -> Hashes:
 
 
 def _place_keys(places: npt.NDArray[np.int64], seed: int) -> Hashes:
-    """Returns the key of each place (0, 1, …) in a text or list."""
+    """Returns the key of each place in a text or list.
+
+    Places are 0, 1, ….
+    """
     return mix((places.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(seed))
 
 
 def _places(ends: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns 0, 1, …, length - 1 for each segment, one after the other."""
+    """Returns 0, 1, …, length - 1 for each segment, concatenated."""
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) - np.repeat(ends - lengths, lengths)
 

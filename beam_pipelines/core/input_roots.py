@@ -1,4 +1,7 @@
-"""Restricts the files of a plan to the folders of ``--input_root``, links resolved."""
+"""Restricts the files of a plan to the folders of ``--input_root``.
+
+Links are resolved.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ class OutsideRootError(DataError):
 
 @contextlib.contextmanager
 def only_below(roots: Sequence[str]) -> Iterator[None]:
-    """Restricts this process to files below some folders or URLs while the body runs.
+    """Restricts this process to files below some folders or URLs.
 
-    Without roots it may open, list and look for all files.
+    Without roots it may open, list and look for all files. The restriction holds while the body
+    runs.
     """
     _roots.append(tuple(_resolved(root) for root in roots))
     try:
@@ -36,7 +40,9 @@ def check_root(root: str) -> None:
 
 
 def check(path: str) -> None:
-    """Checks that this process may read a path, with links and ``..`` resolved.
+    """Checks that this process may read a path.
+
+    Links and ``..`` are resolved.
 
     Raises:
       OutsideRootError: it may not.

@@ -93,7 +93,10 @@ def all_valid(arrays: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def _comparable(array: pa.Array) -> Any:
-    """Returns int64[n], equal where values are equal, or an array of text or bytes itself."""
+    """Returns int64[n] with equal numbers for equal values.
+
+    Returns an array of text or bytes itself.
+    """
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return array
     return hashing.canonical_bits(array)
@@ -102,7 +105,10 @@ def _comparable(array: pa.Array) -> Any:
 def _are_equal(
     left: Sequence[Any], left_rows: Rows, right: Sequence[Any], right_rows: Rows
 ) -> npt.NDArray[np.bool_]:
-    """Compares keys row by row: bool[n] for n rows of either side, none of them null."""
+    """Returns whether keys are equal, row by row.
+
+    The result is bool[n] for n rows of either side. No key is null.
+    """
     equal = np.ones(len(left_rows), np.bool_)
     for left_values, right_values in zip(left, right, strict=True):
         if isinstance(left_values, np.ndarray):

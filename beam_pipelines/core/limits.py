@@ -1,4 +1,7 @@
-"""Limits on a source's files: a damaged or malicious file must not exhaust a worker's memory."""
+"""Limits on a source's files.
+
+A damaged or malicious file must not exhaust a worker's memory.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def exceeds_ratio(limits: Limits, compressed: int, decompressed: int) -> bool:
 
 
 def ratio_exceeded(limits: Limits, compressed: int, decompressed: int) -> str:
-    """Returns the message, without the place, for a decompression ratio beyond the limit."""
+    """Returns the message for a decompression ratio beyond the limit.
+
+    It does not name the place.
+    """
     return exceeded(
         limits,
         "decompression_ratio",

@@ -50,12 +50,18 @@ def give_back_memory() -> None:
 
 
 def pause_garbage_collection() -> None:
-    """Keeps the collector from visiting 100,000 objects of modules while they are imported."""
+    """Disables the garbage collector before modules are imported.
+
+    It would visit 100,000 objects of the modules during the import.
+    """
     gc.disable()
 
 
 def resume_garbage_collection() -> None:
-    """Collects again, but never the objects that exist now, here and in forks."""
+    """Enables the garbage collector again, except for existing objects.
+
+    It never visits these objects, here or in forks.
+    """
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

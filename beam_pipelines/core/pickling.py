@@ -1,4 +1,4 @@
-"""Pickles values that many steps hold or pass on only once per process.
+"""Pickles values once per process, however many steps hold them.
 
 Beam pickles and unpickles each step by itself, three times before it runs; it pickles elements also
 to estimate their sizes. Twenty steps hold a plan of 5,000 columns, and its statistics were pickled

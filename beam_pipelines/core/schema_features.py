@@ -21,7 +21,10 @@ Domains: TypeAlias = Mapping[str, Sequence[schema_pb2.StringDomain]]
 
 
 def features_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
-    """Returns the schema's own features, then its feature lists, to be read or changed."""
+    """Returns the schema's own features, then its feature lists.
+
+    The caller may change them.
+    """
     return [
         *(feature for feature in schema.feature if not _is_sequence(feature)),
         *feature_lists_of(schema),
@@ -39,7 +42,10 @@ def feature_lists_of(schema: schema_pb2.Schema) -> list[schema_pb2.Feature]:
 
 
 def domains_of(schema: schema_pb2.Schema) -> Domains:
-    """Returns the schema's own shared string domains by name, to be read or changed."""
+    """Returns the schema's own shared string domains by name.
+
+    The caller may change them.
+    """
     found: dict[str, list[schema_pb2.StringDomain]] = {}
     for domain in schema.string_domain:
         found.setdefault(domain.name, []).append(domain)
@@ -57,7 +63,7 @@ def path_of(name: str, is_list: bool) -> path_pb2.Path:
 
 
 def has_one_value_a_step(feature: schema_pb2.Feature) -> bool:
-    """Whether the schema says that each step of a feature list has one value."""
+    """Whether the schema gives each step of a feature list one value."""
     if feature.HasField("shape"):
         return [dim.size for dim in feature.shape.dim][1:] == [1]
     counts = feature.value_counts.value_count
@@ -76,7 +82,10 @@ def without_values(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
-    """Returns the schema with feature lists as features of a tf.Example: steps become values."""
+    """Returns the schema with feature lists as features of a tf.Example.
+
+    Steps become values.
+    """
     flat = schema_pb2.Schema()
     flat.CopyFrom(schema)
     del flat.feature[:]
@@ -86,7 +95,10 @@ def flattened(schema: schema_pb2.Schema) -> schema_pb2.Schema:
 
 
 def nested(schema: schema_pb2.Schema, lists: Collection[str]) -> schema_pb2.Schema:
-    """Returns the schema with some features as feature lists with one value in each step."""
+    """Returns the schema with some features as feature lists.
+
+    Each step has one value.
+    """
     result = schema_pb2.Schema()
     result.CopyFrom(schema)
     del result.feature[:]
@@ -126,7 +138,10 @@ def _without_steps(feature: schema_pb2.Feature) -> schema_pb2.Feature:
 
 
 def _add_steps(feature: schema_pb2.Feature) -> None:
-    """Turns a feature's values into the steps of a feature list, with one value each."""
+    """Turns a feature's values into steps of a feature list.
+
+    Each step has one value.
+    """
     if feature.HasField("shape"):
         feature.shape.dim.add(size=1)
         return

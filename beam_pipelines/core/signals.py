@@ -1,4 +1,6 @@
-"""Ends a command tidily on Ctrl-C, SIGTERM and the end of its terminal (SIGHUP).
+"""Ends a command tidily on Ctrl-C, SIGTERM and SIGHUP.
+
+The end of the terminal sends SIGHUP.
 
 Python raises KeyboardInterrupt wherever the main thread is. In a function whose errors go nowhere
 (a finalizer, a callback of the import system, a function registered with atexit) it would print a
@@ -138,7 +140,10 @@ def _uncaught(
 
 
 def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Has a lost KeyboardInterrupt raised again; hides errors of a process that stops."""
+    """Raises a lost KeyboardInterrupt again.
+
+    Hides errors of a process that stops.
+    """
     if isinstance(found.exc_value, KeyboardInterrupt) or found.exc_type is KeyboardInterrupt:
         _Interruption.in_hook = True
         _Interruption.told = None

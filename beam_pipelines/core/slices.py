@@ -40,7 +40,10 @@ class Slice(NamedTuple):
 
 
 def cut(data: Buffers) -> Iterator[Slice]:
-    """Yields the slices of bytes or of concatenated buffers; one slice if they are empty."""
+    """Yields the slices of bytes or of concatenated buffers.
+
+    Empty data have one slice.
+    """
     whole: bytes = data if isinstance(data, bytes) else b"".join(data)  # type: ignore[arg-type]  # Arrow's buffers are such
     total = max(1, math.ceil(len(whole) / SLICE_BYTES))
     for number in range(total):

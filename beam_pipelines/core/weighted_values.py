@@ -34,7 +34,9 @@ def add_equal(values: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def sum_runs(keys: npt.NDArray[Any], weights: Any) -> tuple[npt.NDArray[np.int64], Any]:
-    """Returns where each run of equal keys starts, and the sum of its weights.
+    """Returns the start and the sum of weights of each run.
+
+    A run is a sequence of equal keys.
 
     Args:
       keys: [n] with n > 0; equal keys of one run are neighbours.

@@ -26,7 +26,9 @@ _SHOWN_FEATURES = 20
 
 
 class Dataset:
-    """A dataset on disk. It reads the manifest at once, everything else when it is asked for.
+    """A dataset on disk.
+
+    Reads the manifest at once, and everything else on demand.
 
     Attributes:
       folder: path or URL.
@@ -130,7 +132,10 @@ class Dataset:
         return f"Dataset({self.folder!r}, {rows})"
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: splits, the first examples, a link to the report."""
+        """Returns the HTML that a notebook shows.
+
+        It has splits, the first examples and a link to the report.
+        """
         shards = {
             name: (len(split["shards"]), sum(shard["bytes"] for shard in split["shards"]))
             for name, split in self.manifest["splits"].items()

@@ -1,4 +1,7 @@
-"""The Python interface: a function for each command, over recipes, mappings and paths."""
+"""The Python interface: a function for each command.
+
+Functions take recipes, mappings and paths.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,9 @@ def plan(
     policy: PolicyOptions = _NO_POLICY,
     into: str | os.PathLike[str] | None = None,
 ) -> Plan:
-    """Plans a conversion: lists files, infers types, checks every column that the recipe names.
+    """Plans a conversion and checks its recipe.
+
+    Lists files, infers types and checks every column that the recipe names.
 
     Args:
       recipe: path of a recipe or a data file, a mapping, or a ``Recipe``.
@@ -167,7 +172,9 @@ def transform(
     quiet: bool = True,
     warn: Callable[[str], None] | None = None,
 ) -> Dataset:
-    """Converts new data with the fitted encodings of a dataset; nothing is fitted again.
+    """Converts new data with the fitted encodings of a dataset.
+
+    Nothing is fitted again.
 
     Args:
       dataset: folder of the dataset.
@@ -257,7 +264,9 @@ def validate(
     quiet: bool = True,
     **planning: Any,
 ) -> Mapping[str, anomalies_pb2.Anomalies]:
-    """Checks a dataset by its statistics, or a recipe's data by reading them, against a schema.
+    """Checks a dataset's statistics or a recipe's data against a schema.
+
+    Reads the data of a recipe, but only the statistics of a dataset.
 
     Args:
       data: folder of a dataset or of statistics; or a recipe, as ``plan`` takes it; or a plan.
@@ -310,7 +319,9 @@ def inspect(
     split: str | None = None,
     generation: int | None = None,
 ) -> Iterator[str]:
-    """Yields the first examples of a dataset or a TFRecord file, each as some lines of text.
+    """Yields the first examples of a dataset or a TFRecord file.
+
+    Each example is some lines of text.
 
     Raises:
       RecipeError: there is no dataset or file at the path, or no such split or generation.

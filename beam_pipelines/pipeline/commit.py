@@ -178,8 +178,9 @@ def _set_aside(path: str, target: str) -> None:
 
 
 def _add(folder: str, temporary: str, paths: Sequence[str]) -> None:
-    """Moves a generation into the dataset: its shards, what else is new, what takes the place of
-    something, and the manifest.
+    """Moves a generation into the dataset.
+
+    Moves its shards, other new files and files that replace others, and then the manifest.
     """
     file_changes.delete(files.join(folder, REJECTED, OFFENDERS_OF_STOPPED_RUN))
     for some in (paths[:-1], paths[-1:]):

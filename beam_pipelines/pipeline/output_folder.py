@@ -149,8 +149,9 @@ def _real(folder: str) -> str:
 
 
 def _shards(output: str) -> set[str]:
-    """Returns the paths of the shards of the dataset that is there, seen from it; none if there is
-    none.
+    """Returns the paths of the existing dataset's shards.
+
+    They are relative to the dataset. The result is empty without a dataset.
     """
     if not files.exists(files.join(output, MANIFEST)):
         return set()
@@ -205,7 +206,10 @@ def _is_another(temporary: str, run: str) -> bool:
 
 
 def _manifest(output: str) -> bytes:
-    """Returns the bytes of a dataset's manifest; none if there is no dataset."""
+    """Returns the bytes of a dataset's manifest.
+
+    The result is empty without a dataset.
+    """
     path = files.join(output, MANIFEST)
     return files.read_bytes(path) if files.exists(path) else b""
 

@@ -47,8 +47,9 @@ _ALLOWED_OF_INFERRED = (
 
 
 def appends(recipe: Recipe, output: str) -> bool:
-    """Whether a run into a folder that does not overwrite adds to a dataset: the recipe says so,
-    and there is one.
+    """Whether a run that does not overwrite adds to a dataset.
+
+    It does if the recipe says so and the folder has a dataset.
     """
     return recipe.append and files.exists(files.join(output, MANIFEST))
 

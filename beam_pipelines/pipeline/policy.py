@@ -21,7 +21,7 @@ from beam_pipelines.pipeline.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class PolicyOptions:
-    """The part of a validation policy that a user chooses for one run.
+    """The choices of a validation policy for one run.
 
     Attributes:
       environment: the schema's environment whose features are expected; ``None`` expects all.
@@ -35,7 +35,9 @@ class PolicyOptions:
 
 
 def with_policy(plan: Plan, options: PolicyOptions) -> Plan:
-    """Returns a plan with the chosen policy; without a baseline it keeps the plan's own.
+    """Returns a plan with the chosen policy.
+
+    Without a baseline it keeps the plan's own.
 
     Raises:
       RecipeError: an unknown name, or a comparison without a threshold in the schema.

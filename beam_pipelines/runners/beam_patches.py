@@ -1,9 +1,10 @@
-"""All patches of Beam's code but one: two for correctness, five for speed and memory.
+"""Patches of Beam's code for correctness, speed and memory.
 
-``BEAM_PIPELINES_UNPATCHED=1`` in the environment switches off those for speed and memory. Their
-figures are from docs/decisions.md, or were measured with Beam 2.77 on 2 cores. The other patch, of
-the S3 client, is in ``core/object_stores.py``, as ``core`` opens files. Workers and the coder of
-the local runner are registered (``local_workers.py``), and so patch nothing.
+Two are for correctness, five for speed and memory. ``BEAM_PIPELINES_UNPATCHED=1`` in the
+environment switches off those for speed and memory. Their figures are from docs/decisions.md, or
+were measured with Beam 2.77 on 2 cores. The other patch, of the S3 client, is in
+``core/object_stores.py``, as ``core`` opens files. Workers and the coder of the local runner are
+registered (``local_workers.py``), and so patch nothing.
 """
 
 from __future__ import annotations
@@ -113,12 +114,13 @@ class _MissingPackages:
 
 
 def import_beam(arguments: Sequence[str]) -> None:
-    """Imports Beam, for a local run without pandas and clients of services (speed).
+    """Imports Beam, for a local run without optional packages (speed).
 
-    Beam runs without these packages, which are extras of its own. They are missing only during the
-    import; later imports find them, and a filesystem of an object store is imported when a path
-    asks for it. Arrow looks for pandas once, here; otherwise each worker would import it. CPU of
-    the import: 0.55 s, where all of Beam takes 1.3 s.
+    The packages are pandas and clients of services. Beam runs without these packages, which are
+    extras of its own. They are missing only during the import; later imports find them, and a
+    filesystem of an object store is imported when a path asks for it. Arrow looks for pandas once,
+    here; otherwise each worker would import it. CPU of the import: 0.55 s, where all of Beam takes
+    1.3 s.
 
     Upstream: apache/beam#37445 and #40178 make clients optional, but import those that are
     installed; no upstream issue found that makes the imports lazy.
@@ -142,7 +144,7 @@ def import_beam(arguments: Sequence[str]) -> None:
 
 
 def _import_filesystems_on_demand() -> None:
-    """Imports the filesystem of an object store when Beam first looks for it.
+    """Imports an object store's filesystem when Beam first looks for it.
 
     Beam does not find a filesystem whose client is not installed, as without the patch.
     """
@@ -165,7 +167,10 @@ def _import_filesystems_on_demand() -> None:
 
 
 def patch_command_process() -> None:
-    """Applies the speed patches that workers forked off this process share; they stay."""
+    """Applies the speed patches that forked workers share.
+
+    Workers are forked off this process. The patches stay.
+    """
     if not is_unpatched():
         _cache_dofn_specs()
         _sample_worker_state_often()
@@ -207,12 +212,13 @@ def _sample_worker_state_often() -> None:
 
 @contextlib.contextmanager
 def drop_idle_bundle_processors() -> Iterator[None]:
-    """Frees the steps of a bundle when it ends, in workers of this process (memory).
+    """Frees the steps of a bundle when it ends (memory).
 
-    Beam keeps them a minute for the next bundle of the stage, and with them the last element of
-    each step: chunks of three stages, 200 MB a worker at ten million rows. The local runner gives
-    each worker one bundle a stage. An engine may give threads of this process many, so this is for
-    local runs only. Peak of all processes at ten million rows of CSV: 0.93 GB, 1.33 GB without.
+    This affects the workers of this process. Beam keeps the steps a minute for the next bundle of
+    the stage, and with them the last element of each step: chunks of three stages, 200 MB a worker
+    at ten million rows. The local runner gives each worker one bundle a stage. An engine may give
+    threads of this process many, so this is for local runs only. Peak of all processes at ten
+    million rows of CSV: 0.93 GB, 1.33 GB without.
 
     Upstream: apache/beam#10655 introduced the minute; no upstream issue found.
     """

@@ -1,4 +1,7 @@
-"""Asks Beam's job server for a job's state, and Flink for its tasks and slots."""
+"""Reads a job's state from Beam's job server and from Flink.
+
+The job server has the job's state, Flink its tasks and slots.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _TIMEOUT_SECS = 5
 
 
 def describe_state(options: PipelineOptions) -> str:
-    """Describes the newest job of the job server, and tasks and slots of a Flink cluster.
+    """Describes the newest job and a Flink cluster's tasks and slots.
+
+    The newest job is the job server's.
 
     Args:
       options: for Beam; ``job_endpoint`` is the address of the job server.

@@ -1,10 +1,11 @@
-"""Forks worker processes off one that has imported everything: 0.1 s each, instead of 2 s.
+"""Forks worker processes off one that has imported everything.
 
-A worker spends 2 s of a core on imports, and holds 200 MB of modules that it never changes. So the
-command line forks a server off itself after its imports, and before it has threads or data. For
-each worker the launcher connects to the server; the server forks, and the fork is the worker, on
-the same pages of memory. Workers are interpreters of their own on other systems than Linux, and
-where our functions are called from a program that has threads of its own.
+A worker starts in 0.1 s, instead of 2 s. A worker spends 2 s of a core on imports, and holds 200 MB
+of modules that it never changes. So the command line forks a server off itself after its imports,
+and before it has threads or data. For each worker the launcher connects to the server; the server
+forks, and the fork is the worker, on the same pages of memory. Workers are interpreters of their
+own on other systems than Linux, and where our functions are called from a program that has threads
+of its own.
 """
 
 from __future__ import annotations
@@ -64,16 +65,20 @@ _state = _State()
 
 
 def allow_forks() -> None:
-    """Marks this process as that of the command line, without threads, which may be forked."""
+    """Marks this process as one that may be forked.
+
+    It is the command line's process, and has no threads.
+    """
     _state.may_fork = True
 
 
 @contextlib.contextmanager
 def running() -> Iterator[None]:
-    """Runs a fork server while the body runs, in the process of the command line on Linux.
+    """Runs a fork server while the body runs.
 
-    To be entered after the imports that workers share, and before anything else: a fork has none of
-    the threads of this process, nor the locks that they release.
+    Does so only in the process of the command line, and only on Linux. To be entered after the
+    imports that workers share, and before anything else: a fork has none of the threads of this
+    process, nor the locks that they release.
     """
     if (
         not _state.may_fork
@@ -100,7 +105,10 @@ def running() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked_folder() -> Iterator[str]:
-    """Makes a private temporary folder, and removes those of commands that were killed."""
+    """Makes a private temporary folder and removes abandoned ones.
+
+    Killed commands leave abandoned folders.
+    """
     import fcntl
 
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_FOLDER}*")):
@@ -115,7 +123,10 @@ def _locked_folder() -> Iterator[str]:
 
 
 def _remove_abandoned(path: str) -> None:
-    """Removes a command's folder that no process has locked, unless it is new."""
+    """Removes a command's folder that no process has locked.
+
+    A new folder stays.
+    """
     import fcntl
 
     with contextlib.suppress(OSError):  # another user's, or removed meanwhile
@@ -131,7 +142,10 @@ def _remove_abandoned(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Puts temporary files into a folder, which the server removes if this process is killed."""
+    """Puts temporary files into a folder.
+
+    The server removes the folder if this process is killed.
+    """
     before, tempfile.tempdir = tempfile.tempdir, folder
     try:
         yield
@@ -140,7 +154,10 @@ def _temporary_files_in(folder: str) -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether a signal came while a server was running, so that errors follow from dead workers."""
+    """Whether a signal came while a server was running.
+
+    Later errors then come from dead workers.
+    """
     return _state.is_interrupted
 
 
@@ -156,7 +173,9 @@ def is_running() -> bool:
 
 
 def run_worker(environment: Mapping[str, str], stderr: int | None) -> int:
-    """Runs a worker and waits for its end, which is also that of this process.
+    """Runs a worker and waits for its end.
+
+    If this process ends, so does the worker.
 
     Args:
       environment: variables to set.
@@ -193,7 +212,10 @@ class _Once:
 
 @contextlib.contextmanager
 def _ending_on_signal(end: Callable[[], None]) -> Iterator[None]:
-    """Ends the workers when a signal comes; Beam would wait for starting ones forever."""
+    """Ends the workers when a signal comes.
+
+    Beam would wait forever for workers that are starting.
+    """
 
     def handle(number: int, frame: types.FrameType | None) -> None:
         _state.is_interrupted = True
@@ -242,7 +264,10 @@ def _start_server(address: str) -> tuple[int, int]:
 
 
 def _serve(listener: socket.socket, orphaned: int) -> None:
-    """Forks a worker for each connection, until the other end of the pipe is closed."""
+    """Forks a worker for each connection until the pipe is closed.
+
+    The launcher has the other end of the pipe.
+    """
     workers: list[int] = []
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -265,7 +290,10 @@ def _is_alive(worker: int) -> bool:
 
 
 def _work(connection: socket.socket) -> None:
-    """Runs a worker in this process until Beam ends it, and sends its exit status."""
+    """Runs a worker in this process and sends its exit status.
+
+    The worker runs until Beam ends it.
+    """
     status = 1
     try:
         length = _receive_outputs(connection)
@@ -287,7 +315,10 @@ def _work(connection: socket.socket) -> None:
 
 
 def _receive_outputs(connection: socket.socket) -> int:
-    """Takes over stdout and stderr of the launcher; returns the length of its environment."""
+    """Takes over the launcher's stdout and stderr.
+
+    Returns the length of the launcher's environment.
+    """
     data, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 2)
     for descriptor, output in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, output)

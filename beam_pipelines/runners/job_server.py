@@ -1,8 +1,8 @@
-"""Runs the job server of an engine for one job, and ends all processes that it started.
+"""Runs an engine's job server for one job.
 
-Beam ends job servers in an exit handler, which fails after the command's temporary folders are
-removed, and leaves a JVM (Beam 2.77). So the command runs the server that Beam's classes describe,
-and passes its address to Beam as that of a running one.
+Ends all processes that the server started. Beam ends job servers in an exit handler, which fails
+after the command's temporary folders are removed, and leaves a JVM (Beam 2.77). So the command runs
+the server that Beam's classes describe, and passes its address to Beam as that of a running one.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _MANUAL = "docs/runners.md says what each engine needs."
 
 @contextlib.contextmanager
 def started(options: PipelineOptions) -> Iterator[None]:
-    """Runs the job server that the options need while the body runs, and sets ``job_endpoint``.
+    """Runs the job server that the options need, and sets ``job_endpoint``.
 
-    Does nothing for runners without one, or if ``--job_endpoint`` names a running one.
+    The server runs while the body runs. Does nothing for runners without one, or if
+    ``--job_endpoint`` names a running one.
 
     Raises:
       RecipeError: a program or file that the server needs is missing, or the command does not wait
@@ -81,7 +82,10 @@ def started(options: PipelineOptions) -> Iterator[None]:
 
 
 def _sends_jar(options: PipelineOptions) -> bool:
-    """Whether Beam sends the job to a cluster as a jar, without a job server."""
+    """Whether Beam sends the job to a cluster as a jar.
+
+    There is no job server then.
+    """
     return bool(
         options.view_as(FlinkRunnerOptions).flink_submit_uber_jar
         or options.view_as(SparkRunnerOptions).spark_submit_uber_jar
@@ -124,7 +128,10 @@ def _with_artifacts(options: PipelineOptions, folder: str) -> PipelineOptions:
 
 
 def _java(server: object, folder: str) -> tuple[list[str], str]:
-    """Returns the command and endpoint of a Java server, with temporary files in a folder."""
+    """Returns the command and endpoint of a Java server.
+
+    Its temporary files are in a folder.
+    """
     (launcher, *arguments), endpoint = server.subprocess_cmd_and_endpoint()  # type: ignore[attr-defined]
     return [launcher, f"-Djava.io.tmpdir={folder}", *map(str, arguments)], endpoint
 
@@ -171,7 +178,10 @@ def _await(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a server and the processes that it started, by SIGTERM and then SIGKILL."""
+    """Ends a server and the processes that it started.
+
+    Sends SIGTERM, and then SIGKILL.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

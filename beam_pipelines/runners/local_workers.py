@@ -116,7 +116,10 @@ class ControlConnection(worker_handlers.ControlConnection):
         return future
 
     def worker_died(self) -> bool:
-        """Answers all requests with an error, from now on; returns whether any was pending."""
+        """Answers all requests with an error, from now on.
+
+        Returns whether any request was pending.
+        """
         self._is_dead = True
         return self._fail_requests()
 
@@ -148,7 +151,10 @@ class ThreadWorkerHandler(EmbeddedGrpcWorkerHandler):
 
 @WorkerHandler.register_environment(_PROCESSES_URN, bytes)
 class ProcessWorkerHandler(GrpcWorkerHandler):
-    """A worker that is a process: a fork where there is a fork server, else an interpreter."""
+    """A worker that is a process.
+
+    It is a fork if there is a fork server, and else a new interpreter.
+    """
 
     def __init__(self, _: bytes, state: Any, provision_info: Any, server: GrpcServer) -> None:
         super().__init__(state, provision_info, server)
@@ -160,7 +166,10 @@ class ProcessWorkerHandler(GrpcWorkerHandler):
         self._thread.start()
 
     def stop_worker(self) -> None:
-        """Waits for the end of the process, which the closed connection asks for."""
+        """Waits for the end of the process.
+
+        The closed connection makes it end.
+        """
         self._thread.join()
 
     def _run(self) -> None:
@@ -195,7 +204,7 @@ def _as_text(descriptor: endpoints_pb2.ApiServiceDescriptor) -> str:
 
 
 class UnmeasuredCoder(coders.FastPrimitivesCoder):
-    """Beam's coder for objects of any type, which takes each for one byte.
+    """Beam's coder for all objects, which reports one byte for each.
 
     Of what each step yields, Beam pickles the first ten elements, and later ones now and then, only
     for metrics of their size: of a million rows each chunk after each step, 0.6 of 11 CPU seconds

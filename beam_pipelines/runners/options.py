@@ -1,7 +1,8 @@
-"""Checks the options of a job on Dataflow or another engine before the job is submitted.
+"""Checks a job's engine options before the job is submitted.
 
-Wrong options would fail there after minutes or hours: without a project or region, with workers
-that do not see this machine's files, that this machine cannot reach, or that lack this package.
+The engine is Dataflow or another one. Wrong options would fail there after minutes or hours:
+without a project or region, with workers that do not see this machine's files, that this machine
+cannot reach, or that lack this package.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Workers(NamedTuple):
 
 
 def check_options(options: PipelineOptions, paths: Mapping[str, str]) -> None:
-    """Checks the options of a job on Dataflow, or on an engine with Beam's job interface.
+    """Checks the options of a job on an engine.
+
+    The engine is Dataflow, or one with Beam's job interface.
 
     Args:
       options: for Beam.
@@ -140,7 +143,10 @@ def _default_kind(options: PipelineOptions) -> str:
 
 
 def _engine_host(options: PipelineOptions) -> str:
-    """Returns the host of the engine, else of the job server; empty: this machine."""
+    """Returns the host of the engine, else of the job server.
+
+    An empty text stands for this machine.
+    """
     runner, job_endpoint = runner_of(options), options.view_as(PortableOptions).job_endpoint
     address = {
         "flink": options.view_as(FlinkRunnerOptions).flink_master.strip("[]"),
@@ -152,7 +158,10 @@ def _engine_host(options: PipelineOptions) -> str:
 
 
 def _address(config: str) -> str:
-    """Returns the address of a worker pool, from plain text or from JSON with a ``url``."""
+    """Returns the address of a worker pool from its configuration.
+
+    The configuration is plain text, or JSON with a ``url``.
+    """
     if not config.startswith("{"):
         return config
     try:
@@ -162,7 +171,10 @@ def _address(config: str) -> str:
 
 
 def _host_of(address: str) -> str:
-    """Returns the host of ``host:port`` or a URL; empty if it is this machine."""
+    """Returns the host of ``host:port`` or a URL.
+
+    An empty text stands for this machine.
+    """
     host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
     is_ours = host in ("", "localhost", "0.0.0.0", "::1", socket.gethostname()) or host.startswith(  # noqa: S104
         "127."
@@ -262,7 +274,10 @@ def _our_python() -> str:
 
 
 def _has_other_python(image: str) -> bool:
-    """Whether an image's name has a Python version, and not that of this process."""
+    """Whether an image's name has another Python version than this process.
+
+    The result is false for a name without a version.
+    """
     version = _PYTHON_OF_IMAGE.search(image)
     return version is not None and version[1] != _our_python()
 

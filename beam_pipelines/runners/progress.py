@@ -1,8 +1,9 @@
-"""Progress of a run: local workers append records to files, and the launcher shows their sums.
+"""Records the progress of a run and shows it.
 
-Workers may be threads or processes, and Beam's runners do not report progress. Each process appends
-records of fixed size to its own file, one small write a chunk or shard; the launcher reads the
-files as they grow. A record that cannot be written is dropped, and the run goes on.
+Local workers append records to files, and the launcher shows their sums. Workers may be threads or
+processes, and Beam's runners do not report progress. Each process appends records of fixed size to
+its own file, one small write a chunk or shard; the launcher reads the files as they grow. A record
+that cannot be written is dropped, and the run goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Totals(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ProgressLog:
-    """Appends and sums progress records; small, picklable and the same for all workers.
+    """Appends and sums progress records.
+
+    The object is small, picklable and the same for all workers.
 
     Attributes:
       folder: a local folder; empty: no progress is recorded (workers on other machines).
@@ -106,7 +109,9 @@ def show_progress(
     stream: IO[str] | None = None,
     state: Callable[[], str] | None = None,
 ) -> Iterator[None]:
-    """Shows progress while the body runs: a bar on a terminal, else a line every 10 s.
+    """Shows progress while the body runs.
+
+    A terminal shows a bar. Other streams get a line every 10 s.
 
     Args:
       log: of the workers.
@@ -153,7 +158,10 @@ class _Stalls:
         self._since = self._asked = self._told = time.monotonic()
 
     def find(self, totals: Totals) -> str:
-        """Returns the engine's state once a minute while nothing changes, else an empty text."""
+        """Returns the engine's state once a minute while nothing changes.
+
+        Returns an empty text otherwise.
+        """
         now = time.monotonic()
         if self._state is None or now - self._asked < STATE_SECONDS:
             return ""
@@ -181,7 +189,10 @@ class _Display(Protocol):
 
 
 class _Silent:
-    """Shows only lines that stay, for engines, whose workers record no progress here."""
+    """Shows only lines that stay.
+
+    It is for engines, whose workers record no progress here.
+    """
 
     def __init__(self, stream: IO[str], total_bytes: int) -> None:
         self.stream, self.total_bytes = stream, total_bytes

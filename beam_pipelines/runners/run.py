@@ -1,4 +1,7 @@
-"""Runs a pipeline: chooses Beam's runner and its workers, and makes failures readable."""
+"""Runs a pipeline and makes its failures readable.
+
+Chooses Beam's runner and its workers.
+"""
 
 from __future__ import annotations
 
@@ -109,17 +112,23 @@ def available_cores() -> int:
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Whether the pipeline runs on this machine, in processes that see its files."""
+    """Whether the pipeline runs on this machine.
+
+    Its processes see this machine's files.
+    """
     return bool(options.view_as(StandardOptions).runner == "FnApiRunner")
 
 
 def runs_once(options: PipelineOptions) -> bool:
-    """Whether every bundle runs once, or the run fails, so that consumed files can be removed."""
+    """Whether every bundle runs once, or the run fails.
+
+    Only then can consumed files be removed.
+    """
     return is_local(options) and not options.view_as(DirectOptions).direct_runner_bundle_repeat
 
 
 def check_address_space(options: PipelineOptions) -> None:
-    """Checks that the limit on a process's address space lets several workers start.
+    """Checks that the address space limit lets several workers start.
 
     Raises:
       DataError: it does not. gRPC's threads would wait forever for threads that could not start,
@@ -164,7 +173,9 @@ def makes_template(options: PipelineOptions) -> bool:
 
 
 def run(build: Callable[[beam.Pipeline], None], options: PipelineOptions) -> str:
-    """Builds a pipeline, runs it, and waits for its end if ``waits_for_end`` says so.
+    """Builds and runs a pipeline.
+
+    Waits for its end if ``waits_for_end`` says so.
 
     Args:
       build: adds the pipeline's steps.
@@ -216,7 +227,10 @@ def _faster_local_run() -> Iterator[None]:
 
 
 def _wait(result: Any) -> None:
-    """Waits for a job's end; an interruption cancels the job, whose temporary files are removed."""
+    """Waits for a job's end.
+
+    An interruption cancels the job. Its temporary files are removed afterwards.
+    """
     try:
         result.wait_until_finish()
     except KeyboardInterrupt:
@@ -226,7 +240,10 @@ def _wait(result: Any) -> None:
 
 
 def _job_id(result: Any) -> str:
-    """Returns the id of a job: a method of Dataflow's results, an attribute of others."""
+    """Returns the id of a job.
+
+    It is a method of Dataflow's results, and an attribute of others.
+    """
     return str(result.job_id() if hasattr(result, "job_id") else result._job_id)  # noqa: SLF001
 
 
@@ -247,7 +264,10 @@ def _message(text: str) -> str:
 
 
 def _local_runner(options: PipelineOptions) -> FnApiRunner | None:
-    """Returns the local runner with our workers, or ``None`` where Beam's choice stands."""
+    """Returns the local runner with our workers, or ``None``.
+
+    ``None`` leaves the choice to Beam.
+    """
     direct = options.view_as(DirectOptions)
     environment = local_environment(direct.direct_running_mode) if is_local(options) else None
     if environment is None:

@@ -1,9 +1,9 @@
-"""Compares the versions of an engine's workers with ours, by a job of one step.
+"""Compares the versions of an engine's workers with ours.
 
-The address of a worker pool, a start command or an image does not tell its versions. A worker with
-another Python or Beam unpickles our steps wrongly or not at all; one without this package fails at
-the first step, with an error that does not say so. This job takes seconds; the real one may take
-hours before it fails.
+This takes a job of one step. The address of a worker pool, a start command or an image does not
+tell its versions. A worker with another Python or Beam unpickles our steps wrongly or not at all;
+one without this package fails at the first step, with an error that does not say so. This job takes
+seconds; the real one may take hours before it fails.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class CompareVersions(beam.DoFn):
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions that pickled steps depend on, in this process: name -> version."""
+    """Returns the versions in this process that pickled steps depend on.
+
+    The result maps names to versions.
+    """
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return {"Python": python, "apache-beam": beam.__version__, "beam-pipelines": __version__}
 

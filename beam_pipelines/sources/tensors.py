@@ -86,9 +86,9 @@ def serialize_tensors(array: pa.Array) -> pa.BinaryArray:
 
 
 def _dimensions(rows: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Returns the shape of each row, n × depth, and all values in order.
+    """Returns the shape of each row, and all values in order.
 
-    A dimension below an empty one is 0.
+    The shapes are an n × depth array. A dimension below an empty one is 0.
     """
     count, owners = len(rows), np.arange(len(rows), dtype=np.int64)
     dimensions = np.zeros((count, shapes.depth(rows.type)), np.int64)

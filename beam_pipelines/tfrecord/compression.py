@@ -1,4 +1,4 @@
-"""Compresses the parts of one gzip or zlib stream separately, in several threads.
+"""Compresses the parts of a gzip or zlib stream in several threads.
 
 Each part is a raw deflate stream that ends in a flush at a whole byte, not in a last block. A
 header, the parts, an empty last block and a checksum are one stream with one member, as pigz writes
@@ -48,7 +48,10 @@ class Part(NamedTuple):
 
 
 class Stream:
-    """A stream so far: the checksum and the size of its uncompressed data."""
+    """A stream so far, with its checksum and size.
+
+    Both are of the uncompressed data.
+    """
 
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
@@ -89,10 +92,10 @@ def combine_adler32(first: int, second: int, second_size: int) -> int:
 
 
 def compress_part(compression: Compression, level: int, data: pa.Buffer) -> Part:
-    """Compresses one part of a stream; without compression or data it is ``data`` itself.
+    """Compresses one part of a stream.
 
-    Levels 0 to 3 are isal's, 4 to 9 zlib-ng's. Equal data give equal bytes on processors of one
-    kind.
+    Without compression or data, the part is ``data`` itself. Levels 0 to 3 are isal's, 4 to 9
+    zlib-ng's. Equal data give equal bytes on processors of one kind.
     """
     if compression == "none" or not data.size:
         return Part(data, data.size, _START[compression])

@@ -36,7 +36,9 @@ class ExampleDecoder:
         self._types = _types_of(schema)
 
     def decode(self, records: Sequence[bytes]) -> pa.RecordBatch:
-        """Returns columns of large lists: null where a feature is missing or has no kind.
+        """Returns the features as columns of large lists.
+
+        A list is null where a feature is missing or has no kind.
 
         Raises:
           ValueError: a record is damaged or contradicts the schema; tfx-bsl's message.
@@ -62,9 +64,10 @@ def _array_of(records: Sequence[bytes]) -> tuple[pa.Array, bool]:
 
 
 def _types_of(schema: schema_pb2.Schema) -> dict[str, pa.DataType] | None:
-    """Returns the features for the kernel, or ``None`` if only tfx-bsl can decode them.
+    """Returns the features for the kernel, or ``None``.
 
-    tfx-bsl makes one column of two features with one name, and refuses other types.
+    ``None`` means that only tfx-bsl can decode them. tfx-bsl makes one column of two features with
+    one name, and refuses other types.
     """
     types = {
         feature.name: _TYPES[feature.type] for feature in schema.feature if feature.type in _TYPES
@@ -80,7 +83,10 @@ class RecordDecoder:
     """
 
     def __init__(self, schema: schema_pb2.Schema | None, is_sequence: bool) -> None:
-        """Prepares to decode with a schema, or with the features found in the records."""
+        """Prepares to decode with a schema or without one.
+
+        Without a schema, features are found in the records.
+        """
         self.is_sequence = is_sequence
         self._layout = None if schema is None else layout_of(schema)
         self._examples = None if schema is None or is_sequence else ExampleDecoder(schema)
@@ -100,7 +106,10 @@ class RecordDecoder:
 
 
 def layout_of(schema: schema_pb2.Schema, names: Iterable[str] | None = None) -> Layout:
-    """Returns the features and feature lists of a schema; with ``names``, only those."""
+    """Returns the features and feature lists of a schema.
+
+    With ``names``, returns only those.
+    """
     lists = feature_lists_of(schema)
     context = features_of(schema)[: -len(lists) or None]
     chosen = None if names is None else set(names)

@@ -97,7 +97,7 @@ def _serialize(
 
 
 def _map(tag: bytes, entries: list[pa.BinaryArray], rows: int) -> pa.BinaryArray:
-    """Returns a map's message for each row; a null entry is left out."""
+    """Returns a map's message for each row, without null entries."""
     joined = pc.binary_join_element_wise(
         _empty(rows), *entries, b"", null_handling="replace", null_replacement=b""
     )
@@ -113,7 +113,10 @@ def _none(length: int) -> bytes:  # noqa: ARG001 - as heads are called
 
 
 def _head(tag: bytes, inner: Head = _none, key: bytes = b"") -> Head:
-    """Returns the head of a field with a key, an inner head, and what follows that."""
+    """Returns the head of a field with a key and inner head.
+
+    What follows the inner head belongs to the field.
+    """
 
     def head(length: int) -> bytes:
         rest = key + inner(length)
@@ -128,14 +131,20 @@ def _fields(head: Head, values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _entries(name: str, head: Head, values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns a map's entry with one key for each value; null where the value is."""
+    """Returns a map's entry with one key for each value.
+
+    The entry is null where the value is.
+    """
     key = name.encode()
     key_field = _FIELD_1 + varint(len(key)) + key
     return _fields(_head(_FIELD_1, _head(_FIELD_2, head), key_field), values)
 
 
 def _feature_lists(name: str, column: pa.Array) -> pa.BinaryArray:
-    """Returns each list as a FeatureList of Features with one value, or none where it is null."""
+    """Returns each list as a FeatureList with one value per Feature.
+
+    A null list stays null.
+    """
     if not pa.types.is_list(column.type):
         raise TypeError(f"feature list '{name}': found {column.type}, expected a list")
     starts, values = _list_values(column)
@@ -145,7 +154,10 @@ def _feature_lists(name: str, column: pa.Array) -> pa.BinaryArray:
 
 
 def _features(name: str, column: pa.Array) -> tuple[Head, pa.BinaryArray]:
-    """Returns a column's Features: their head, and the values' bytes; null where the column is."""
+    """Returns the head and the bytes of a column's Features.
+
+    The bytes are null where the column is.
+    """
     starts, values = np.arange(len(column) + 1), column
     if is_list := pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         starts, values = _list_values(column)
@@ -170,12 +182,18 @@ def _features(name: str, column: pa.Array) -> tuple[Head, pa.BinaryArray]:
 
 
 def _packed(length: int) -> bytes:
-    """Returns the head of packed numbers, a field that is left out where there are none."""
+    """Returns the head of packed numbers.
+
+    Without numbers the field is left out.
+    """
     return _FIELD_1 + varint(length) if length else b""
 
 
 def _list_values(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Returns the n + 1 offsets of a list column and the values between the first and the last."""
+    """Returns the n + 1 offsets and values of a list column.
+
+    Values before the first offset and after the last are left out.
+    """
     starts = offsets_of(column)
     return starts - starts[0], column.values.slice(starts[0], starts[-1] - starts[0])
 

@@ -70,7 +70,9 @@ def compression_of(path: str) -> Compression:
 
 
 def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
-    """Yields the decompressed bytes of a file in chunks of a few MiB.
+    """Yields the decompressed bytes of a file in chunks.
+
+    A chunk has a few MiB.
 
     Raises:
       DataError: the compressed stream is damaged or ends early; the data before the damage is
@@ -109,9 +111,10 @@ def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
 
 
 def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes, None, int]:
-    """Yields the data of a file before its damage, without the first ``given`` bytes.
+    """Yields the data of a file before its damage.
 
-    isal works on megabytes at a time, and returns no data from those with damage.
+    The first ``given`` bytes are left out. isal works on megabytes at a time, and returns no data
+    from those with damage.
 
     Returns:
       The offset of the damage in the file.
@@ -135,7 +138,10 @@ def _chunks_to_damage(file: BinaryIO, bits: int, given: int) -> Generator[bytes,
 
 
 def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
-    """Decompresses byte by byte; returns the output before an error and the input's length."""
+    """Decompresses byte by byte, until an error.
+
+    Returns the output before the error and the length of the input.
+    """
     chunks = []
     for number in range(len(data)):
         try:
@@ -148,7 +154,9 @@ def _bytes_to_damage(stream: Any, data: bytes) -> tuple[bytes, int]:
 def read_record_blocks(
     file: BinaryIO, path: str, compression: str, limits: Limits | None = None
 ) -> Iterator[RecordBlock]:
-    """Yields a TFRecord file's records, some MiB at a time, each checked against both of its CRCs.
+    """Yields a TFRecord file's records, some MiB at a time.
+
+    Both CRCs of each record are checked.
 
     Args:
       file: opened for reading in binary mode, not decompressed.
@@ -193,7 +201,10 @@ def read_record_blocks(
 def _check_lengths(
     edges: npt.NDArray[np.int64], limits: Limits, path: str, number: int, offset: int
 ) -> None:
-    """Raises ``DataError`` if a record between two edges is longer than the limit."""
+    """Raises ``DataError`` if a record is longer than the limit.
+
+    Checks the records between two edges.
+    """
     most = HEADER_BYTES + limits.line_bytes + FOOTER_BYTES
     if edges[-1] <= most:
         return
@@ -209,7 +220,7 @@ def _check_lengths(
 
 
 def _record_starts(data: bytes, path: str, number: int, offset: int) -> npt.NDArray[np.int64]:
-    """Returns the start of each whole record, and that of the first incomplete one.
+    """Returns the starts of whole records and of the first incomplete one.
 
     Raises:
       DataError: a CRC does not match.

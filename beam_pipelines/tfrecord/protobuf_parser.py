@@ -107,7 +107,10 @@ def _parsed(records: Iterable[bytes]) -> list[Any]:
 
 
 def _values(row: int, name: str, type_: pa.DataType, feature: Any) -> Sequence[Any] | None:
-    """Returns the values of a Feature, ``None`` if it is missing or has no kind."""
+    """Returns the values of a Feature, or ``None``.
+
+    A Feature that is missing or has no kind has no values.
+    """
     kind = None if feature is None else feature.WhichOneof("kind")
     if kind is None:
         return None

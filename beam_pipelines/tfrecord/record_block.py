@@ -1,4 +1,4 @@
-"""Blocks of records: the bytes of many TFRecord frames, and the offset of each.
+"""Blocks of records: the bytes and offsets of many TFRecord frames.
 
 They save a Python object for each record. A frame is ``length (uint64) · its CRC (uint32) · data ·
 its CRC (uint32)``; ``tfrecord/framing.py`` finds and checks frames.
@@ -73,6 +73,9 @@ class RecordBlock(Sequence[bytes]):
         return int(self.starts[-1] - self.starts[0])
 
     def frames(self) -> pa.LargeBinaryArray:
-        """Returns the frames as n values of an array, without a copy; no nulls."""
+        """Returns the frames as n values of an array, without copying.
+
+        The array has no nulls.
+        """
         buffers = [None, pa.py_buffer(np.ascontiguousarray(self.starts)), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)

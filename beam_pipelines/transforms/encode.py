@@ -243,7 +243,10 @@ def apply_to(
 
 
 def _shown(value: object) -> str:
-    """Returns a value for a message; of a list that is a whole picture, the beginning."""
+    """Returns a value as text for a message.
+
+    Long values are cut: a list may be a whole picture.
+    """
     return shorten(repr(value), LONGEST_SHOWN)
 
 

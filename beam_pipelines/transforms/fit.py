@@ -1,9 +1,9 @@
-"""Fitting: runs the analyzers of a recipe's encodings in one pass over the splits to fit on.
+"""Fits a recipe's encodings in one pass over the data.
 
-Moments and quantiles are small: one per chunk, merged along a fixed tree. Keyed sums grow with the
-number of distinct values: computed per batch, added per bundle, partitioned by a hash of the key
-and merged per partition; only the rows that the analyzer selects go on. All analyzers of a recipe
-share the pass.
+The pass runs the analyzers of the encodings over the splits to fit on. Moments and quantiles are
+small: one per chunk, merged along a fixed tree. Keyed sums grow with the number of distinct values:
+computed per batch, added per bundle, partitioned by a hash of the key and merged per partition;
+only the rows that the analyzer selects go on. All analyzers of a recipe share the pass.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _analyze(
 
 
 def _needed(plan: EncodePlan, read: int) -> tuple[list[int], set[str]]:
-    """Returns the numbers of the chains to evaluate in a pass, and the names of the columns.
+    """Returns the numbers of chains to evaluate, and the columns' names.
 
     These are the chains with an encoding to fit, and the chains on which those depend.
     """
@@ -159,7 +159,10 @@ def _weights(plan: EncodePlan, batch: pa.RecordBatch, where: str) -> Weights | N
 
 
 def _unfilled(encoding: Encoding, array: pa.Array) -> pa.Array:
-    """Returns the output of an unfitted ``fill``, with null where it will fill null and NaN."""
+    """Returns the output of an unfitted ``fill``.
+
+    It is null where the fitted one will fill null and NaN.
+    """
     array = pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
     # Filling integers with a mean makes them float32.
     return array.cast(encoding.output(Feature(array.type)).type, safe=False)
@@ -208,7 +211,10 @@ def finish_read(
 
 
 def add_sums(sums: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the sums of all batches by key; float sums are added in the order of batches."""
+    """Returns the sums of all batches by key.
+
+    Float sums are added in the order of batches.
+    """
     table = pa.Table.from_batches(sums)
     names = [name for name in table.schema.names if name != "key"]
     added = table.group_by("key", use_threads=False).aggregate([(name, "sum") for name in names])
@@ -313,7 +319,10 @@ class _Scratch(NamedTuple):
 
 
 class _AnalyzeChunks(beam.DoFn):
-    """Analyzes chunks: numbers of each, keyed sums of as many as fit the buffer."""
+    """Analyzes chunks, and yields numbers and keyed sums.
+
+    Yields numbers for each chunk, and keyed sums for as many chunks as fit the buffer.
+    """
 
     def __init__(self, plan: EncodePlan, read: int, earlier: str, partitions: int) -> None:
         self._plan, self._read, self._earlier, self._partitions = plan, read, earlier, partitions
@@ -365,7 +374,10 @@ def _has_floats(sums: pa.RecordBatch) -> bool:
 def pack_sums(
     order: tuple[int, ...], sums: Mapping[StepKey, Sequence[pa.RecordBatch]], partitions: int
 ) -> Message:
-    """Adds up sums by key and sends them to the partitions of their keys."""
+    """Adds up sums by key and sends them to their partitions.
+
+    The key determines the partition.
+    """
     cut: dict[int, list[tuple[StepKey, pa.RecordBatch]]] = {}
     for key, batches in sums.items():
         added = add_sums(batches)
@@ -378,7 +390,7 @@ def pack_sums(
 
 
 def select_partition(received: Received, plan: EncodePlan) -> Message:
-    """Adds up the sums of one partition and keeps the rows that analyzers select."""
+    """Adds up one partition's sums and keeps the rows that analyzers select."""
     selected = []
     for (number, index), batches in _by_step(received.payloads()).items():
         analyzer = cast("KeyedSums", plan.chains[number].steps[index].declared.analyzer)
@@ -438,7 +450,10 @@ def _by_step(payloads: Iterable[bytes]) -> dict[StepKey, list[pa.RecordBatch]]:
 
 
 def _to_bytes(parts: Sequence[tuple[StepKey, pa.RecordBatch]]) -> bytes:
-    """Returns a line of JSON, [chain, step, length] per part, and the parts as Arrow streams."""
+    """Returns a line of JSON, and the parts as Arrow streams.
+
+    The line has ``[chain, step, length]`` for each part.
+    """
     streams = [batches_to_bytes([batch], "lz4") for _, batch in parts]
     head = [[*key, len(stream)] for (key, _), stream in zip(parts, streams, strict=True)]
     return b"".join([json.dumps(head).encode(), b"\n", *streams])

@@ -105,7 +105,10 @@ def _read_gathered(plan: SourcePlan, byte_range: ByteRange, reject: bool) -> Ite
 def _read_some(
     plan: SourcePlan, own: Sequence[ByteRange], reject: bool
 ) -> Iterator[tuple[Rows, Sequence[int]]]:
-    """Yields the rows of small files, with the checksums of the files that end in them."""
+    """Yields the rows of small files, with the files' checksums.
+
+    The checksums are of the files that end in the rows.
+    """
     together = format_of(plan).read_together(plan, [byte_range.file for byte_range in own])
     if together is not None and not large_cell(together[0], plan.source.limits.cell_bytes):
         *first, last = cut_rows(together[0], ())
@@ -241,7 +244,10 @@ def ranges_to_scan(plan: SourcePlan) -> tuple[ByteRange, ...]:
 
 
 def scan_range(plan: SourcePlan, byte_range: ByteRange) -> Transition:
-    """Reads a range and returns what it does to the quote automaton (``csv_ranges``)."""
+    """Returns the effect of a range on the quote automaton.
+
+    Reads the range. See ``csv_ranges``.
+    """
     dialect = format_of(plan).quoting(plan.source)
     if dialect is None:
         raise ValueError(f"{plan.format} needs no scan")

@@ -1,4 +1,7 @@
-"""Computes statistics per split from chunks, whatever their order and the number of workers."""
+"""Computes statistics per split from chunks.
+
+The order of chunks and the number of workers do not matter.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,10 @@ class ComputeChunkStatistics(beam.PTransform):
 
 
 class _Accumulate(beam.DoFn):
-    """Adds up consecutive chunks of a range, to send few bytes through the runner."""
+    """Adds up consecutive chunks of a range.
+
+    This sends few bytes through the runner.
+    """
 
     def __init__(self, plan: StatisticsPlan) -> None:
         self._plan = plan
@@ -139,9 +145,9 @@ class _Accumulate(beam.DoFn):
 
 
 class Tree:
-    """Merges nodes in order, 16 at a time, and the results 16 at a time.
+    """Merges nodes in order, 16 at a time, level by level.
 
-    So errors add up only with the number of levels.
+    The results are merged 16 at a time, too. So errors add up only with the number of levels.
     """
 
     def __init__(self) -> None:
@@ -180,9 +186,9 @@ class _MergeStored:
 
 
 def _merge(contents: Sequence[bytes | Address]) -> TableStatistics:
-    """Returns the merged statistics, computed for a share of the columns at a time.
+    """Returns the merged statistics.
 
-    Decoded, all columns may take gigabytes.
+    They are computed for a share of the columns at a time. Decoded, all columns may take gigabytes.
     """
     if len(contents) == 1:
         return _decode(contents[0])

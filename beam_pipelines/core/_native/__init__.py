@@ -1,4 +1,4 @@
-"""The C++ kernels: tf.Examples, TFRecord frames, hashes, CSV and rows of Arrow columns.
+"""C++ kernels for tf.Examples, TFRecord frames, hashes, CSV and Arrow rows.
 
 They are an optional extension, ``_kernels``, built where a C++ compiler is installed. Without it
 ``KERNELS_AVAILABLE`` is false, and callers use slower code with the same results.
@@ -152,7 +152,9 @@ def frame(records: pa.Array) -> pa.LargeBinaryArray:
 
 
 def unframe(data: bytes | memoryview | pa.Buffer) -> npt.NDArray[np.int64]:
-    """Finds the whole records at the start of bytes of a TFRecord file, and checks their CRCs.
+    """Finds the whole records at the start of TFRecord data.
+
+    Checks their CRCs.
 
     Returns:
       int64[n + 1]: the offset of each whole record's frame, and the end of the last one. Record i
@@ -276,7 +278,10 @@ def _hashes(arrays: Sequence[pa.Array], seed: int, is_column: bool) -> npt.NDArr
 
 
 def _type_error(schema: pa.Schema, name: str) -> TypeError:
-    """Returns the error for a column of another type, as ``tfrecord/example.py`` raises it."""
+    """Returns the error for a column of another type.
+
+    ``tfrecord/example.py`` raises the same error.
+    """
     found = schema.field(name).type
     return TypeError(
         f"feature '{name}': found {found}, expected int64, float, string, binary, or lists of them"
@@ -344,7 +349,7 @@ def parse_csv(
 def quote_transition(
     data: bytes, previous: int, delimiter: int, quote: int
 ) -> tuple[int, int, int]:
-    """Returns the quote automaton's state after a text for each state before it.
+    """Returns the quote automaton's state after a text, for each start state.
 
     It does the same as ``sources/text/quotes.transition``.
 

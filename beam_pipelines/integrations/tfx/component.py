@@ -193,7 +193,7 @@ def _range_config(properties: Any) -> Any:
 
 
 def _plan(path: str, spans: Spans) -> Plan:
-    """Plans the conversion of one span, with a result that TFX can read.
+    """Plans one span's conversion, and checks that TFX can read it.
 
     Raises:
       RecipeError: lists all problems of the recipe, with its lines.
@@ -210,7 +210,10 @@ def _plan(path: str, spans: Spans) -> Plan:
 
 
 def _folder_beside(uri: str, name: str) -> str:
-    """Returns ``…/dataset/<execution>/<name>`` for the ``…/<name>/<execution>`` that TFX allots."""
+    """Returns the folder ``dataset/<execution>/<name>`` for a URI from TFX.
+
+    TFX allots ``…/<name>/<execution>``. The result begins with the same folders.
+    """
     before, execution = os.path.split(uri.rstrip("/"))
     return os.path.join(os.path.dirname(before), "dataset", execution, name)
 
