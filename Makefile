@@ -11,6 +11,8 @@ DATA := .demo/flights-data
 # A command that enters a system with glibc 2.39 or later, with this folder and Python in it; empty: this system has it.
 TFX_ENTER ?=
 OUT := out/flights
+# Tests without a target of their own.
+UNMARKED := not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -29,8 +31,12 @@ demo: .venv/installed-demo ## Set up, convert New York's flights of 2013, show w
 	@echo "Its report:   $(OUT)/report.html (open it in a browser)"
 
 .PHONY: test
-test: .venv/installed-dev ## Set up and run the tests
-	$(BIN)/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist" -n 2 $(PYTEST_OPTIONS)
+test: .venv/installed-dev ## Set up and run the tests that need no engine, server or whole conversion
+	$(BIN)/python -m pytest -m "not end_to_end and $(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
+
+.PHONY: test-end-to-end
+test-end-to-end: .venv/installed-dev ## Run the tests that convert whole datasets, or start commands
+	$(BIN)/python -m pytest -m "end_to_end and $(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: test-remote
 test-remote: .venv/installed-dev ## Run the tests with object stores, and with Dataflow's interface, on servers of their kind on this machine
@@ -62,7 +68,7 @@ test-tfx: .venv-tfx/installed ## Run the tests with TFX, in an environment of it
 
 .PHONY: test-tfx-all
 test-tfx-all: .venv-tfx/installed ## Run all other tests with the older libraries that TFX allows
-	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "not faults and not slow and not tfx and not runners and not engines_large and not native and not remote and not dist" -n 2 $(PYTEST_OPTIONS)
+	$(TFX_ENTER) .venv-tfx/bin/python -m pytest -m "$(UNMARKED)" -n 2 $(PYTEST_OPTIONS)
 
 .PHONY: prism
 prism: .engines/prism ## Build Prism, Beam's own small engine, of the Beam that is pinned (needs Go)
@@ -141,7 +147,7 @@ bench: .venv/installed-dev ## Measure a whole conversion next to the loop people
 	$(BIN)/python benchmarks/bench_convert.py
 
 .PHONY: check
-check: lint types imports test ## Style, types, imports, tests: what CI runs but for engines and object stores
+check: lint types imports test test-end-to-end ## Style, types, imports, tests: what CI runs but for engines and object stores
 
 .PHONY: clean
 clean: ## Remove what make made: environment, demo data and output, caches

@@ -54,10 +54,10 @@ class Libsvm:
         read_integer(0, 1), None, "1 of `libsvm`, else 0", "The first index in the files."
     )
     size: int | None = recipe_key(
-        read_integer(1, 1 << 62), None, "learned", "Number of indices; a larger one is a bad row."
+        read_integer(1, 1 << 62), None, "from the data", "Number of indices; a larger one is bad."
     )
     fields: int | None = recipe_key(
-        read_integer(1, 1 << 62), None, "learned", "Number of fields of libffm; the same."
+        read_integer(1, 1 << 62), None, "from the data", "Number of fields of libffm; the same."
     )
     name: str = recipe_key(
         read_name, "features", "`features`", "Name of the sparse feature; prefix of its columns."
@@ -69,7 +69,7 @@ class ImageOptions:
     """Changes to the files of an ``images`` source; by default none."""
 
     resize: tuple[int, ...] = recipe_key(
-        read_size, (), "as they are", "(height, width) in pixels of all images, not cropped."
+        read_size, (), "unchanged", "(height, width) in pixels of all images, not cropped."
     )
     format: Literal["png", "jpeg"] | None = recipe_key(
         read_choice(("png", "jpeg")),
@@ -80,12 +80,12 @@ class ImageOptions:
     mode: Literal["rgb", "grey"] | None = recipe_key(
         read_choice(("rgb", "grey")),
         None,
-        "as they are",
+        "unchanged",
         "Channels, without alpha. The default keeps them, but JPEG has no alpha.",
     )
     quality: int = recipe_key(read_integer(1, 100), 90, "90", "Quality of JPEG.")
     classes: tuple[str, ...] = recipe_key(
-        read_texts, (), "the folders that are there", "Names of the class folders, by id."
+        read_texts, (), "the folders found", "Names of the class folders, by id."
     )
 
     @property
@@ -101,7 +101,7 @@ class IdxOptions:
     form: Literal["png", "bytes", "floats", "values"] | None = recipe_key(
         read_choice(("png", "bytes", "floats", "values")),
         None,
-        "`png` of pictures of unsigned bytes, else `values`",
+        "`png` for pictures of unsigned bytes, else `values`",
         "What the numbers become.",
         name="as",
     )

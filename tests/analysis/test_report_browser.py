@@ -29,6 +29,7 @@ OPTIONS = [
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.end_to_end,
     pytest.mark.skipif(
         CHROMIUM is None, reason="found no Chromium; `make browser` installs Debian's"
     ),

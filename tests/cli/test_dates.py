@@ -18,6 +18,8 @@ from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 from beam_pipelines.recipe import dates
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = """
 name: clicks
 sources:

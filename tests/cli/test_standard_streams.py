@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 COMMAND = Path(sys.executable).with_name("beam-pipelines")
 MANY = "--direct_num_workers=2 --direct_running_mode=multi_processing"
 

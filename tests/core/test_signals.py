@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 BEGIN = """\
 import atexit, os, signal, sys, time
 from beam_pipelines.core import signals

@@ -16,6 +16,8 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 
+pytestmark = pytest.mark.end_to_end
+
 MODULE = "tests.support.registered_encodings"
 VALUES = [1.5, -2.0, 8.0, 0.25]
 RECIPE = """
@@ -45,7 +47,7 @@ def test_shards_and_serving_graph_have_the_same_values(
 
     lines = ["x", *map(str, VALUES)]
     (tmp_path / "numbers.csv").write_text("\n".join(lines) + "\n")
-    recipe, _ = parse_recipe(RECIPE, "recipe.yaml", str(tmp_path))
+    recipe = parse_recipe(RECIPE, "recipe.yaml", str(tmp_path))
     out = tmp_path / "out"
     convert.convert(
         make_plan(recipe), str(out), beam_options=("--direct_num_workers=1",), quiet=True

@@ -31,6 +31,8 @@ from beam_pipelines.tfrecord.example import serialize_batch
 from beam_pipelines.transforms.encode import encode_batch, to_feature
 from beam_pipelines.transforms.fit import fit_batch
 
+pytestmark = pytest.mark.end_to_end
+
 COLUMNS = pa.schema(
     [
         ("delay", pa.float64()),

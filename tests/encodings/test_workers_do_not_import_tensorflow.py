@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
 IMPORT_EVERYTHING = """
 import importlib, json, pkgutil, sys
 import beam_pipelines

@@ -18,6 +18,8 @@ import tensorflow as tf
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
 
+pytestmark = pytest.mark.end_to_end
+
 DAYS = ("2026-11-21", "2026-11-22", "2026-11-23")
 SMALL = ["--rows=3000", "--users=200", "--articles=60"]
 LENGTH = 10  # of the vector `numbers`

@@ -17,6 +17,8 @@ import pytest
 
 from tests.support import flights_oracle
 
+pytestmark = pytest.mark.end_to_end
+
 DAY = ["year", "month", "day"]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support import notebook
 
+pytestmark = pytest.mark.end_to_end
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_steps.ipynb"
 
 

@@ -12,6 +12,8 @@ import pytest
 import beam_pipelines as bp
 from beam_pipelines.recipe.model import Recipe
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 400
 RECIPE = {
     "name": "rows",

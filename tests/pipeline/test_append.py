@@ -44,6 +44,8 @@ from beam_pipelines.sources.planner import plan_source
 from tests.dataset.test_loader import ids, write_dataset
 from tests.support.image_files import write_digits
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = """
 name: visits
 append: true

@@ -20,6 +20,8 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 
+pytestmark = pytest.mark.end_to_end
+
 COMMAND = [sys.executable, "-m", "beam_pipelines"]
 GOOD = "a,b\n1,x\n2,y\n3,z\n"
 

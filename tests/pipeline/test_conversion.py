@@ -27,6 +27,8 @@ from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.sources import plan as plan_module
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 6_000
 RANGE_BYTES = 40_000
 

@@ -8,6 +8,8 @@ import pytest
 
 from beam_pipelines.cli import main as main_module
 
+pytestmark = pytest.mark.end_to_end
+
 STRANGERS = [
     *(
         "inputs/mine.csv",

@@ -20,6 +20,8 @@ from beam_pipelines.pipeline.convert import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import parse_recipe
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = """
 name: visits
 sources: {visits: {path: visits.csv}}

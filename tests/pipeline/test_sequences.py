@@ -38,6 +38,8 @@ from beam_pipelines.sources import plan as plan_module
 from beam_pipelines.transforms.group import group_batch, send_rows
 from beam_pipelines.transforms.group_plan import GroupPlan
 
+pytestmark = pytest.mark.end_to_end
+
 
 def group_plan(
     schema: pa.Schema, by: list[str], order_by: list[str], context: list[str], length: int | None

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = (
     "name: t\nsources: {t: {path: a.csv, types: {c: float32}}}\nencode: {a: z_score, b: "
     "vocabulary}\n"

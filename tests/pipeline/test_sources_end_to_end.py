@@ -24,6 +24,8 @@ from beam_pipelines.pipeline import convert
 from beam_pipelines.pipeline.plan import make_plan
 from beam_pipelines.pipeline.recipes import load, parse_recipe
 
+pytestmark = pytest.mark.end_to_end
+
 Row = dict[str, Any]
 ROWS: list[Row] = [
     {"n": number * 7 - 2**53, "x": number / 4 if number % 5 else None, "s": ["", "naïve", 'a "quote"', "two\nlines", "a,b"][number % 5]}

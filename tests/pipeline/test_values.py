@@ -33,6 +33,8 @@ from beam_pipelines.sources import shapes, tensors
 from beam_pipelines.transforms.encode import to_exact_feature, to_feature
 from tests.sources.support import plan_of, problems_of, read_rows
 
+pytestmark = pytest.mark.end_to_end
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 US = datetime.timedelta(microseconds=1)
 SECOND = datetime.timedelta(seconds=1)

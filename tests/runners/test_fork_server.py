@@ -16,7 +16,10 @@ import pytest
 
 from beam_pipelines.runners import fork_server
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only"),
+]
 
 BIN = pathlib.Path(sys.executable).parent
 ROWS = 60_000

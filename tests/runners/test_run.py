@@ -21,6 +21,8 @@ from beam_pipelines.runners import local_workers
 from beam_pipelines.runners import run as run_module
 from beam_pipelines.runners.beam_patches import size_based_flushes
 
+pytestmark = pytest.mark.end_to_end
+
 ELEMENTS = 1_000_000
 # A thread of a worker that fails when the run is over: what it waits for is passed on by a module,
 # as functions are pickled.

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 20_000
 RECIPE = """\
 name: clicks

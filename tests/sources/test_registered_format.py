@@ -28,6 +28,8 @@ from beam_pipelines.sources.plan import FileInfo, SourcePlan, cut_ranges
 from beam_pipelines.sources.text import blocks
 from beam_pipelines.sources.text.format import TextFormat
 
+pytestmark = pytest.mark.end_to_end
+
 RECIPE = """
 name: visits
 sources: {visits: {path: visits.kv, types: {number: int64}}}
@@ -86,7 +88,7 @@ def write(folder: Path, bad: tuple[int, ...] = ()) -> None:
 
 def converted(folder: Path, more: str = "", resume: bool = False) -> Manifest:
     """Converts the table in one worker process, which imports the format."""
-    recipe, _ = parse_recipe(RECIPE + more, "recipe.yaml", str(folder))
+    recipe = parse_recipe(RECIPE + more, "recipe.yaml", str(folder))
     options = ["--direct_num_workers=1", "--direct_running_mode=multi_processing"]
     plan = make_plan(recipe)
     return convert(plan, str(folder / "out"), beam_options=options, quiet=True, resume=resume)
@@ -108,7 +110,7 @@ def test_rows_are_converted_and_bad_ones_rejected(tmp_path: Path) -> None:
     more = "derive: {odd: \"CAST(CASE WHEN number = 1700 THEN 'y' ELSE '1' END AS BIGINT)\"}\non_error: {reject: 5}\n"
     manifest = converted(tmp_path, more)
     assert manifest["sources"]["visits"]["format"] == "key_value"
-    assert len(make_plan(parse_recipe(RECIPE, "r", str(tmp_path))[0]).base.ranges) > 2
+    assert len(make_plan(parse_recipe(RECIPE, "r", str(tmp_path))).base.ranges) > 2
     rows = (tmp_path / "out/rejected/visits.jsonl").read_text().splitlines()
     assert [(row["position"], row["text"]) for row in map(json.loads, rows)] == [
         ("line 3", "number=x place=p3"),

@@ -20,6 +20,8 @@ from beam_pipelines.pipeline.recipes import parse_recipe
 from beam_pipelines.pipeline.run_options import ExchangeBy
 from tests.support.crossings import STEPS, measured
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 40_000
 SOURCES = (
     "name: d\nsources:\n  left: {path: left.csv, key: id}\n  right: {path: right.csv, key: "

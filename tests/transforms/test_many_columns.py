@@ -39,6 +39,8 @@ from beam_pipelines.transforms.join.plan import JoinStep, plan_join
 from beam_pipelines.transforms.select import plan_select
 from tests.support.cost import least_ratio
 
+pytestmark = pytest.mark.end_to_end
+
 FEW, MANY = 400, 1600
 # Four times as many columns take four times as long; sixteen times if each is searched among all.
 LARGEST_RATIO = 7

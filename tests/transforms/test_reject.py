@@ -36,6 +36,8 @@ from beam_pipelines.transforms.rejected_rows import store_rejected, write_reject
 from beam_pipelines.transforms.row_counts import allowed_rows
 from beam_pipelines.transforms.row_positions import RowPositions
 
+pytestmark = pytest.mark.end_to_end
+
 ROWS = 240
 
 RECIPE = """

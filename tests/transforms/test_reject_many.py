@@ -18,6 +18,8 @@ from beam_pipelines.transforms.select import SelectError, plan_select, select_ro
 from tests.sources.support import plan_of, write
 from tests.support.cost import least_cpu_seconds
 
+pytestmark = pytest.mark.end_to_end
+
 SCHEMA = pa.schema([("t", pa.string()), ("v", pa.float64()), ("w", pa.list_(pa.int64()))])
 FILTERS = [
     None,
