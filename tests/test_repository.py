@@ -87,6 +87,21 @@ def test_every_module_says_what_it_is_for():
     assert silent == []
 
 
+def test_docstrings_begin_with_a_short_line():
+    """Of the package's docstrings, with at most 12 words and 88 characters; commands show theirs."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    long = [
+        f"{name}:{node.body[0].lineno}: {first}"
+        for name, text in texts().items()
+        if name.startswith("beam_pipelines/") and name.endswith(".py")
+        for node in ast.walk(ast.parse(text, name))
+        if isinstance(node, documented) and (docstring := ast.get_docstring(node))
+        if not any(".command(" in ast.unparse(one) for one in getattr(node, "decorator_list", ()))
+        if len(first := docstring.splitlines()[0]) > 88 or len(first.split()) > 12
+    ]
+    assert long == []
+
+
 def test_every_test_says_what_it_shows():
     """Each test function has a docstring."""
     silent = [
