@@ -52,7 +52,7 @@ def parse_batch(records: tf.Tensor, spec: Mapping[str, Any], lists: FeatureLists
 
     Args:
       records: string [batch].
-      spec: of the features to parse: of the context as of a tf.Example, and some of ``lists.spec``.
+      spec: of the features to parse: of the context, and some of ``lists.spec``.
       lists: the feature lists.
 
     Returns:

@@ -239,7 +239,7 @@ def _dataset_folder(output_dict: Any) -> str:
 def _describe_input(examples: Any, known: Any) -> None:
     """Sets span, version and fingerprint on an artifact.
 
-    They are properties, and custom properties as of TFX's ExampleGen.
+    They are properties, and custom properties like those of TFX's ExampleGen.
     """
     examples.set_string_custom_property(FINGERPRINT, known[FINGERPRINT])
     for name in (SPAN, VERSION):
