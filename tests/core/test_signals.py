@@ -24,7 +24,9 @@ def run(body: str, signal: str = "SIGINT") -> tuple[int, str, str]:
     """Runs a program that stops itself. Returns its exit status, and what it printed to standard
     output and standard error.
     """
-    code = BEGIN.replace("SIGNAL", signal) + body
+    # A test that runs under nohup inherits that SIGHUP is ignored, which programs respect.
+    reset = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    code = reset + BEGIN.replace("SIGNAL", signal) + body
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=25, check=False
     )

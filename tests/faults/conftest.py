@@ -38,7 +38,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 
 @pytest.fixture(scope="session")
-def ignoring_signals(workshop: Workshop) -> dict[bool, Undisturbed]:
+def reference(workshop: Workshop) -> dict[bool, Undisturbed]:
     """Converts without disturbance, in processes and in threads: without encodings, and with
     them.
     """

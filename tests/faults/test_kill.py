@@ -35,7 +35,7 @@ pytestmark = pytest.mark.faults
 
 @pytest.mark.parametrize("number", moments(100, least=2))
 def test_killed_at_some_moment(
-    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """Whoever is killed, and whenever: no dataset or the whole one, nobody goes on or hangs, and
     the next run is byte-identical and clean.
@@ -43,7 +43,7 @@ def test_killed_at_some_moment(
     rng = random_of("kill", number)
     encodes, overwrites, kills_launcher = number % 5 == 0, rng.random() < 0.5, number % 2 == 0
     options = rng.choice([PROCESSES, THREADS]) if kills_launcher else PROCESSES
-    expected, folder = ignoring_signals[encodes], workshop.place("killed", encodes=encodes)
+    expected, folder = reference[encodes], workshop.place("killed", encodes=encodes)
     if overwrites:
         workshop.fill(folder, expected.folder)
     run = workshop.convert(folder, *options, "--overwrite")

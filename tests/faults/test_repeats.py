@@ -26,7 +26,7 @@ def test_every_bundle_is_run_again(
     options: tuple[str, ...],
     times: int,
     workshop: Workshop,
-    ignoring_signals: dict[bool, Undisturbed],
+    reference: dict[bool, Undisturbed],
 ) -> None:
     """Each bundle, the commit's too, runs once for nothing, or three times, before it counts: the
     same bytes come out.
@@ -34,5 +34,5 @@ def test_every_bundle_is_run_again(
     folder = workshop.place("repeated", encodes=encodes)
     ended = workshop.convert(folder, *options, f"--direct_runner_bundle_repeat={times}").wait()
     assert ended.status == 0, ended.err
-    assert differences(dataset(folder / "out"), ignoring_signals[encodes].files) == []
+    assert differences(dataset(folder / "out"), reference[encodes].files) == []
     check_clean(folder)

@@ -47,7 +47,7 @@ WAYS = (
 
 @pytest.mark.parametrize("number", moments(60, least=4))
 def test_stopped_at_some_moment(
-    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """Within five seconds the command has ended with status 130 and one line; no process, no
     temporary file, no part of a dataset is left.
@@ -55,7 +55,7 @@ def test_stopped_at_some_moment(
     rng = random_of("stop", number)
     signal_, everybody = WAYS[number % len(WAYS)]
     encodes, options = number % 5 == 0, rng.choice([PROCESSES, THREADS])
-    expected, folder = ignoring_signals[encodes], workshop.place("stopped", encodes=encodes)
+    expected, folder = reference[encodes], workshop.place("stopped", encodes=encodes)
     if rng.random() < 0.3:
         workshop.fill(folder, expected.folder)
     run = workshop.convert(folder, *options, "--overwrite")
@@ -100,12 +100,12 @@ def test_stopped_when_the_dataset_is_complete(workshop: Workshop) -> None:
 
 
 def test_only_the_command_is_interrupted(
-    workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """Ctrl-C reaches the workers before the command may have ended them: by themselves they do
     nothing, so that none of them has a word to say.
     """
-    expected, folder = ignoring_signals[False], workshop.place("deaf", encodes=False)
+    expected, folder = reference[False], workshop.place("deaf", encodes=False)
     run = workshop.convert(folder, *PROCESSES)
     told = set()
     while run.is_running():

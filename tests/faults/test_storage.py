@@ -63,12 +63,12 @@ def convert_on(
 @needs_root
 @pytest.mark.parametrize("number", moments(20, least=2))
 def test_a_disk_that_fills_up(
-    number: int, disk: pathlib.Path, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    number: int, disk: pathlib.Path, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """However much room there is, the run succeeds or says that there was too little; an earlier
     dataset stays, and with room it works.
     """
-    rng, expected = random_of("full", number), ignoring_signals[False]
+    rng, expected = random_of("full", number), reference[False]
     needed = (
         sum(path.stat().st_size for path in expected.folder.rglob("*") if path.is_file()) // 1024
     )
@@ -103,54 +103,54 @@ def test_a_disk_that_may_not_be_written(
     has_earlier: bool,
     disk: pathlib.Path,
     workshop: Workshop,
-    ignoring_signals: dict[bool, Undisturbed],
+    reference: dict[bool, Undisturbed],
 ) -> None:
     """A read-only filesystem is named at once, and the dataset that is there stays."""
     if has_earlier:
-        shutil.copytree(ignoring_signals[False].folder, disk / "out")
+        shutil.copytree(reference[False].folder, disk / "out")
     resize(disk, "ro")
     ended = convert_on(disk, workshop, *ONE, "--overwrite")
     check_error(ended, "disk/out", "Read-only file system", "choose another --output")
-    assert check_all_or_nothing(disk / "out", ignoring_signals[False].files) == has_earlier
+    assert check_all_or_nothing(disk / "out", reference[False].files) == has_earlier
     check_clean(disk.parent)
 
 
 @needs_root
 @pytest.mark.parametrize("has_earlier", [False, True])
 def test_an_output_without_permission(
-    has_earlier: bool, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    has_earlier: bool, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """An output that may not be written is named with the reason, and stays as it is."""
     folder = workshop.place("closed", encodes=False)
     if has_earlier:
-        workshop.fill(folder, ignoring_signals[False].folder)
+        workshop.fill(folder, reference[False].folder)
     else:
         (folder / "out").mkdir()
     (folder / "out").chmod(0o500)
     ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
     check_error(ended, "out", "Permission denied", "choose another --output")
-    assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == has_earlier
+    assert check_all_or_nothing(folder / "out", reference[False].files) == has_earlier
     (folder / "out").chmod(0o700)
-    check_next_run(workshop, folder, ignoring_signals[False].files)
+    check_next_run(workshop, folder, reference[False].files)
 
 
 @needs_root
 @pytest.mark.parametrize("part", ["examples", "statistics", "schema"])
 def test_a_part_of_a_dataset_without_permission(
-    part: str, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    part: str, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """An earlier dataset with a folder that may not be changed is replaced whole or not at all."""
     folder = workshop.place("part", encodes=False)
-    workshop.fill(folder, ignoring_signals[False].folder)
+    workshop.fill(folder, reference[False].folder)
     (folder / "out" / part).chmod(0o500)
     ended = workshop.convert(folder, *ONE, "--overwrite", obeys_permissions=True).wait()
     if ended.status:
         check_error(ended, "Permission denied")
-    check_all_or_nothing(folder / "out", ignoring_signals[False].files)
+    check_all_or_nothing(folder / "out", reference[False].files)
     for path in folder.joinpath("out").rglob("*"):
         if path.is_dir():
             path.chmod(0o700)
-    check_next_run(workshop, folder, ignoring_signals[False].files)
+    check_next_run(workshop, folder, reference[False].files)
 
 
 @needs_root
@@ -168,7 +168,7 @@ def test_an_input_without_permission(name: str, workshop: Workshop) -> None:
 @needs_root
 @pytest.mark.parametrize("options", [ONE, PROCESSES], ids=["one", "processes"])
 def test_a_temporary_folder_without_permission(
-    options: tuple[str, ...], workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    options: tuple[str, ...], workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """Where the system's temporary folder may not be written, Python takes another one, and the run
     succeeds; or the error names it.
@@ -178,15 +178,13 @@ def test_a_temporary_folder_without_permission(
     ended = workshop.convert(folder, *options, obeys_permissions=True).wait()
     if ended.status:
         check_error(ended, "temporary")
-    assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (
-        ended.status == 0
-    )
+    assert check_all_or_nothing(folder / "out", reference[False].files) == (ended.status == 0)
     check_clean(folder, has_failed=True)
 
 
 @needs_root
 def test_a_temporary_folder_that_is_full(
-    workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """A full temporary folder of the system does no harm to an output elsewhere, or is named."""
     folder = workshop.place("small", encodes=False)
@@ -195,7 +193,5 @@ def test_a_temporary_folder_that_is_full(
         ended = workshop.convert(folder, *PROCESSES, temporary=disk).wait()
         if ended.status:
             check_error(ended, "No space left on device", "disk")
-        assert check_all_or_nothing(folder / "out", ignoring_signals[False].files) == (
-            ended.status == 0
-        )
+        assert check_all_or_nothing(folder / "out", reference[False].files) == (ended.status == 0)
         assert [path.name for path in disk.iterdir()] == ["filling"]

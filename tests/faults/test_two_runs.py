@@ -26,12 +26,12 @@ pytestmark = pytest.mark.faults
 
 @pytest.mark.parametrize("number", moments(20, least=2))
 def test_two_runs_at_once(
-    number: int, workshop: Workshop, ignoring_signals: dict[bool, Undisturbed]
+    number: int, workshop: Workshop, reference: dict[bool, Undisturbed]
 ) -> None:
     """The one that comes second ends at once, with status 2 and a line that names the output; or
     both succeed, one after the other.
     """
-    rng, expected = random_of("two", number), ignoring_signals[False]
+    rng, expected = random_of("two", number), reference[False]
     folder = workshop.place("two", encodes=False)
     options: tuple[str, ...] = rng.choice([THREADS, PROCESSES])
     overwrites = number % 2 == 1
