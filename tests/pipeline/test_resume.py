@@ -82,7 +82,7 @@ def convert_touched(data: Path, output: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def ignoring_signals(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The shards as one run writes them."""
     output = tmp_path_factory.mktemp("whole") / "out"
     converted(data, output)
@@ -155,7 +155,7 @@ def test_whole_shards_are_kept(
     kept: int,
     data: Path,
     broken_off: Path,
-    ignoring_signals: dict[str, bytes],
+    reference: dict[str, bytes],
     tmp_path: Path,
 ) -> None:
     """A resuming run keeps complete shards, and its dataset equals an undisturbed run's."""
@@ -165,7 +165,7 @@ def test_whole_shards_are_kept(
     dates = written(output / "_temporary")
     manifest = converted(data, output, resume=True)
     assert manifest["timings"]["resumed_shards"] == kept
-    assert shards_of(output) == ignoring_signals
+    assert shards_of(output) == reference
     assert len(written(output).items() & dates.items()) == kept
     assert verify_dataset(str(output)).rows == 2_000
     assert not (output / "_temporary").exists()
@@ -192,13 +192,13 @@ def test_other_input_starts_over(data: Path, broken_off: Path, tmp_path: Path) -
 
 
 def test_without_resume_all_is_written_anew(
-    data: Path, broken_off: Path, ignoring_signals: dict[str, bytes], tmp_path: Path
+    data: Path, broken_off: Path, reference: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Without --resume a run starts over, and keeps no earlier file."""
     output = tmp_path / "out"
     shutil.copytree(broken_off, output)
     assert "resumed_shards" not in converted(data, output)["timings"]
-    assert shards_of(output) == ignoring_signals
+    assert shards_of(output) == reference
     assert not (output / "_temporary").exists()
 
 
