@@ -9,12 +9,10 @@ interrupted.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import datetime
 import logging
 import os
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Sequence
@@ -232,11 +230,7 @@ def describe(
     from beam_pipelines.pipeline import convert as convert_module
     from beam_pipelines.pipeline.run_options import RunOptions
 
-    with (
-        tempfile.TemporaryDirectory()
-        if output is None
-        else contextlib.nullcontext(output) as folder
-    ):
+    with api.folder_or_temporary(output) as folder:
         options = RunOptions(folder, beam_options=context.meta[BEAM_OPTIONS], quiet=quiet)
         manifest = convert_module.describe(plan, options)
         print_description(manifest, folder, is_kept=output is not None)

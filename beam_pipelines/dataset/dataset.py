@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import REPORT
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.core.formatting import show_bytes
 from beam_pipelines.dataset.inspect import decode_examples, read_examples, show_values
@@ -67,7 +68,7 @@ class Dataset:
     @property
     def report(self) -> str:
         """Path of the HTML report."""
-        return files.join(self.folder, "report.html")
+        return files.join(self.folder, REPORT)
 
     def head(self, n: int = _SHOWN_ROWS, split: str | None = None) -> pa.Table:
         """Returns the first examples of a split, parsed by the schema.

@@ -21,6 +21,7 @@ from beam_pipelines.analysis.schema import read_schema
 from beam_pipelines.analysis.statistics.stored import is_stored, read_statistics
 from beam_pipelines.analysis.statistics.view import proto_of, view_of
 from beam_pipelines.core import files
+from beam_pipelines.core.dataset_layout import anomalies_path
 from beam_pipelines.core.errors import RecipeError
 from beam_pipelines.dataset.dataset import Dataset
 from beam_pipelines.dataset.inspect import inspect_examples
@@ -224,7 +225,7 @@ def describe(
       RecipeError, DataError: as ``convert``.
     """
     planned = _planned(recipe, planning)
-    with _folder(output) as folder:
+    with folder_or_temporary(output) as folder:
         options = RunOptions(folder, beam_options=beam_options, quiet=quiet)
         manifest = convert_module.describe(planned, options)
         return Description(
@@ -235,9 +236,10 @@ def describe(
         )
 
 
-def _folder(
+def folder_or_temporary(
     output: str | os.PathLike[str] | None,
 ) -> contextlib.AbstractContextManager[str]:
+    """Returns the output folder, or a temporary one without an output."""
     return (
         tempfile.TemporaryDirectory()
         if output is None
@@ -248,7 +250,7 @@ def _folder(
 def _read_anomalies(folder: str, planned: Plan) -> dict[str, anomalies_pb2.Anomalies]:
     return {
         name: anomalies_pb2.Anomalies.FromString(
-            files.read_bytes(files.join(folder, "anomalies", f"Split-{name}", "SchemaDiff.pb"))
+            files.read_bytes(files.join(folder, *anomalies_path(name).split("/")))
         )
         for name in planned.recipe.split.names
     }
@@ -286,7 +288,7 @@ def validate(
         return _validate_statistics(os.fspath(data), schema, policy)
     schema = None if schema is None else files.absolute(schema)
     planned = _planned(data, {"schema": schema, "policy": policy, **planning})
-    with _folder(output) as folder:
+    with folder_or_temporary(output) as folder:
         options = RunOptions(folder, beam_options=beam_options, quiet=quiet)
         convert_module.validate(planned, options, stays=output is not None)
         return _read_anomalies(folder, planned)

@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from beam_pipelines.core.chunks import Rejected
+from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.formatting import shorten
 
 T = TypeVar("T")
@@ -85,6 +87,17 @@ def _named_row(error: Exception, rows: int) -> int | None:
         return None
     named = int(match["from_one"]) - 1 if match["from_one"] else int(match["from_zero"])
     return named if 0 <= named < rows else None
+
+
+def reject_or_raise(bad: Rejected, rejected: list[Rejected], reject: bool) -> None:
+    """Adds a bad row to the rejected ones, if rows may be rejected.
+
+    Raises:
+      DataError: rows may not be rejected; describes the row.
+    """
+    if not reject:
+        raise DataError(bad.describe())
+    rejected.append(bad)
 
 
 def shown_row(row: pa.RecordBatch) -> str:

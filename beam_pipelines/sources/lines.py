@@ -60,9 +60,7 @@ class PlainLines(TextFormat):
                     f"'types: {{{COLUMN}: bytes}}'."
                 )
                 bad = Rejected(plan.source.name, file.path, where, COLUMN, reason, shown)
-                if not reject:
-                    raise DataError(bad.describe())
-                rejected.append(bad)
+                bad_rows.reject_or_raise(bad, rejected, reject)
             else:
                 good.append(found)
         return combine(good, plan.schema), tuple(rejected)

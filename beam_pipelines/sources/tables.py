@@ -291,9 +291,7 @@ def rows_of(
             *explain(row, plan, error),
             bad_rows.shown_row(row),
         )
-        if not reject:
-            raise DataError(bad.describe())
-        rejected.append(bad)
+        bad_rows.reject_or_raise(bad, rejected, reject)
     is_good = np.ones(batch.num_rows, np.bool_)
     is_good[list(errors)] = False
     good = (

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from beam_pipelines.core import _native
 from beam_pipelines.tfrecord import example, framing
+from tests.support.protos import fill
 
 pytestmark = pytest.mark.skipif(
     not _native.KERNELS_AVAILABLE, reason="the extension is not built: there is no compiler"
@@ -141,21 +142,6 @@ def leaf_type(kind: pa.DataType) -> pa.DataType:
     while pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         kind = kind.value_type
     return kind
-
-
-def fill(feature: tf.train.Feature, kind: pa.DataType, values: list[Any]) -> None:
-    """Puts values into a Feature, one by one."""
-    if kind == pa.int64():
-        feature.int64_list.SetInParent()
-        feature.int64_list.value.extend(values)
-    elif kind == pa.float32():
-        feature.float_list.SetInParent()
-        feature.float_list.value.extend(values)
-    else:
-        feature.bytes_list.SetInParent()
-        feature.bytes_list.value.extend(
-            value.encode() if isinstance(value, str) else value for value in values
-        )
 
 
 def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:

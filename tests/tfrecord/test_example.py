@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
 
 from beam_pipelines.tfrecord import example as example_module
+from tests.support.protos import fill
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT32 = st.floats(width=32, allow_nan=False)
@@ -63,18 +64,7 @@ def by_tensorflow(batch: pa.RecordBatch) -> list[bytes]:
             arrow_type = batch.schema.field(name).type
             values = value if isinstance(value, list) else [value]
             value_type = arrow_type.value_type if pa.types.is_list(arrow_type) else arrow_type
-            feature = example.features.feature[name]
-            if value_type == pa.int64():
-                feature.int64_list.SetInParent()
-                feature.int64_list.value.extend(values)
-            elif value_type == pa.float32():
-                feature.float_list.SetInParent()
-                feature.float_list.value.extend(values)
-            else:
-                feature.bytes_list.SetInParent()
-                feature.bytes_list.value.extend(
-                    v.encode() if isinstance(v, str) else v for v in values
-                )
+            fill(example.features.feature[name], value_type, values)
         examples.append(example.SerializeToString(deterministic=True))
     return examples
 

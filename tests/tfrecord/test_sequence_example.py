@@ -4,8 +4,6 @@ others read them back.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +14,7 @@ from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchD
 
 from beam_pipelines.tfrecord import example as example_module
 from beam_pipelines.tfrecord.example import serialize_sequences
+from tests.support.protos import fill
 
 VALUES = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -55,21 +54,6 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[str]]:
     batch = pa.RecordBatch.from_arrays(arrays, names)
     start = draw(st.integers(0, rows))
     return batch.slice(start, draw(st.integers(0, rows - start))), lists
-
-
-def fill(feature: tf.train.Feature, kind: pa.DataType, values: list[Any]) -> None:
-    """Puts values into a Feature, one by one."""
-    if kind == pa.int64():
-        feature.int64_list.SetInParent()
-        feature.int64_list.value.extend(values)
-    elif kind == pa.float32():
-        feature.float_list.SetInParent()
-        feature.float_list.value.extend(values)
-    else:
-        feature.bytes_list.SetInParent()
-        feature.bytes_list.value.extend(
-            value.encode() if isinstance(value, str) else value for value in values
-        )
 
 
 def by_tensorflow(batch: pa.RecordBatch, lists: list[str]) -> list[bytes]:

@@ -22,12 +22,11 @@ from beam_pipelines.analysis.statistics.view import (
 from beam_pipelines.core import files
 from beam_pipelines.core.columns import shape_of
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.core.schema_features import (  # noqa: F401
+from beam_pipelines.core.schema_features import (
     TYPE_FOR_STATISTICS_TYPE,
     add_feature,
     domains_of,
     duplicates,
-    schema_type,
 )
 
 # TFDV's default (validation_api.infer_schema).

@@ -20,7 +20,7 @@ from beam_pipelines.core.errors import DataError, Problem
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.recipe.model import Source
-from beam_pipelines.sources import inference
+from beam_pipelines.sources import bad_rows, inference
 from beam_pipelines.sources.compression import compression_of, read_head
 from beam_pipelines.sources.csv.parser import CsvParser, dialect_of, read_table, split_cells
 from beam_pipelines.sources.format import Contents, combine, problem
@@ -233,9 +233,7 @@ def _read_body(
         bad = Rejected(
             plan.source.name, file.path, f"line {lines.line(start)}", column, reason, record
         )
-        if not reject:
-            raise DataError(bad.describe())
-        rejected.append(bad)
+        bad_rows.reject_or_raise(bad, rejected, reject)
     return combine(good, plan.schema), tuple(rejected)
 
 

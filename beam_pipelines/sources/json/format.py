@@ -123,9 +123,7 @@ class JsonLines(TextFormat):
             bad = Rejected(
                 plan.source.name, file.path, f"line {lines.line(start)}", column, reason, shown
             )
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
+            bad_rows.reject_or_raise(bad, rejected, reject)
         return combine(good, plan.schema), tuple(rejected)
 
 

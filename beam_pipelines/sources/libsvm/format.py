@@ -137,9 +137,7 @@ class SparseLines(TextFormat):
                 *explain_line(line, layout),
                 shown,
             )
-            if not reject:
-                raise DataError(row.describe())
-            rejected.append(row)
+            bad_rows.reject_or_raise(row, rejected, reject)
         return combine([batch.select(names) for batch in batches], plan.schema), tuple(rejected)
 
     def records(

@@ -231,9 +231,7 @@ def _read_block(
                 reason,
                 shown,
             )
-            if not reject:
-                raise DataError(bad.describe())
-            rejected.append(bad)
+            bad_rows.reject_or_raise(bad, rejected, reject)
         else:
             good.append(found)
     yield from cut_rows(combine(good, plan.schema), tuple(rejected))
