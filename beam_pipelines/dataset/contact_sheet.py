@@ -1,4 +1,4 @@
-"""Draws pictures in a grid, each above a line of text."""
+"""Draws images in a grid, each above a line of text."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _BACKGROUND, _INK, _ALARM, _EMPTY = "#ffffff", "#202020", "#c02020", "#e8e8e8"
 Font: TypeAlias = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-class Picture(NamedTuple):
+class Thumbnail(NamedTuple):
     """A compressed image and its caption; without an image, ``None``."""
 
     content: bytes | None
     caption: str
 
 
-def draw_contact_sheet(pictures: Sequence[Picture]) -> Image.Image:
-    """Draws pictures row by row, in a roughly square grid.
+def draw_contact_sheet(thumbnails: Sequence[Thumbnail]) -> Image.Image:
+    """Draws images row by row, in a roughly square grid.
 
     Pictures keep their proportions: large ones are shrunk, tiny ones enlarged by a whole number
     with sharp pixels. A picture that cannot be decoded is a note in its cell.
     """
-    columns = max(1, math.ceil(math.sqrt(len(pictures))))
-    rows = max(1, math.ceil(len(pictures) / columns))
+    columns = max(1, math.ceil(math.sqrt(len(thumbnails))))
+    rows = max(1, math.ceil(len(thumbnails) / columns))
     step_x, step_y = CELL_PIXELS + _GAP_PIXELS, CELL_PIXELS + _CAPTION_PIXELS + _GAP_PIXELS
     sheet = Image.new(
         "RGB", (columns * step_x + _GAP_PIXELS, rows * step_y + _GAP_PIXELS), _BACKGROUND
     )
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(_FONT_PIXELS)
-    for number, picture in enumerate(pictures):
+    for number, picture in enumerate(thumbnails):
         left, top = (
             _GAP_PIXELS + number % columns * step_x,
             _GAP_PIXELS + number // columns * step_y,

@@ -24,7 +24,7 @@ LOOKED_AT = 16
 _CHANNELS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
 
 
-class ImageOptions(NamedTuple):
+class DecodeOptions(NamedTuple):
     """Options of decoding images.
 
     Attributes:
@@ -52,7 +52,7 @@ def image_features(
     return [wanted] if isinstance(wanted, str) else list(wanted)
 
 
-def check_options(options: ImageOptions) -> None:
+def check_options(options: DecodeOptions) -> None:
     """Checks the arguments alone.
 
     Raises:
@@ -93,7 +93,7 @@ def check_one_text(argument: str, name: str, specs: Mapping[str, Any]) -> None:
 
 
 def image_decoder(
-    name: str, contents: Sequence[bytes], where: str, options: ImageOptions
+    name: str, contents: Sequence[bytes], where: str, options: DecodeOptions
 ) -> Decoder:
     """Returns the decoder of a feature of images.
 
@@ -164,7 +164,7 @@ _ADVICE = " Give load image_size=(height, width) and image_channels=3 to make th
 
 
 def _shapes(
-    name: str, contents: Sequence[bytes], where: str, options: ImageOptions
+    name: str, contents: Sequence[bytes], where: str, options: DecodeOptions
 ) -> dict[tuple[int, int, int], int]:
     """Returns decoded shape -> number of the first example that has it."""
     import tensorflow as tf
@@ -192,7 +192,7 @@ def _shapes(
 
 
 def _shape(
-    name: str, shapes: Mapping[tuple[int, int, int], int], options: ImageOptions
+    name: str, shapes: Mapping[tuple[int, int, int], int], options: DecodeOptions
 ) -> tuple[int, int, int]:
     if len(shapes) > 1:
         (first, second), differ = list(shapes)[:2], "number of channels" if options.size else "size"

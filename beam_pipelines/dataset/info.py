@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, nearest
 from beam_pipelines.core.schema_features import SEQUENCE, feature_lists_of
-from beam_pipelines.dataset.manifest_reader import LoadedDataset, parse_manifest
+from beam_pipelines.dataset.manifest_reader import LoaderManifest, parse_manifest
 from beam_pipelines.dataset.sequences import feature_lists
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _info(folder: str, wanted: Generations) -> Info:
         raise DataError(
             f"{folder}: found no {MANIFEST}, so there is no dataset, or none that was finished."
         )
-    manifest, _ = parse_manifest(_read(path), path, LoadedDataset)
+    manifest, _ = parse_manifest(_read(path), path, LoaderManifest)
     numbers = [generation.number for generation in manifest.generations] or [1]
     chosen = _choose(folder, numbers, wanted)
     try:
@@ -302,7 +302,7 @@ def _choose(folder: str, there: Sequence[int], wanted: Generations) -> tuple[int
     return tuple(sorted(numbers))
 
 
-def _split(folder: str, name: str, manifest: LoadedDataset, generations: Sequence[int]) -> Split:
+def _split(folder: str, name: str, manifest: LoaderManifest, generations: Sequence[int]) -> Split:
     """Returns a split's rows and shards of some generations."""
     split = manifest.splits[name]
     shards = tuple(

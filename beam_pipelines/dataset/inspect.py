@@ -20,7 +20,7 @@ from beam_pipelines.core import files
 from beam_pipelines.core.dataset_layout import MANIFEST
 from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.formatting import shorten
-from beam_pipelines.dataset.contact_sheet import Picture, draw_contact_sheet
+from beam_pipelines.dataset.contact_sheet import Thumbnail, draw_contact_sheet
 from beam_pipelines.dataset.generations import count_generations, shards_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.tfrecord.decoder import RecordDecoder, is_sequence_example
@@ -351,7 +351,9 @@ def write_contact_sheet(
     pictures = []
     for shard, records in _first_records(found.paths, number):
         pictures += (
-            _raw_pictures(records) if found.is_raw else _pictures(shard, records, found, feature)
+            _raw_thumbnails(records)
+            if found.is_raw
+            else _thumbnails(shard, records, found, feature)
         )
     if not pictures:
         raise DataError(f"{path}: found no examples, expected some to draw.")
@@ -360,16 +362,18 @@ def write_contact_sheet(
     return len(pictures)
 
 
-def _raw_pictures(records: list[bytes]) -> list[Picture]:
-    return [Picture(record, f"{len(record):,} bytes") for record in records]
+def _raw_thumbnails(records: list[bytes]) -> list[Thumbnail]:
+    return [Thumbnail(record, f"{len(record):,} bytes") for record in records]
 
 
-def _pictures(path: str, records: list[bytes], found: Found, feature: str | None) -> list[Picture]:
+def _thumbnails(
+    path: str, records: list[bytes], found: Found, feature: str | None
+) -> list[Thumbnail]:
     batch = decode_examples(records, path, found.schema)
     column = batch.column(_image_feature(path, batch, found.schema, feature))
     contents = [values[0] if values else None for values in column.to_pylist()]
     return [
-        Picture(content, caption)
+        Thumbnail(content, caption)
         for content, caption in zip(contents, _captions(batch, found.manifest), strict=True)
     ]
 

@@ -121,7 +121,7 @@ def load(
         parse = _unparsed
     else:
         spec, label_name = _wanted(dataset, features, label)
-        options = decode.ImageOptions(images, image_size, image_channels)
+        options = decode.DecodeOptions(images, image_size, image_channels)
         decoders = _raw_decoders(raw or {}, spec) | _image_decoders(
             dataset, spec, paths[0], compression, options
         )
@@ -287,7 +287,7 @@ def _image_decoders(
     spec: Mapping[str, Any],
     path: str,
     compression: str,
-    options: decode.ImageOptions,
+    options: decode.DecodeOptions,
 ) -> dict[str, decode.Decoder]:
     """Returns the decoders of the features with images.
 

@@ -21,8 +21,8 @@ from beam_pipelines.core.errors import DataError, mask
 from beam_pipelines.core.version import __version__
 from beam_pipelines.dataset.manifest_reader import (
     FORMAT_VERSION,
-    Dataset,
-    Description,
+    DatasetManifest,
+    DescriptionManifest,
     parse_manifest,
 )
 from beam_pipelines.recipe.dates import span_of
@@ -233,5 +233,5 @@ def read_manifest(folder: str, name: str = MANIFEST) -> Manifest:
         raise DataError(
             f"{folder}: found no {name}, so there is no dataset, or none that was finished."
         )
-    kind = Dataset if name == MANIFEST else Description
+    kind = DatasetManifest if name == MANIFEST else DescriptionManifest
     return parse_manifest(files.read_bytes(path), path, kind)[1]

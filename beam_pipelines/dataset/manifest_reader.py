@@ -29,7 +29,7 @@ class FormError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Shard:
+class ManifestShard:
     """Fields for reading a shard's records."""
 
     path: InnerPath
@@ -39,7 +39,7 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckedShard(Shard):
+class CheckedShard(ManifestShard):
     """A shard and its checksum, as eight hexadecimal digits."""
 
     crc32c: str
@@ -55,11 +55,11 @@ class LoadedSplit:
     rows: int
     bytes: int = 0
     framed_bytes: int
-    shards: Annotated[tuple[Shard, ...], _NOT_EMPTY]
+    shards: Annotated[tuple[ManifestShard, ...], _NOT_EMPTY]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Split:
+class ManifestSplit:
     """A split of a dataset."""
 
     rows: int
@@ -94,7 +94,7 @@ class File:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+class ManifestSource:
     """Rows and files of a source."""
 
     read: int = 0
@@ -155,7 +155,7 @@ class _Records:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LoadedDataset(_Records):
+class LoaderManifest(_Records):
     """Fields for finding and parsing a dataset's records."""
 
     label: str | None
@@ -165,13 +165,13 @@ class LoadedDataset(_Records):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Dataset(_Records):
+class DatasetManifest(_Records):
     """Fields of a dataset that this package needs."""
 
     record: Literal["example", "sequence_example", "raw"]
-    splits: Annotated[Mapping[str, Split], _NOT_EMPTY]
+    splits: Annotated[Mapping[str, ManifestSplit], _NOT_EMPTY]
     counts: Counts
-    sources: Mapping[str, Source]
+    sources: Mapping[str, ManifestSource]
     label: str | None = None
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -180,7 +180,7 @@ class Dataset(_Records):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Description(Dataset):
+class DescriptionManifest(DatasetManifest):
     """Fields that this package needs of sources that were described, not converted."""
 
     splits: Annotated[Mapping[str, DescribedSplit], _NOT_EMPTY]  # type: ignore[assignment]
@@ -192,7 +192,7 @@ def parse_manifest(content: bytes, path: str, kind: type[T]) -> tuple[T, dict[st
     Args:
       content: of the file.
       path: of the file, for errors.
-      kind: ``Dataset``, ``LoadedDataset`` or ``Description``.
+      kind: ``DatasetManifest``, ``LoaderManifest`` or ``DescriptionManifest``.
 
     Returns:
       The fields of ``kind``; and the manifest as JSON data, with all its keys.

@@ -145,7 +145,7 @@ class Conversion(beam.PTransform):
 
 
 @dataclasses.dataclass
-class Description(beam.PTransform):
+class Describe(beam.PTransform):
     """Runs the first pass and describes the data.
 
     Input: the pipeline's begin. Output: one ``None`` after the description is written.
@@ -266,7 +266,7 @@ def describe(plan: Plan, options: RunOptions) -> Manifest:
     Returns:
       The content of ``description.json``: a manifest without shards.
     """
-    _run("Describe", Description, plan, options)
+    _run("Describe", Describe, plan, options)
     return read_manifest(options.output, DESCRIPTION)
 
 
@@ -280,7 +280,7 @@ def validate(plan: Plan, options: RunOptions, stays: bool = True) -> None:
     Raises:
       DataError: an anomaly is not accepted; or as ``convert`` raises it.
     """
-    _run("Validate", functools.partial(Description, stops=True, stays=stays), plan, options)
+    _run("Validate", functools.partial(Describe, stops=True, stays=stays), plan, options)
 
 
 def _run(

@@ -40,7 +40,7 @@ MAX_READ_BYTES = 1024 * MIB
 _SHOWN_VALUE = 100
 
 
-class Key(NamedTuple):
+class AnomalyKey(NamedTuple):
     """One anomaly: its split, feature and type."""
 
     split: str
@@ -59,7 +59,7 @@ class Offenders:
       is_complete: whether the search ended because it had read everything or found enough rows.
     """
 
-    rows: Mapping[Key, tuple[Rejected, ...]]
+    rows: Mapping[AnomalyKey, tuple[Rejected, ...]]
     read_bytes: int = 0
     is_complete: bool = True
 
@@ -103,13 +103,13 @@ def find_offenders(
     if plan.groups is not None:
         return Offenders({})
     reasons = {
-        Key(split, name, reason.type): reason
+        AnomalyKey(split, name, reason.type): reason
         for split, found in anomalies.items()
         for name, some in found.reasons.items()
         for reason in some
         if reason.severity == Info.ERROR and can_blame_rows(reason.type)
     }
-    rows: dict[Key, list[Rejected]] = {key: [] for key in reasons}
+    rows: dict[AnomalyKey, list[Rejected]] = {key: [] for key in reasons}
     reader = _Reader(plan)
     is_complete = True
     for byte_range in sorted(
@@ -135,7 +135,7 @@ def find_offenders(
 class _Hit(NamedTuple):
     """An offending row: its number in its range, and the reason."""
 
-    key: Key
+    key: AnomalyKey
     row: int
     reason: str
 
@@ -158,10 +158,10 @@ class _Reader:
     def offenders_of(
         self,
         byte_range: ByteRange,
-        wanted: Mapping[Key, int],
-        reasons: Mapping[Key, Reason],
+        wanted: Mapping[AnomalyKey, int],
+        reasons: Mapping[AnomalyKey, Reason],
         schema: schema_pb2.Schema,
-    ) -> list[tuple[Key, Rejected]]:
+    ) -> list[tuple[AnomalyKey, Rejected]]:
         """Returns the offending rows of a range, in order.
 
         It returns up to ``wanted`` rows for each anomaly.
@@ -191,15 +191,15 @@ class _Reader:
     def _hits(
         self,
         chunks: list[Chunk],
-        wanted: Mapping[Key, int],
-        reasons: Mapping[Key, Reason],
+        wanted: Mapping[AnomalyKey, int],
+        reasons: Mapping[AnomalyKey, Reason],
         schema: schema_pb2.Schema,
     ) -> list[_Hit]:
         features, domains = (
             {feature.name: feature for feature in features_of(flattened(schema))},
             domains_of(schema),
         )
-        found: dict[Key, list[_Hit]] = {key: [] for key in wanted}
+        found: dict[AnomalyKey, list[_Hit]] = {key: [] for key in wanted}
         for part in self.split(chunks):
             for key, number in wanted.items():
                 if key.split == part.split and len(found[key]) < number:

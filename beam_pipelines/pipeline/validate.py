@@ -22,7 +22,12 @@ from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED
 from beam_pipelines.core.errors import DataError, RecipeError
-from beam_pipelines.pipeline.offending_rows import ROWS_PER_ANOMALY, Key, Offenders, find_offenders
+from beam_pipelines.pipeline.offending_rows import (
+    ROWS_PER_ANOMALY,
+    AnomalyKey,
+    Offenders,
+    find_offenders,
+)
 from beam_pipelines.pipeline.plan import Plan
 
 # Under rejected/ of the output. No source is called so, and in a dataset there is neither.
@@ -151,7 +156,9 @@ def anomalies_error(
     in_schema = place_in_schema(schema_path)
 
     def where(row: Row) -> str:
-        found = offenders.rows.get(Key(row.split, row.feature, Info.Type.Value(row.type)), ())
+        found = offenders.rows.get(
+            AnomalyKey(row.split, row.feature, Info.Type.Value(row.type)), ()
+        )
         if not found:
             return in_schema(row)
         others = f" and {len(found) - 1} more" if len(found) > 1 else ""

@@ -90,7 +90,7 @@ def _named_row(error: Exception, rows: int) -> int | None:
 
 
 def reject_or_raise(bad: Rejected, rejected: list[Rejected], reject: bool) -> None:
-    """Adds a bad row to the rejected ones, if rows may be rejected.
+    """Keeps a bad row where rows may be rejected; raises otherwise.
 
     Raises:
       DataError: rows may not be rejected; describes the row.

@@ -243,12 +243,12 @@ def test_the_picture_counts_rows() -> None:
             images=[],
         )
     )
-    picture = re.search(r'<svg class="picture".*?</svg>', text, re.DOTALL).group(0)
-    rows = re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', picture)
+    diagram = re.search(r'<svg class="diagram".*?</svg>', text, re.DOTALL).group(0)
+    rows = re.findall(r'class="rows[^"]*"[^>]*>([\d,]+)<', diagram)
     assert sorted(rows) == sorted(
         ["77", "1,000", "88", "900", "77", "950", "950", "700", "700", "200", "200"]
     )
-    titles = re.findall(r'class="title"[^>]*>([^<]*)<', picture)
+    titles = re.findall(r'class="title"[^>]*>([^<]*)<', diagram)
     assert titles == [
         "base",
         "a",
@@ -262,7 +262,7 @@ def test_the_picture_counts_rows() -> None:
         "eval",
         "1 shard",
     ]
-    notes = re.findall(r'class="note"[^>]*>([^<]*)<', picture)
+    notes = re.findall(r'class="note"[^>]*>([^<]*)<', diagram)
     assert {
         "100 rows dropped",
         "on y",

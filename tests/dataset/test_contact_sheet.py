@@ -19,7 +19,7 @@ from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.dataset import contact_sheet, inspect
-from beam_pipelines.dataset.contact_sheet import CELL_PIXELS, Picture, draw_contact_sheet
+from beam_pipelines.dataset.contact_sheet import CELL_PIXELS, Thumbnail, draw_contact_sheet
 from beam_pipelines.tfrecord.framing import frame
 
 COLORS = [(200, 0, 0), (0, 160, 0), (0, 0, 220), (90, 90, 0), (0, 90, 90)]
@@ -54,7 +54,9 @@ def cell(sheet: Image.Image, column: int, row: int) -> np.ndarray:
 )
 def test_pictures_stand_in_rows(count, columns, rows):
     """As many columns as the root of their number, each picture in the middle of its place."""
-    sheet = draw_contact_sheet([Picture(plain(COLORS[number % 5]), "") for number in range(count)])
+    sheet = draw_contact_sheet(
+        [Thumbnail(plain(COLORS[number % 5]), "") for number in range(count)]
+    )
     assert sheet.size == (8 + columns * STEP, 8 + rows * (STEP + 18))
     for number in range(count):
         assert (
@@ -70,7 +72,7 @@ def test_pictures_keep_their_proportions():
         [[[255, 0, 0], [0, 0, 255], [255, 0, 0]], [[0, 0, 255], [255, 0, 0], [0, 0, 255]]], np.uint8
     )
     sheet = draw_contact_sheet(
-        [Picture(compressed(checked), ""), Picture(plain(COLORS[0], (400, 100)), "")]
+        [Thumbnail(compressed(checked), ""), Thumbnail(plain(COLORS[0], (400, 100)), "")]
     )
     tiny = cell(sheet, 0, 0)
     inside = tiny[CELL_PIXELS - 84 :, 1:127]
@@ -97,7 +99,7 @@ def test_pictures_keep_their_proportions():
 )
 def test_formats_and_modes_become_colors(content, color):
     """Whatever Pillow reads is shown in RGB; what is transparent is white."""
-    found = cell(draw_contact_sheet([Picture(content, "")]), 0, 0)[100, 64]
+    found = cell(draw_contact_sheet([Thumbnail(content, "")]), 0, 0)[100, 64]
     assert np.abs(found.astype(int) - color).max() <= 4
 
 
@@ -113,7 +115,7 @@ def test_formats_and_modes_become_colors(content, color):
 )
 def test_what_cannot_be_shown_has_its_place(content):
     """A missing or damaged image is a grey place with red words; the others are there."""
-    sheet = draw_contact_sheet([Picture(content, ""), Picture(plain(COLORS[1]), "")])
+    sheet = draw_contact_sheet([Thumbnail(content, ""), Thumbnail(plain(COLORS[1]), "")])
     assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
     assert (cell(sheet, 0, 0)[:, :, 0] > cell(sheet, 0, 0)[:, :, 1].astype(int) + 50).any()
     assert tuple(cell(sheet, 1, 0)[100, 64]) == COLORS[1]
@@ -123,7 +125,7 @@ def test_an_image_of_too_many_pixels_is_not_decoded(monkeypatch):
     """Its header is enough to refuse it."""
     monkeypatch.setattr(contact_sheet, "MOST_PIXELS", 399)
     sheet = draw_contact_sheet(
-        [Picture(plain(COLORS[0]), ""), Picture(plain(COLORS[1], (20, 19)), "")]
+        [Thumbnail(plain(COLORS[0]), ""), Thumbnail(plain(COLORS[1], (20, 19)), "")]
     )
     assert tuple(cell(sheet, 0, 0)[0, 0]) == (232, 232, 232)
     assert tuple(cell(sheet, 1, 0)[100, 64]) == COLORS[1]
@@ -133,7 +135,7 @@ def test_captions_are_written_below_and_stay_in_their_place():
     """A long text is cut, an empty one leaves white."""
     sheet = np.asarray(
         draw_contact_sheet(
-            [Picture(plain(WHITE), "a very long name " * 9), Picture(plain(WHITE), "")]
+            [Thumbnail(plain(WHITE), "a very long name " * 9), Thumbnail(plain(WHITE), "")]
         )
     )
     dark = (sheet < 128).all(axis=2)
@@ -157,7 +159,8 @@ def test_letters_that_the_font_does_not_have(text, same):
     another script differ.
     """
     drawn, wanted, other = (
-        np.asarray(draw_contact_sheet([Picture(plain(WHITE), name)])) for name in (text, same, "犬")
+        np.asarray(draw_contact_sheet([Thumbnail(plain(WHITE), name)]))
+        for name in (text, same, "犬")
     )
     assert (drawn == wanted).all()
     assert (drawn != other).any()
@@ -222,7 +225,7 @@ IMAGES = pa.array([plain(color) for color in COLORS[:3]])
 @pytest.fixture
 def drawn(monkeypatch):
     """What was drawn last: pictures with their captions."""
-    pictures: list[Picture] = []
+    pictures: list[Thumbnail] = []
 
     def draw(found):
         pictures[:] = found

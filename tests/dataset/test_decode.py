@@ -134,9 +134,9 @@ def test_channels_are_what_is_asked_for(mode, kind, wanted, height, width):
         return
     pixels = random_pixels(height, width, CHANNELS[mode], seed=height * 10 + width)
     content = compressed(pixels, kind, **({"exact": True} if kind == "WEBP" else {}))
-    found = decode.image_decoder("image", [content], "shard", decode.ImageOptions(channels=wanted))(
-        tf.constant([content])
-    )
+    found = decode.image_decoder(
+        "image", [content], "shard", decode.DecodeOptions(channels=wanted)
+    )(tf.constant([content]))
     native = tf.io.decode_image(content, expand_animations=False).numpy()
     if wanted is None:
         np.testing.assert_array_equal(found[0], native)

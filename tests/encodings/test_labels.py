@@ -154,7 +154,7 @@ def test_a_dataset_tells_its_labels(
     captions: list[str] = []
     draw = contact_sheet.draw_contact_sheet
 
-    def note(pictures: list[contact_sheet.Picture]) -> Image.Image:
+    def note(pictures: list[contact_sheet.Thumbnail]) -> Image.Image:
         captions.extend(picture.caption for picture in pictures)
         return draw(pictures)
 

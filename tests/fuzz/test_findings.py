@@ -343,9 +343,9 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
     described = small_manifest()
     described["splits"]["train"]["shards"] = []
     for form, good in (
-        (manifest_reader.Dataset, small_manifest()),
-        (manifest_reader.LoadedDataset, small_manifest()),
-        (manifest_reader.Description, described),
+        (manifest_reader.DatasetManifest, small_manifest()),
+        (manifest_reader.LoaderManifest, small_manifest()),
+        (manifest_reader.DescriptionManifest, described),
     ):
         manifest_reader.read_form(form, good)
         for key in ("schema", "splits", "compression"):
@@ -353,11 +353,11 @@ def test_a_manifest_that_is_as_it_should_be_is_read(tmp_path: Path) -> None:
             del tree[key]
             with pytest.raises(manifest_reader.FormError, match=f"lacks '{key}'"):
                 manifest_reader.read_form(form, tree)
-    for form in (manifest_reader.Dataset, manifest_reader.LoadedDataset):
+    for form in (manifest_reader.DatasetManifest, manifest_reader.LoaderManifest):
         with pytest.raises(manifest_reader.FormError, match="expected a list with something in it"):
             manifest_reader.read_form(form, described)
     with pytest.raises(manifest_reader.FormError, match="expected an empty list"):
-        manifest_reader.read_form(manifest_reader.Description, small_manifest())
+        manifest_reader.read_form(manifest_reader.DescriptionManifest, small_manifest())
     support.write(tmp_path / "dataset.json", b"[" * 100_000)
     with pytest.raises(DataError, match="is not a manifest"):
         manifest.read_manifest(str(tmp_path))

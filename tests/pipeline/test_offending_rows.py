@@ -26,7 +26,7 @@ from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows
 from beam_pipelines.pipeline import plan as plan_module
-from beam_pipelines.pipeline.offending_rows import Key, find_offenders
+from beam_pipelines.pipeline.offending_rows import AnomalyKey, find_offenders
 from beam_pipelines.pipeline.recipes import load
 from beam_pipelines.sources import plan
 from tests.analysis.statistics.support import VALUES_FOR_TYPE
@@ -86,7 +86,9 @@ feature { name: "f" type: FLOAT presence { min_fraction: 1 } }
 """
 
 
-def found(tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any) -> Mapping[Key, Any]:
+def found(
+    tmp_path: Path, recipe: str, schema: str = SCHEMA, **options: Any
+) -> Mapping[AnomalyKey, Any]:
     """Returns anomaly -> (file, position, reason, text) of a recipe's data."""
     (tmp_path / "r.yaml").write_text(recipe)
     loaded = load(str(tmp_path / "r.yaml"))
@@ -125,15 +127,15 @@ def test_lines_of_a_csv_are_counted_as_an_editor_does(tmp_path: Path) -> None:
     )
     rows = found(tmp_path, recipe)
     assert rows == {
-        Key("train", "n", Info.INT_TYPE_BIG_INT): [
+        AnomalyKey("train", "n", Info.INT_TYPE_BIG_INT): [
             ("a.csv", "line 5", "found 9, expected at most 5", "9,ok,1"),
             ("a.csv", "line 10", "found 7, expected at most 5", "7,ok,2"),
         ],
-        Key("train", "t", Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES): [
+        AnomalyKey("train", "t", Info.ENUM_TYPE_UNEXPECTED_STRING_VALUES): [
             ("a.csv", "line 2", "found 'o\\nk', expected one of 1 values", '1,"o\nk",1'),
             ("a.csv", "line 7", "found 'b\\n\\nd', expected one of 1 values", '2,"b\n\nd",'),
         ],
-        Key("train", "f", Info.FEATURE_TYPE_LOW_FRACTION_PRESENT): [
+        AnomalyKey("train", "f", Info.FEATURE_TYPE_LOW_FRACTION_PRESENT): [
             ("a.csv", "line 7", "found null, expected a value", '2,"b\n\nd",')
         ],
     }
@@ -161,7 +163,9 @@ def test_every_format_knows_its_rows(tmp_path: Path, suffix: str) -> None:
         "csv.gz": ["line 4", "line 6"],
     }
     expected = places.get(suffix, ["row 3", "row 5"])
-    assert [place for _, place, _, _ in rows[Key("train", "n", Info.INT_TYPE_BIG_INT)]] == expected
+    assert [
+        place for _, place, _, _ in rows[AnomalyKey("train", "n", Info.INT_TYPE_BIG_INT)]
+    ] == expected
 
 
 def test_rows_are_followed_through_join_filter_and_split(
@@ -194,7 +198,7 @@ def test_rows_are_followed_through_join_filter_and_split(
         rows = found(tmp_path, recipe.replace("STRATEGY", strategy), schema)
         for split, expected in lines.items():
             assert [
-                place for _, place, _, _ in rows[Key(split, "n", Info.INT_TYPE_BIG_INT)]
+                place for _, place, _, _ in rows[AnomalyKey(split, "n", Info.INT_TYPE_BIG_INT)]
             ] == expected[:10]
 
 
@@ -206,7 +210,7 @@ def test_rows_that_an_expression_rejects_are_passed_over(tmp_path: Path) -> None
         'derive: {d: "CAST(t AS BIGINT)"}\non_error: {reject: 50%}'
     )
     rows = found(tmp_path, recipe)
-    assert [place for _, place, _, _ in rows[Key("train", "n", Info.INT_TYPE_BIG_INT)]] == [
+    assert [place for _, place, _, _ in rows[AnomalyKey("train", "n", Info.INT_TYPE_BIG_INT)]] == [
         "line 4"
     ]
 
@@ -216,7 +220,7 @@ def test_the_search_is_bounded(tmp_path: Path) -> None:
     for name, value in (("a", 1), ("b", 9)):
         (tmp_path / f"{name}.csv").write_text("n,t,f\n" + f"{value},ok,1\n" * 30)
     recipe = 'name: a\nsources: {a: "*.csv"}'
-    key = Key("train", "n", Info.INT_TYPE_BIG_INT)
+    key = AnomalyKey("train", "n", Info.INT_TYPE_BIG_INT)
     rows = found(tmp_path, recipe)
     assert [(name, place) for name, place, _, _ in rows[key]] == [
         ("b.csv", f"line {line}") for line in range(2, 12)

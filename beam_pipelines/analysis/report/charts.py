@@ -60,7 +60,7 @@ class Bar(NamedTuple):
     widths: tuple[str, ...]
 
 
-class Distribution(NamedTuple):
+class Outlines(NamedTuple):
     """Outlines of a column's distributions.
 
     Attributes:
@@ -151,7 +151,7 @@ def bars(values: Iterable[Frequent], totals: Sequence[int]) -> list[Bar]:
     ]
 
 
-def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distribution | None:
+def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Outlines | None:
     """Returns the outlines of a numeric column's distributions.
 
     Returns ``None`` without finite numbers. Each split is scaled to its own number of values. The
@@ -170,7 +170,7 @@ def distribution(columns: Mapping[str, ColumnStatistics], size: Chart) -> Distri
         show_value(end if pa.types.is_floating(kind) else round(end), kind)
         for end in (axis.low, axis.high)
     )
-    return Distribution(
+    return Outlines(
         bars=len(axis.edges) - 1,
         height=size.height,
         paths=tuple(

@@ -13,8 +13,8 @@ from beam_pipelines.analysis.report.charts import (
     LARGE,
     SMALL,
     Bar,
-    Distribution,
     Frequent,
+    Outlines,
     bars,
     distribution,
     frequent_values,
@@ -85,7 +85,7 @@ class Table(NamedTuple):
     columns: int = 1
 
 
-class Feature(NamedTuple):
+class FeatureRow(NamedTuple):
     """A feature's row and details.
 
     Attributes:
@@ -110,9 +110,9 @@ class Feature(NamedTuple):
     distinct: int
     drift: float | None
     bars: Sequence[Bar]
-    small: Distribution | None
+    small: Outlines | None
     cells: Sequence[Sequence[Cell]]
-    large: Distribution | None
+    large: Outlines | None
     tables: Sequence[Table]
 
 
@@ -120,7 +120,7 @@ _Columns = Mapping[str, ColumnStatistics]
 _Lines = Iterator[tuple[str, list[Cell]]]
 
 
-def describe_features(report: Report) -> Iterator[Feature]:
+def describe_features(report: Report) -> Iterator[FeatureRow]:
     """Yields the features in the order of the columns."""
     tables = list(report.statistics.values())
     drifts = measure_drift(report.statistics, report.baseline)
@@ -137,13 +137,13 @@ def describe_features(report: Report) -> Iterator[Feature]:
 
 def _feature(
     name: str, columns: _Columns, anomalies: int, is_label: bool, drifts: Sequence[Drift]
-) -> Feature:
+) -> FeatureRow:
     first = next(iter(columns.values()))
     values = frequent_values(columns, _TOP_VALUES)
     is_text = isinstance(first.values, TextStatistics)
     drawn = values[:FEW_VALUES] if is_text or len(values) <= FEW_VALUES else ()
     largest = max(drifts, key=lambda drift: drift.value, default=None)
-    return Feature(
+    return FeatureRow(
         name=name,
         type=type_name(first.type),
         is_label=is_label,

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from beam_pipelines.analysis.anomalies import Row
+from beam_pipelines.analysis.report.diagram import draw_pipeline
 from beam_pipelines.analysis.report.features import describe_features
-from beam_pipelines.analysis.report.picture import draw_pipeline
 from beam_pipelines.analysis.report.values import SPLIT_COLORS, Report
 from beam_pipelines.core.errors import mask
 from beam_pipelines.core.formatting import show_bytes, show_share
@@ -51,7 +51,7 @@ def render_report(report: Report) -> str:
         anomalies=_by_feature(report.anomalies),
         features=describe_features(report),
         numbers={name: number for number, name in enumerate(columns)},
-        picture=draw_pipeline(report),
+        diagram=draw_pipeline(report),
         script=script,
         script_hash=f"sha256-{digest}",
         style=loader.get_source(environment, "page.css")[0],

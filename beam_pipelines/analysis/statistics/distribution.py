@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
 from beam_pipelines.core.weighted_values import Numbers, add_equal, sum_runs
 
@@ -37,14 +37,14 @@ class Distribution:
     error: float = 0.0
 
     @classmethod
-    def of(cls, values: Numbers, weights: Numbers, limits: Limits) -> Distribution:
+    def of(cls, values: Numbers, weights: Numbers, limits: ColumnLimits) -> Distribution:
         """Returns the distribution of distinct ascending values, without those of weight 0."""
         if weights.dtype == np.float64 and not weights.all():
             values, weights = values[weights > 0], weights[weights > 0]
         return _bounded(cls(values, weights), limits)
 
     @classmethod
-    def merged(cls, parts: Sequence[Distribution], limits: Limits) -> Distribution:
+    def merged(cls, parts: Sequence[Distribution], limits: ColumnLimits) -> Distribution:
         """Returns the distribution of all parts.
 
         Exact counts do not depend on the order of the parts.
@@ -97,7 +97,7 @@ def quantiles(
     return values[places].astype(np.float64), cumulated[places].astype(np.float64)
 
 
-def _bounded(distribution: Distribution, limits: Limits) -> Distribution:
+def _bounded(distribution: Distribution, limits: ColumnLimits) -> Distribution:
     """Replaces too many values by points, except the first and the last."""
     if len(distribution.values) <= limits.numbers:
         return distribution

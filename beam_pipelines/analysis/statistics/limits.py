@@ -16,7 +16,7 @@ _BYTES_PER_NUMBER = 16
 BYTES_PER_TEXT = 12
 
 
-class Limits(NamedTuple):
+class ColumnLimits(NamedTuple):
     """The bounds of one column, from the number of columns.
 
     Any two parts of a table have the same bounds.
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
     hashes: int = 1 << 12
 
     @classmethod
-    def of_columns(cls, columns: int) -> Limits:
+    def of_columns(cls, columns: int) -> ColumnLimits:
         """Returns bounds that keep all columns below ``TABLE_BYTES``.
 
         A column has at least 24 KiB, even if all columns then exceed ``TABLE_BYTES``.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.distribution import Distribution, quantiles
-from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, Limits
+from beam_pipelines.analysis.statistics.limits import MAX_NUMBERS, ColumnLimits
 from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMoments
 from beam_pipelines.core.weighted_values import Numbers
 
@@ -53,7 +53,7 @@ class WeightedNumbers:
 
     @classmethod
     def of(
-        cls, values: Numbers, weights: npt.NDArray[np.float64], limits: Limits
+        cls, values: Numbers, weights: npt.NDArray[np.float64], limits: ColumnLimits
     ) -> WeightedNumbers:
         """Returns the statistics of distinct ascending values, with NaN and infinities."""
         minus, plus = (float(weights[values == infinity].sum()) for infinity in (-np.inf, np.inf))
@@ -67,7 +67,7 @@ class WeightedNumbers:
         )
 
     @classmethod
-    def merged(cls, parts: Sequence[WeightedNumbers], limits: Limits) -> WeightedNumbers:
+    def merged(cls, parts: Sequence[WeightedNumbers], limits: ColumnLimits) -> WeightedNumbers:
         """Returns the statistics of all parts' values together."""
         return cls(
             WeightedMoments.merged(part.moments for part in parts),
@@ -125,7 +125,7 @@ class NumberStatistics:
         cls,
         array: pa.Array,
         weights: npt.NDArray[np.float64] | None = None,
-        limits: Limits | None = None,
+        limits: ColumnLimits | None = None,
     ) -> NumberStatistics:
         """Returns the statistics of an array, without its nulls.
 
@@ -134,7 +134,7 @@ class NumberStatistics:
           weights: float64[n] >= 0.
           limits: sizes at which accumulators turn into sketches.
         """
-        return cls.of_value_counts(*count_distinct(array, weights), limits or Limits())
+        return cls.of_value_counts(*count_distinct(array, weights), limits or ColumnLimits())
 
     @classmethod
     def of_value_counts(
@@ -142,7 +142,7 @@ class NumberStatistics:
         values: Numbers,
         counts: npt.NDArray[np.int64],
         sums: npt.NDArray[np.float64] | None,
-        limits: Limits,
+        limits: ColumnLimits,
     ) -> NumberStatistics:
         """Returns the statistics of the result of ``count_distinct``."""
         weighted = None if sums is None else WeightedNumbers.of(values, sums, limits)
@@ -162,14 +162,14 @@ class NumberStatistics:
 
     @classmethod
     def merged(
-        cls, parts: Sequence[NumberStatistics], limits: Limits | None = None
+        cls, parts: Sequence[NumberStatistics], limits: ColumnLimits | None = None
     ) -> NumberStatistics:
         """Returns the statistics of all parts' values together.
 
         Unweighted statistics do not depend on the order of the parts, except for a distribution
         that is not exact.
         """
-        limits = limits or Limits()
+        limits = limits or ColumnLimits()
         weighted = [part.weighted for part in parts if part.weighted is not None]
         return cls(
             ExactMoments.merged(part.moments for part in parts),

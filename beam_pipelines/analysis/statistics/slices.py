@@ -14,7 +14,7 @@ from beam_pipelines.core.errors import DataError
 MAX_SLICES = 100
 
 
-class Slice(NamedTuple):
+class DataSlice(NamedTuple):
     """The rows that have a value in a column.
 
     Attributes:
@@ -33,7 +33,7 @@ class Slice(NamedTuple):
 
 def slice_rows(
     column: str, values: pa.Array, rows: npt.NDArray[np.int64]
-) -> dict[Slice, npt.NDArray[np.int64]]:
+) -> dict[DataSlice, npt.NDArray[np.int64]]:
     """Returns the rows of each slice, ascending; nulls are in no slice.
 
     Args:
@@ -50,7 +50,8 @@ def slice_rows(
     check_number(column, len(encoded.dictionary))
     names, places = encoded.dictionary.cast(pa.string()).to_pylist(), encoded.indices.to_numpy()
     return {
-        Slice(column, name): np.unique(rows[places == place]) for place, name in enumerate(names)
+        DataSlice(column, name): np.unique(rows[places == place])
+        for place, name in enumerate(names)
     }
 
 

@@ -21,7 +21,7 @@ from beam_pipelines.analysis.statistics.moments import ExactMoments, WeightedMom
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, WeightedNumbers
 from beam_pipelines.analysis.statistics.packing import pack, unpack
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.slices import Slice
+from beam_pipelines.analysis.statistics.slices import DataSlice
 from beam_pipelines.analysis.statistics.table import (
     ColumnStatistics,
     TableStatistics,
@@ -60,7 +60,10 @@ def to_bytes(table: TableStatistics, plan: StatisticsPlan) -> bytes:
 
     The bytes are reproducible.
     """
-    tables: list[tuple[Slice | None, TableStatistics]] = [(None, table), *table.slices.items()]
+    tables: list[tuple[DataSlice | None, TableStatistics]] = [
+        (None, table),
+        *table.slices.items(),
+    ]
     about = [{"slice": key, "rows": part.rows, "weight": part.weight} for key, part in tables]
     rows = [
         _row(number, name, column)
@@ -172,7 +175,7 @@ def _table(about: list[Facts], rows: list[dict[str, Any]], path: str) -> TableSt
             json.loads(row["facts"]), iter(row["arrays"])
         )
     tables = {
-        None if facts["slice"] is None else Slice(*facts["slice"]): TableStatistics(
+        None if facts["slice"] is None else DataSlice(*facts["slice"]): TableStatistics(
             facts["rows"], found, facts["weight"]
         )
         for facts, found in zip(about, columns, strict=True)

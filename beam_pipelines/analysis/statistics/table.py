@@ -12,10 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from beam_pipelines.analysis.statistics.distribution import Distribution
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics, count_distinct
 from beam_pipelines.analysis.statistics.plan import StatisticsPlan
-from beam_pipelines.analysis.statistics.slices import MAX_SLICES, Slice, check_number, slice_rows
+from beam_pipelines.analysis.statistics.slices import (
+    MAX_SLICES,
+    DataSlice,
+    check_number,
+    slice_rows,
+)
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from beam_pipelines.core.columns import take_rows
 from beam_pipelines.core.errors import DataError
@@ -72,7 +77,7 @@ class ColumnStatistics:
         array: pa.Array,
         weights: Weights | None = None,
         is_categorical: bool = False,
-        limits: Limits | None = None,
+        limits: ColumnLimits | None = None,
         is_feature_list: bool = False,
     ) -> ColumnStatistics:
         """Returns the statistics of one array.
@@ -86,7 +91,7 @@ class ColumnStatistics:
           limits: sizes at which accumulators turn into sketches.
           is_feature_list: whether a list's values are steps.
         """
-        limits = limits or Limits()
+        limits = limits or ColumnLimits()
         present = len(array) - array.null_count
         valency, lengths = (int(present > 0), int(present > 0), present), None
         items, item_weights = array, weights
@@ -112,10 +117,10 @@ class ColumnStatistics:
 
     @classmethod
     def merged(
-        cls, parts: Sequence[ColumnStatistics], limits: Limits | None = None
+        cls, parts: Sequence[ColumnStatistics], limits: ColumnLimits | None = None
     ) -> ColumnStatistics:
         """Returns the statistics of all parts' rows together."""
-        limits = limits or Limits()
+        limits = limits or ColumnLimits()
         filled = [part for part in parts if part.present]
         lengths = [part.lengths for part in parts if part.lengths is not None]
         categories = [part.categories for part in parts if part.categories is not None]
@@ -161,7 +166,7 @@ class TableStatistics(PickledOnce):
     rows: int
     columns: Mapping[str, ColumnStatistics]
     weight: float | None = None
-    slices: Mapping[Slice, TableStatistics] = dataclasses.field(default_factory=dict)
+    slices: Mapping[DataSlice, TableStatistics] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, plan: StatisticsPlan | None = None) -> TableStatistics:
@@ -172,9 +177,9 @@ class TableStatistics(PickledOnce):
         """
         plan = plan or StatisticsPlan()
         weights = None if plan.weight is None else _weights(plan.weight, batch.column(plan.weight))
-        table = _table(batch, weights, plan, Limits.of_columns(batch.num_columns))
-        limits = Limits.of_columns(batch.num_columns * MAX_SLICES)
-        slices: dict[Slice, TableStatistics] = {}
+        table = _table(batch, weights, plan, ColumnLimits.of_columns(batch.num_columns))
+        limits = ColumnLimits.of_columns(batch.num_columns * MAX_SLICES)
+        slices: dict[DataSlice, TableStatistics] = {}
         for column in plan.slice_by:
             for key, rows in _slice_rows(column, batch.column(column)).items():
                 chosen = None if weights is None else weights[rows]
@@ -206,7 +211,10 @@ class TableStatistics(PickledOnce):
         if len(parts) == 1:
             return parts[0]
         number = len(parts[0].columns) if num_columns is None else num_columns
-        limits, of_slices = Limits.of_columns(number), Limits.of_columns(number * MAX_SLICES)
+        limits, of_slices = (
+            ColumnLimits.of_columns(number),
+            ColumnLimits.of_columns(number * MAX_SLICES),
+        )
         return dataclasses.replace(
             _merged_tables(parts, limits), slices=_merged_slices(parts, of_slices)
         )
@@ -274,7 +282,7 @@ def _weights(column: str, array: pa.Array) -> Weights:
 
 
 def _table(
-    batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: Limits
+    batch: pa.RecordBatch, weights: Weights | None, plan: StatisticsPlan, limits: ColumnLimits
 ) -> TableStatistics:
     categorical, lists = set(plan.categorical), set(plan.lists)
     columns = {
@@ -286,7 +294,7 @@ def _table(
     )
 
 
-def _merged_tables(parts: Sequence[TableStatistics], limits: Limits) -> TableStatistics:
+def _merged_tables(parts: Sequence[TableStatistics], limits: ColumnLimits) -> TableStatistics:
     weights = [part.weight for part in parts if part.weight is not None]
     return TableStatistics(
         sum(part.rows for part in parts),
@@ -299,9 +307,9 @@ def _merged_tables(parts: Sequence[TableStatistics], limits: Limits) -> TableSta
 
 
 def _merged_slices(
-    parts: Sequence[TableStatistics], limits: Limits
-) -> dict[Slice, TableStatistics]:
-    of_slice: dict[Slice, list[TableStatistics]] = {}
+    parts: Sequence[TableStatistics], limits: ColumnLimits
+) -> dict[DataSlice, TableStatistics]:
+    of_slice: dict[DataSlice, list[TableStatistics]] = {}
     for part in parts:
         for key, table in part.slices.items():
             of_slice.setdefault(key, []).append(table)
@@ -310,7 +318,7 @@ def _merged_slices(
     return {key: _merged_tables(of_slice[key], limits) for key in sorted(of_slice)}
 
 
-def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int64]]:
+def _slice_rows(column: str, array: pa.Array) -> dict[DataSlice, npt.NDArray[np.int64]]:
     """Returns the rows of each slice, in order.
 
     A list is in the slice of each of its items.
@@ -324,7 +332,7 @@ def _slice_rows(column: str, array: pa.Array) -> dict[Slice, npt.NDArray[np.int6
     return slice_rows(column, items if is_text(array.type) else as_numbers(items), rows)
 
 
-def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Distribution]:
+def _valency(array: pa.Array, limits: ColumnLimits) -> tuple[tuple[int, int, int], Distribution]:
     """Returns the valency of a list column, and its distribution.
 
     The valency is the fewest and the most values of a row, and the values of all rows.
@@ -335,7 +343,7 @@ def _valency(array: pa.Array, limits: Limits) -> tuple[tuple[int, int, int], Dis
 
 
 def _values(
-    items: pa.Array, weights: Weights | None, is_categorical: bool, limits: Limits
+    items: pa.Array, weights: Weights | None, is_categorical: bool, limits: ColumnLimits
 ) -> tuple[Values, TextStatistics | None]:
     """Returns the statistics of values, and of the texts of categorical ones."""
     if is_text(items.type):
@@ -358,7 +366,7 @@ def _weighted_presence(array: pa.Array, weights: Weights) -> WeightedPresence:
     return WeightedPresence(present, float(weights[~valid].sum()), num_values)
 
 
-def _merged_values(parts: Sequence[Values], limits: Limits) -> Values:
+def _merged_values(parts: Sequence[Values], limits: ColumnLimits) -> Values:
     if isinstance(parts[0], TextStatistics):
         return TextStatistics.merged(
             [part for part in parts if isinstance(part, TextStatistics)], limits

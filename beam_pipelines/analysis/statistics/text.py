@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.value_counts import ValueCounts, sum_distinct
 from beam_pipelines.core.weighted_values import Numbers
 
@@ -40,7 +40,7 @@ class TextStatistics:
         cls,
         array: pa.Array,
         weights: npt.NDArray[np.float64] | None = None,
-        limits: Limits | None = None,
+        limits: ColumnLimits | None = None,
     ) -> TextStatistics:
         """Returns the statistics of an array, without its nulls.
 
@@ -49,7 +49,7 @@ class TextStatistics:
           weights: float64[n] >= 0.
           limits: sizes at which accumulators turn into sketches.
         """
-        limits = limits or Limits()
+        limits = limits or ColumnLimits()
         if weights is not None:
             return cls.of_value_counts(*sum_distinct(array, weights), limits)
         value_counts = array.value_counts()
@@ -61,7 +61,7 @@ class TextStatistics:
 
     @classmethod
     def of_value_counts(
-        cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: Limits
+        cls, values: pa.Array, counts: Numbers, sums: Numbers | None, limits: ColumnLimits
     ) -> TextStatistics:
         """Returns the statistics of distinct values, their counts and sums of weights."""
         weighted = None if sums is None else ValueCounts.of(values, sums, limits)
@@ -79,13 +79,13 @@ class TextStatistics:
 
     @classmethod
     def merged(
-        cls, parts: Sequence[TextStatistics], limits: Limits | None = None
+        cls, parts: Sequence[TextStatistics], limits: ColumnLimits | None = None
     ) -> TextStatistics:
         """Returns the statistics of all parts.
 
         Exact counts do not depend on the order of the parts.
         """
-        limits = limits or Limits()
+        limits = limits or ColumnLimits()
         filled = [part for part in parts if part.count]
         weighted = [part.weighted for part in parts if part.weighted is not None]
         return cls(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tfx_bsl.sketches import KmvSketch
 
-from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, Limits
+from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, ColumnLimits
 from beam_pipelines.analysis.statistics.packing import SMALL_BYTES, pack, unpack
 from beam_pipelines.core.weighted_values import Numbers
 
@@ -25,8 +25,8 @@ LARGE_VALUE = b"__LARGE_BYTES__"
 class ValueCounts:
     """Distinct texts or bytes with their counts, or with sums of weights.
 
-    All are kept within ``Limits``. Beyond, the most frequent texts are kept, with counts that are
-    too low by at most ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al.,
+    All are kept within ``ColumnLimits``. Beyond, the most frequent texts are kept, with counts that
+    are too low by at most ``undercount`` (Misra and Gries' summary, merged as in Agarwal et al.,
     *Mergeable Summaries*, 2012), and a KMV sketch estimates the number of distinct values. Whether
     the limits are exceeded does not depend on the order of merging.
 
@@ -43,12 +43,12 @@ class ValueCounts:
     sketch: bytes | None = None
 
     @classmethod
-    def of(cls, values: pa.Array, counts: Numbers, limits: Limits) -> ValueCounts:
+    def of(cls, values: pa.Array, counts: Numbers, limits: ColumnLimits) -> ValueCounts:
         """Returns the counts of distinct values."""
         return _bounded(cls(values, counts), limits)
 
     @classmethod
-    def merged(cls, parts: Sequence[ValueCounts], limits: Limits) -> ValueCounts:
+    def merged(cls, parts: Sequence[ValueCounts], limits: ColumnLimits) -> ValueCounts:
         """Returns the counts of all parts.
 
         Exact counts do not depend on the order of the parts.
@@ -109,7 +109,7 @@ class ValueCounts:
         return self.values.take(pa.array(places)), self.counts[places]
 
 
-def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
+def _bounded(value_counts: ValueCounts, limits: ColumnLimits) -> ValueCounts:
     """Turns counts beyond the limits into sketches, and keeps the frequent values."""
     is_text = pa.types.is_string(value_counts.values.type)
     sketch = value_counts.sketch
@@ -129,7 +129,7 @@ def _bounded(value_counts: ValueCounts, limits: Limits) -> ValueCounts:
     )
 
 
-def _most_frequent(value_counts: ValueCounts, limits: Limits | None) -> ValueCounts:
+def _most_frequent(value_counts: ValueCounts, limits: ColumnLimits | None) -> ValueCounts:
     """Returns the counts of the most frequent values within the limits.
 
     The counts of the others are lost. Without limits no value is kept.
@@ -174,7 +174,7 @@ def _added(values: pa.Array, counts: Numbers) -> tuple[pa.Array, Numbers]:
     return encoded.dictionary, sums.astype(np.int64) if counts.dtype == np.int64 else sums
 
 
-def _merged_sketch(parts: Sequence[ValueCounts], limits: Limits) -> bytes | None:
+def _merged_sketch(parts: Sequence[ValueCounts], limits: ColumnLimits) -> bytes | None:
     """Returns one sketch of all parts' distinct values.
 
     Returns ``None`` if no part has a sketch.

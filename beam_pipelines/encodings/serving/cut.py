@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     AnyTensor: TypeAlias = tf.Tensor | tf.SparseTensor | tf.RaggedTensor
 
 
-class Part(NamedTuple):
+class Subgraph(NamedTuple):
     """A part of a graph.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     apply: Callable[[Mapping[str, AnyTensor]], dict[str, AnyTensor]]
 
 
-def cut(function: Any, leave_out: Collection[str]) -> Part:
+def cut(function: Any, leave_out: Collection[str]) -> Subgraph:
     """Cuts a graph to all outputs but some.
 
     Checks (``tf.debugging.Assert``) stay where ``tf.control_dependencies`` ties them to a value
@@ -76,4 +76,4 @@ def cut(function: Any, leave_out: Collection[str]) -> Part:
         )
         return packed
 
-    return Part(needed, apply)
+    return Subgraph(needed, apply)

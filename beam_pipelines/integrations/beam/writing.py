@@ -112,7 +112,7 @@ class WriteShards(beam.PTransform):
             splits | ToChunks() | "Shuffle" >> beam.Map(shuffle_chunk, output)
         )
         kept = chunks | "SpillChunks" >> SpillChunks(self._temporary("kept"))
-        result = chunks | "FirstPass" >> _AnalyzeChunks(plan, self._temporary())
+        result = chunks | "FirstPass" >> _SummarizeChunks(plan, self._temporary())
         result = result | "CheckAnomalies" >> beam.Map(
             lambda result: check_anomalies(plan, result, self._folder)
         )
@@ -172,7 +172,7 @@ class WriteShards(beam.PTransform):
 
 
 @dataclasses.dataclass
-class _AnalyzeChunks(beam.PTransform):
+class _SummarizeChunks(beam.PTransform):
     """Computes the result of a first pass over chunks.
 
     Input: ``Chunk`` elements. Output: one ``FirstPassResult``.

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics.distribution import Distribution
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.numeric import NumberStatistics
 from beam_pipelines.analysis.statistics.table import TableStatistics
 from beam_pipelines.transforms.merge_tree import FAN_IN, Node
 from beam_pipelines.transforms.statistics import Tree
 from tests.analysis.statistics.support import three_ways
 
-TIGHT = Limits(numbers=40, points=10)
+TIGHT = ColumnLimits(numbers=40, points=10)
 
 
 def largest_error(found: Distribution, values: np.ndarray, weights: np.ndarray) -> float:
@@ -38,7 +38,7 @@ def largest_error(found: Distribution, values: np.ndarray, weights: np.ndarray) 
 
 
 def distribution_of(
-    values: np.ndarray, weights: np.ndarray, limits: Limits = TIGHT
+    values: np.ndarray, weights: np.ndarray, limits: ColumnLimits = TIGHT
 ) -> Distribution:
     distinct, places = np.unique(values, return_inverse=True)
     sums = np.bincount(places, weights)
@@ -111,10 +111,12 @@ def _column(values: np.ndarray) -> object:
     return ColumnStatistics.of(pa.array(values))
 
 
-@pytest.mark.parametrize("limits", [TIGHT, Limits(numbers=10_000)], ids=["compacted", "exact"])
+@pytest.mark.parametrize(
+    "limits", [TIGHT, ColumnLimits(numbers=10_000)], ids=["compacted", "exact"]
+)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=300), st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
-def test_three_ways(limits: Limits, values: list[int], seed: int) -> None:
+def test_three_ways(limits: ColumnLimits, values: list[int], seed: int) -> None:
     """At once, in sequence and in a stored tree: equal while exact, else within the error."""
     of = functools.partial(NumberStatistics.of, limits=limits)
     ways = three_ways(

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from beam_pipelines.analysis.statistics import TableStatistics
-from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, TABLE_BYTES, Limits
+from beam_pipelines.analysis.statistics.limits import BYTES_PER_TEXT, TABLE_BYTES, ColumnLimits
 
 
 @pytest.mark.parametrize("columns", [1, 8, 9, 40, 512, 2000, 5000])
 def test_columns_share_one_budget(columns: int) -> None:
     """Up to 5,000 full columns stay within the limit of a table."""
-    limits = Limits.of_columns(columns)
+    limits = ColumnLimits.of_columns(columns)
     assert limits.text_bytes * columns <= TABLE_BYTES
     assert (limits.kept_bytes + 8 * limits.hashes) * columns <= TABLE_BYTES
     assert 16 * limits.numbers * columns <= TABLE_BYTES
@@ -23,7 +23,7 @@ def test_columns_share_one_budget(columns: int) -> None:
 def test_more_columns_hold_less_each() -> None:
     """A table of many columns turns into sketches earlier and stays within its share."""
     generator = np.random.default_rng(1)
-    limits = Limits.of_columns(2000)
+    limits = ColumnLimits.of_columns(2000)
     table = None
     for _ in range(6):
         numbers = generator.integers(0, 1 << 62, 3000)

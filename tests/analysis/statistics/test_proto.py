@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics, to_proto
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.table import ColumnStatistics
 from tests.analysis.statistics.tfdv import feature_of, flat
 
@@ -205,7 +205,7 @@ def test_slices_are_datasets_of_their_own() -> None:
 
 def test_what_is_sketched_says_so() -> None:
     """Only a feature beyond the bounds has a custom statistic, with the size of its error."""
-    limits = Limits(numbers=100, points=50, texts=100)
+    limits = ColumnLimits(numbers=100, points=50, texts=100)
     values = np.arange(1000) % 300
     columns = {
         "n": ColumnStatistics.of(pa.array(values), limits=limits),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.analysis.statistics import StatisticsPlan, TableStatistics
-from beam_pipelines.analysis.statistics.slices import MAX_SLICES, Slice
+from beam_pipelines.analysis.statistics.slices import MAX_SLICES, DataSlice
 from beam_pipelines.core.errors import DataError
 from tests.analysis.statistics.support import three_ways
 
@@ -40,11 +40,11 @@ def test_slices_hold_the_rows_with_their_value(rows: list[tuple[Any, Any]], seed
     )
     plan = StatisticsPlan(slice_by=("t", "l"))
     expected = {
-        Slice("t", text): [i for i, t in enumerate(texts) if t == text]
+        DataSlice("t", text): [i for i, t in enumerate(texts) if t == text]
         for text in texts
         if text is not None
     } | {
-        Slice("l", str(item)): [i for i, other in enumerate(lists) if other and item in other]
+        DataSlice("l", str(item)): [i for i, other in enumerate(lists) if other and item in other]
         for items in lists
         for item in items or ()
     }

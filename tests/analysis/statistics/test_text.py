@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.analysis.statistics.limits import Limits
+from beam_pipelines.analysis.statistics.limits import ColumnLimits
 from beam_pipelines.analysis.statistics.text import TextStatistics
 from tests.analysis.statistics.support import arrays, three_ways
 
@@ -57,7 +57,7 @@ def test_agrees_with_a_counter(array: pa.Array, seed: int) -> None:
 
 def bounded(**limits: int) -> tuple[Any, Any]:
     """Returns ``of`` and ``merged`` with other bounds."""
-    chosen = Limits(**limits)
+    chosen = ColumnLimits(**limits)
     return functools.partial(TextStatistics.of, limits=chosen), functools.partial(
         TextStatistics.merged, limits=chosen
     )
@@ -82,7 +82,7 @@ def test_beyond_the_bounds_frequent_values_stay() -> None:
 
 def test_weights_beyond_the_bounds() -> None:
     """Sums of weights are low by at most their own undercount."""
-    limits = Limits(texts=1000, kept_texts=100)
+    limits = ColumnLimits(texts=1000, kept_texts=100)
     array = skewed_texts(20_000, seed=5)
     weights = np.random.default_rng(6).random(20_000)
     sums: dict[str, float] = collections.defaultdict(float)

@@ -1,4 +1,4 @@
-"""Lays out the pipeline as boxes and edges, for the template ``picture.html``."""
+"""Lays out the pipeline as boxes and edges, for the template ``diagram.html``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Edge(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
+class Diagram:
     """Boxes, edges, and a caption that describes them in words."""
 
     boxes: tuple[Box, ...]
@@ -94,7 +94,7 @@ class Picture:
 
 
 class _Flow(NamedTuple):
-    """The part of the picture that is laid out.
+    """The part of the diagram that is laid out.
 
     ``rows`` leave the box ``last`` of the main flow; the next box is in ``column``.
     """
@@ -106,7 +106,7 @@ class _Flow(NamedTuple):
     column: int
 
 
-def draw_pipeline(report: Report) -> Picture | None:
+def draw_pipeline(report: Report) -> Diagram | None:
     """Lays out sources, joins, filter, splits and shards.
 
     Returns ``None`` without a base source. Sources are on the left. The rows of the base source go
@@ -125,7 +125,7 @@ def draw_pipeline(report: Report) -> Picture | None:
     if report.filter or report.filtered:
         flow = _filtered(flow, report, middle)
     flow = _split(flow, report, (lines - len(report.splits)) / 2)
-    return Picture(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
+    return Diagram(flow.boxes, flow.edges, " ".join(_sentences(report, base)))
 
 
 def _joined(flow: _Flow, report: Report) -> _Flow:
