@@ -1,1 +1,1 @@
-"""What is known about the data: statistics, schema, anomalies, report."""
+"""Statistics, schema, anomalies and the report."""

@@ -18,7 +18,7 @@ import click
 from beam_pipelines.core import memory
 from beam_pipelines.core.errors import nearest
 from beam_pipelines.core.input_roots import check_root
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 from beam_pipelines.runners import fork_server
 from beam_pipelines.runners.beam_patches import (
     import_beam,
@@ -125,7 +125,7 @@ def _parse_date(
     _context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> datetime.date | None:
     try:
-        return None if value is None else dates.parse_date(value)
+        return None if value is None else path_dates.parse_date(value)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -137,7 +137,7 @@ def fill_date_of_output(output: str, date: datetime.date | None) -> str:
       click.UsageError: it has a placeholder, and there is no date; or a placeholder is malformed.
     """
     try:
-        return dates.output_of_day(output, date)
+        return path_dates.output_of_day(output, date)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

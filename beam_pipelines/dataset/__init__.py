@@ -1,1 +1,1 @@
-"""A dataset on disk: its paths, manifest, loader, checks."""
+"""A dataset on disk: manifest, loader, inspect, verify."""

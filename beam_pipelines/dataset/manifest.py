@@ -25,9 +25,9 @@ from beam_pipelines.dataset.manifest_reader import (
     DescriptionManifest,
     parse_manifest,
 )
-from beam_pipelines.recipe.dates import span_of
 from beam_pipelines.recipe.model import Recipe
 from beam_pipelines.recipe.normal_form import normalised, recipe_hash
+from beam_pipelines.recipe.path_dates import span_of
 from beam_pipelines.sources.plan import SourcePlan
 from beam_pipelines.transforms.row_counts import RowCounts
 from beam_pipelines.transforms.write import ShardInfo

@@ -35,7 +35,7 @@ from beam_pipelines.pipeline.plan_transform import plan_transform
 from beam_pipelines.pipeline.policy import PolicyOptions, make_policy, with_policy
 from beam_pipelines.pipeline.run_options import RunOptions
 from beam_pipelines.pipeline.validate import check_statistics, schema_of
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.lines import Lines
 from beam_pipelines.recipe.model import Recipe
 
@@ -152,7 +152,7 @@ def _planned(recipe: RecipeLike | Plan, planning: Mapping[str, Any]) -> Plan:
 
 def _output(output: str | os.PathLike[str], date: datetime.date | None) -> str:
     try:
-        return dates.output_of_day(os.fspath(output), date)
+        return path_dates.output_of_day(os.fspath(output), date)
     except ValueError as error:
         raise RecipeError(str(error)) from error
 

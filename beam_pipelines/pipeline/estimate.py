@@ -21,9 +21,9 @@ from beam_pipelines.sources import format_of
 from beam_pipelines.sources.plan import GATHERED_FILES, RANGE_BYTES
 from beam_pipelines.transforms.join.plan import PARTITION_BYTES as JOIN_PARTITION_BYTES
 from beam_pipelines.transforms.join.plan import plain_bytes
-from beam_pipelines.transforms.sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
 from beam_pipelines.transforms.shards import PARTITION_BYTES, count_shards
 from beam_pipelines.transforms.shuffle import pack_rows
+from beam_pipelines.transforms.size_sample import MOST_SAMPLED_BYTES, SAMPLE_BYTES
 
 GIB = 1024 * MIB
 # The limit of Dataflow:

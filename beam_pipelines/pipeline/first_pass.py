@@ -33,8 +33,8 @@ from beam_pipelines.transforms.preprocess import (
 )
 from beam_pipelines.transforms.read import ReadChunks
 from beam_pipelines.transforms.reject import SelectOrReject
-from beam_pipelines.transforms.sample import SampleRows, sample_share
 from beam_pipelines.transforms.select import SelectChunks
+from beam_pipelines.transforms.size_sample import SampleRows, sample_share
 from beam_pipelines.transforms.spill import (
     LoadChunks,
     SpillChunks,

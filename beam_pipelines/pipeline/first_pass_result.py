@@ -27,8 +27,8 @@ from beam_pipelines.pipeline.plan import Plan
 from beam_pipelines.pipeline.validate import check_run
 from beam_pipelines.tfrecord.records import missing_records
 from beam_pipelines.transforms.row_counts import RowCounts, count_base, count_source
-from beam_pipelines.transforms.sample import estimate_row_bytes
 from beam_pipelines.transforms.shards import ShardPlan, plan_shards
+from beam_pipelines.transforms.size_sample import estimate_row_bytes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import SplitAnomalies
-from beam_pipelines.analysis.rules.offenders import can_blame_rows, offending_rows
-from beam_pipelines.analysis.rules.reason import Info, Reason
+from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows, offending_rows
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.core.chunks import ROW, Chunk, Rejected
 from beam_pipelines.core.formatting import shorten
 from beam_pipelines.core.key_index import NO_KEY, find_keys, index_keys

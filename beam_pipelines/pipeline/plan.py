@@ -20,7 +20,7 @@ from beam_pipelines.core.sparse_columns import SparseColumns
 from beam_pipelines.encodings.labels import kept_labels
 from beam_pipelines.encodings.plan import EncodePlan, plan_encode
 from beam_pipelines.encodings.preprocessing_fn import Preprocessing, plan_preprocessing
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source
 from beam_pipelines.sources.exact_cast import rounded_decimals
 from beam_pipelines.sources.file_list import store_files
@@ -301,7 +301,7 @@ def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
     """Returns a pattern with the date in place of ``{date}``."""
     where = ("sources", source.name, "path")
     try:
-        has_date = dates.has_date(pattern)
+        has_date = path_dates.has_date(pattern)
     except ValueError as error:
         raise RecipeProblems([Problem(where, str(error))]) from error
     if has_date and date is None:
@@ -310,7 +310,7 @@ def _of_day(source: Source, pattern: str, date: datetime.date | None) -> str:
             "--date 2026-11-21."
         )
         raise RecipeProblems([Problem(where, message)])
-    return pattern if date is None else dates.fill_date(pattern, date)
+    return pattern if date is None else path_dates.fill_date(pattern, date)
 
 
 def _check_date(recipe: Recipe, used: Collection[str]) -> None:
@@ -318,7 +318,7 @@ def _check_date(recipe: Recipe, used: Collection[str]) -> None:
 
     def takes_date(pattern: str) -> bool:
         try:
-            return dates.has_date(pattern)
+            return path_dates.has_date(pattern)
         except ValueError:
             return True  # reported by _of_day
 
@@ -441,7 +441,7 @@ def _describe_records(plan: Plan) -> Iterator[str]:
 
 def _describe(plan: Plan) -> list[str]:
     recipe, output = plan.recipe, plan.recipe.output
-    of_day = f" of {recipe.date}, span {dates.span_of(recipe.date)}" if recipe.date else ""
+    of_day = f" of {recipe.date}, span {path_dates.span_of(recipe.date)}" if recipe.date else ""
     added = f", generation {plan.generation}: new files only" if plan.append else ""
     lines = [f"plan of '{recipe.name}'{of_day}{added}", "sources"]
     for name, source in plan.sources.items():

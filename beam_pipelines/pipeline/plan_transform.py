@@ -16,7 +16,7 @@ from beam_pipelines.core.errors import DataError, RecipeError, nearest
 from beam_pipelines.core.schema_features import features_of
 from beam_pipelines.dataset.manifest import Manifest, read_manifest
 from beam_pipelines.pipeline.plan import Plan, make_plan
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe, Source, Split
 from beam_pipelines.recipe.normal_form import from_normalised
 from beam_pipelines.sources import FORMATS
@@ -90,7 +90,9 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
     try:
         recipe = from_normalised(manifest["recipe"], manifest["directory"])
         date = manifest["date"]
-        return dataclasses.replace(recipe, date=None if date is None else dates.parse_date(date))
+        return dataclasses.replace(
+            recipe, date=None if date is None else path_dates.parse_date(date)
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{files.join(dataset, MANIFEST)}: found no recipe that this version reads "
@@ -100,7 +102,7 @@ def _recipe(dataset: str, manifest: Manifest) -> Recipe:
 
 def _check_has_date(base: Source) -> None:
     """Raises ``RecipeError`` if the recipe reads the same file on every date."""
-    if not any(dates.has_date(path) for path in base.path):
+    if not any(path_dates.has_date(path) for path in base.path):
         raise RecipeError(
             f"found --date without NEW_DATA, and the recipe's path of '{base.name}', "
             f"{', '.join(base.path)}, has no {{date}}. "
@@ -128,7 +130,7 @@ def as_in_dataset(
         source = dataclasses.replace(source, path=tuple(files.absolute(item) for item in path))
     elif date is not None:
         source = dataclasses.replace(
-            source, path=tuple(dates.fill_date(item, date) for item in source.path)
+            source, path=tuple(path_dates.fill_date(item, date) for item in source.path)
         )
     # Planning reports a format that is not known.
     if entry is None or entry["format"] not in FORMATS:

@@ -25,8 +25,8 @@ from beam_pipelines.transforms.fit import fit_batch
 from beam_pipelines.transforms.join.index import JoinIndex
 from beam_pipelines.transforms.join.join import load_index
 from beam_pipelines.transforms.join.plan import BROADCAST_LIMIT_BYTES
-from beam_pipelines.transforms.sample import estimate_row_bytes
 from beam_pipelines.transforms.shuffle import pack_blocks
+from beam_pipelines.transforms.size_sample import estimate_row_bytes
 
 _FILES = 8
 _SAMPLED_ROWS = 50_000

@@ -11,13 +11,13 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import Row, SplitAnomalies, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
+from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.anomalies.table import (
     CURES,
     kinds_of,
     place_in_schema,
     render_anomalies,
 )
-from beam_pipelines.analysis.rules.reason import Info
 from beam_pipelines.analysis.statistics.view import Statistics
 from beam_pipelines.core import file_changes, files
 from beam_pipelines.core.dataset_layout import RAW_SCHEMA, REJECTED

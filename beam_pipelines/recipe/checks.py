@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam_pipelines.recipe.dates import without_date
+from beam_pipelines.recipe.path_dates import without_date
 
 if TYPE_CHECKING:
     from beam_pipelines.recipe.model import ImageOptions, Output, Recipe, Sequences, Source

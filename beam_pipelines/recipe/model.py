@@ -126,7 +126,7 @@ class Source:
     name: str
     path: tuple[str, ...] = needed_key(
         read_texts,
-        "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/dates.py).",
+        "File patterns of Beam's filesystems; {date} is the recipe's date (recipe/path_dates.py).",
         "data/{name}.csv",
     )
     format: str | None = recipe_key(read_text, None, "by suffix", "Key of ``sources.FORMATS``.")

@@ -14,10 +14,10 @@ from typing import Any
 
 from beam_pipelines.core.errors import DataError, RecipeError
 from beam_pipelines.recipe.checks import check_recipe, check_source
-from beam_pipelines.recipe.dates import without_date
 from beam_pipelines.recipe.keys import read_keys
 from beam_pipelines.recipe.lines import Lines, explain
 from beam_pipelines.recipe.model import Join, Recipe, Source
+from beam_pipelines.recipe.path_dates import without_date
 from beam_pipelines.recipe.read_split import read_split
 from beam_pipelines.recipe.values import NAME, Value, read_choice, read_text, read_texts
 from beam_pipelines.recipe.yaml import Scalar, parse_yaml, plain

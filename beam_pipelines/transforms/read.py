@@ -15,7 +15,7 @@ from beam_pipelines.core.chunks import ROW, Chunk, ChunkCounts, Rejected, add_co
 from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import exceeded
 from beam_pipelines.sources import format_of
-from beam_pipelines.sources.cells import LargeCell, large_cell
+from beam_pipelines.sources.cell_sizes import LargeCell, large_cell
 from beam_pipelines.sources.format import (
     CHUNK_BYTES,
     MAX_CHUNK_ROWS,

@@ -20,7 +20,7 @@ from beam_pipelines.analysis.anomalies.policy import (
     check_environment,
     parse_allowed,
 )
-from beam_pipelines.analysis.rules.reason import Info
+from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics, to_proto
 from beam_pipelines.core.errors import RecipeError
 from tests.analysis.statistics.support import VALUES_FOR_TYPE

@@ -14,7 +14,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_p
 
 from beam_pipelines.analysis.anomalies import anomalies_to_proto, describe, find_anomalies
 from beam_pipelines.analysis.anomalies.policy import ValidationPolicy
-from beam_pipelines.analysis.rules.distances import (
+from beam_pipelines.analysis.anomalies.rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
     l_infinity,

@@ -16,7 +16,7 @@ from hypothesis import given
 
 from beam_pipelines.cli.main import run
 from beam_pipelines.dataset import loader
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 
 pytestmark = pytest.mark.end_to_end
 
@@ -54,8 +54,8 @@ split: {train: 0.5, eval: 0.5}
 )
 def test_the_date_takes_its_places(pattern: str, path: str) -> None:
     """Each place is filled in its own format; other braces are part of a name."""
-    assert dates.has_date(pattern) == (pattern != path)
-    assert dates.fill_date(pattern, datetime.date(2026, 1, 9)) == path
+    assert path_dates.has_date(pattern) == (pattern != path)
+    assert path_dates.fill_date(pattern, datetime.date(2026, 1, 9)) == path
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_what_only_looks_like_a_place_is_an_error(place: str) -> None:
     file names.
     """
     with pytest.raises(ValueError, match=re.escape("expected {date}")) as caught:
-        dates.has_date(f"clicks/{place}.csv")
+        path_dates.has_date(f"clicks/{place}.csv")
     assert place.rstrip("}") in str(caught.value)
 
 
 @given(st.dates(min_value=datetime.date(1000, 1, 1)))
 def test_a_date_is_a_text_and_a_number(date: datetime.date) -> None:
     """A day is read as it is written; spans count the days since 1970-01-01, one by one."""
-    assert dates.parse_date(date.isoformat()) == date
-    assert dates.fill_date("{date}|{date:%Y%m%d}", date) == f"{date:%Y-%m-%d}|{date:%Y%m%d}"
+    assert path_dates.parse_date(date.isoformat()) == date
+    assert path_dates.fill_date("{date}|{date:%Y%m%d}", date) == f"{date:%Y-%m-%d}|{date:%Y%m%d}"
     assert (
-        datetime.date.fromordinal(datetime.date(1970, 1, 1).toordinal() + dates.span_of(date))
+        datetime.date.fromordinal(datetime.date(1970, 1, 1).toordinal() + path_dates.span_of(date))
         == date
     )
 
@@ -110,7 +110,7 @@ def test_a_date_is_a_text_and_a_number(date: datetime.date) -> None:
 def test_what_is_no_day(text: str) -> None:
     """Days are written in one way only, and exist."""
     with pytest.raises(ValueError, match="found "):
-        dates.parse_date(text)
+        path_dates.parse_date(text)
 
 
 def write_day(folder: Path, date: str, items: str) -> None:

@@ -30,8 +30,8 @@ from beam_pipelines.encodings import (
     vocabulary_asset,
 )
 from beam_pipelines.encodings.farmhash import fingerprints
-from beam_pipelines.encodings.kinds.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.kinds.vocabulary import FittedVocabulary
+from beam_pipelines.encodings.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.tokens import find_tokens
 from tests.support.encoding_chains import Step, analyze, declared, fit_chain
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_pipelines.analysis.anomalies import find_anomalies
-from beam_pipelines.analysis.rules.offenders import can_blame_rows
-from beam_pipelines.analysis.rules.offenders import offending_rows as blamed
-from beam_pipelines.analysis.rules.reason import Info
+from beam_pipelines.analysis.anomalies.rules.offenders import can_blame_rows
+from beam_pipelines.analysis.anomalies.rules.offenders import offending_rows as blamed
+from beam_pipelines.analysis.anomalies.rules.reason import Info
 from beam_pipelines.analysis.statistics import TableStatistics
 from beam_pipelines.core.chunks import ROW
 from beam_pipelines.pipeline import offending_rows

@@ -25,7 +25,7 @@ from beam_pipelines.sources.parquet.dictionaries import (
     row_bytes,
 )
 from beam_pipelines.transforms import read
-from beam_pipelines.transforms.sample import Share, _sample, estimate_row_bytes
+from beam_pipelines.transforms.size_sample import Share, _sample, estimate_row_bytes
 
 LONG = "x" * MIB
 

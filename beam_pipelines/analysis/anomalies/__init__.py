@@ -1,6 +1,6 @@
 """Compares statistics with a schema, a baseline and other splits.
 
-The rules are in ``analysis.rules``.
+The rules are in ``analysis.anomalies.rules``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pyarrow as pa
 from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.rules.texts import are_integers, true_and_false
+from beam_pipelines.analysis.anomalies.rules.texts import are_integers, true_and_false
 from beam_pipelines.analysis.statistics.view import (
     DatasetView,
     FeatureView,

@@ -9,8 +9,12 @@ from collections.abc import Callable, Sequence
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.rules.feature import feature_findings, is_required, is_retired
-from beam_pipelines.analysis.rules.reason import Info, deprecate
+from beam_pipelines.analysis.anomalies.rules.feature import (
+    feature_findings,
+    is_required,
+    is_retired,
+)
+from beam_pipelines.analysis.anomalies.rules.reason import Info, deprecate
 from beam_pipelines.analysis.schema.infer import infer_features
 from beam_pipelines.analysis.statistics.view import Statistics, view_of
 from beam_pipelines.core.schema_features import domains_of, features_of

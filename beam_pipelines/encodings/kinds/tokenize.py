@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beam_pipelines.core.columns import type_name
 from beam_pipelines.encodings.encoding import Fixed
 from beam_pipelines.encodings.feature import Feature
-from beam_pipelines.encodings.kinds.lower_case import lower, tensor_lower
+from beam_pipelines.encodings.lower_case import lower, tensor_lower
 from beam_pipelines.encodings.tokens import flat_values, row_numbers
 from beam_pipelines.encodings.values import as_lists, check_parameters
 
@@ -38,7 +38,7 @@ class Tokenize(Fixed):
     Attributes:
       split: regular expression of the separators; ``""`` for white space: blank, tab, new line,
         vertical tab, form feed, carriage return. With an expression U+001F is a separator, too.
-      lower: whether to put texts in lower case first (``encodings/kinds/lower_case.py``).
+      lower: whether to put texts in lower case first (``encodings/lower_case.py``).
       ngrams: numbers of neighbouring words of a row that a blank joins to one token: first all
         tokens of the first number, and so on.
     """

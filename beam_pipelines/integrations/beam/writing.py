@@ -41,10 +41,10 @@ from beam_pipelines.transforms import write
 from beam_pipelines.transforms.encode import EncodeChunks
 from beam_pipelines.transforms.exchange import Exchange
 from beam_pipelines.transforms.join.plan import JoinPlan
-from beam_pipelines.transforms.sample import sample_chunk
 from beam_pipelines.transforms.select import SelectPlan
 from beam_pipelines.transforms.shards import save_shard_plan
 from beam_pipelines.transforms.shuffle import ScatterRows, shuffle_chunk
+from beam_pipelines.transforms.size_sample import sample_chunk
 from beam_pipelines.transforms.spill import (
     LoadChunks,
     SpillChunks,

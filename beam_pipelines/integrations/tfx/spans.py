@@ -20,7 +20,7 @@ from tfx.proto import example_gen_pb2
 
 from beam_pipelines.core import files
 from beam_pipelines.core.errors import RecipeError
-from beam_pipelines.recipe import dates
+from beam_pipelines.recipe import path_dates
 from beam_pipelines.recipe.model import Recipe
 
 _DATE_PLACES = {
@@ -113,7 +113,7 @@ def _has_date(path: str) -> bool:
     Planning reports misspelt placeholders, because it knows the recipe's lines.
     """
     try:
-        return dates.has_date(_as_dates(path))
+        return path_dates.has_date(_as_dates(path))
     except ValueError:
         return False
 

@@ -115,14 +115,16 @@ def test_spans_are_found_and_filled_in(tree, paths, span, expected, filled):
     becomes the recipe's date.
     """
     from beam_pipelines.integrations.tfx.spans import fill_spans, resolve_spans
-    from beam_pipelines.recipe import dates
+    from beam_pipelines.recipe import path_dates
 
     recipe = recipe_of(tree, *paths)
     spans = resolve_spans(recipe, None if span is None else static(span))
     assert spans == expected
     done = fill_spans(recipe, spans)
     found = [path for source in done.sources.values() for path in source.path]
-    assert [dates.fill_date(path, done.date) if done.date else path for path in found] == filled
+    assert [
+        path_dates.fill_date(path, done.date) if done.date else path for path in found
+    ] == filled
     is_day = expected[0] > 20000
     assert done.date == (
         datetime.date(2026, 11, 19) + datetime.timedelta(days=expected[0] - NOV_19)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.rules.reason import Info, Reason
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason
 from beam_pipelines.core.schema_features import Domains
 
 _ALL_TYPES = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.rules.domains import domain_findings
-from beam_pipelines.analysis.rules.presence import (
+from beam_pipelines.analysis.anomalies.rules.domains import domain_findings
+from beam_pipelines.analysis.anomalies.rules.presence import (
     not_present,
     presence_findings,
     unique_findings,
     valency_findings,
     wrong_type,
 )
-from beam_pipelines.analysis.rules.reason import Finding
+from beam_pipelines.analysis.anomalies.rules.reason import Finding
 from beam_pipelines.analysis.statistics.view import FeatureView
 from beam_pipelines.core.schema_features import Domains
 

@@ -11,8 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.rules.reason import Finding, Info, Reason, clear_domain, number_text
-from beam_pipelines.analysis.rules.texts import Mask, are_floats, are_integers, floats, integers
+from beam_pipelines.analysis.anomalies.rules.reason import (
+    Finding,
+    Info,
+    Reason,
+    clear_domain,
+    number_text,
+)
+from beam_pipelines.analysis.anomalies.rules.texts import (
+    Mask,
+    are_floats,
+    are_integers,
+    floats,
+    integers,
+)
 from beam_pipelines.analysis.statistics.view import FeatureView, Texts
 from beam_pipelines.core.schema_features import Domains
 

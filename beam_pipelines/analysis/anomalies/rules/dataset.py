@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beam_pipelines.analysis.rules.reason import Info, Reason, number_text
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, number_text
 
 _PREVIOUS = "previous span"
 

@@ -6,14 +6,14 @@ from typing import NamedTuple, TypeAlias
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
 
-from beam_pipelines.analysis.rules.distances import (
+from beam_pipelines.analysis.anomalies.rules.distances import (
     jensen_shannon_of_histograms,
     jensen_shannon_of_texts,
     l_infinity,
     normalized_absolute_difference,
     rank_counts,
 )
-from beam_pipelines.analysis.rules.reason import Info, Reason, number_text
+from beam_pipelines.analysis.anomalies.rules.reason import Info, Reason, number_text
 
 Feature: TypeAlias = statistics_pb2.FeatureNameStatistics
 Measurement: TypeAlias = anomalies_pb2.DriftSkewInfo.Measurement
