@@ -36,8 +36,9 @@ from beam_pipelines.analysis.statistics.table import is_text
 from beam_pipelines.core import hashing
 from beam_pipelines.core.binary_arrays import byte_lengths, data_of
 from beam_pipelines.core.chunks import Chunk
+from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB
-from beam_pipelines.recipe.model import Compression, Recipe, Split
+from beam_pipelines.recipe.model import Recipe, Split
 from beam_pipelines.sources.plan import SourcePlan, cut_ranges
 from beam_pipelines.tfrecord.compression import Stream, compress_part
 from beam_pipelines.tfrecord.example import serialize_batch

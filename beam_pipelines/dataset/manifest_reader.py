@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
 
+from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
 
 FORMAT_VERSION = 1
@@ -148,7 +149,7 @@ class Generation:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Records:
     schema: InnerPath
-    compression: Literal["gzip", "zlib", "none"]
+    compression: Compression
     encodings: str | None = None
     # Empty in manifests that are older than generations.
     generations: tuple[Generation, ...] = ()

@@ -13,6 +13,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.limits import MIB, MOST_NESTING_DEPTH, Limits
 from beam_pipelines.recipe import checks
 from beam_pipelines.recipe.keys import ELSEWHERE, Key, declare, needed_key, recipe_key, section
@@ -37,7 +38,6 @@ from beam_pipelines.recipe.values import (
     read_types,
 )
 
-Compression = Literal["gzip", "zlib", "none"]
 Floats = Literal["round", "exact"]
 JoinHow = Literal["left", "inner"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]

@@ -10,14 +10,13 @@ Formats: RFC 1950 (zlib), RFC 1951 (deflate, 3.2.3 and 3.2.4), RFC 1952 (gzip).
 from __future__ import annotations
 
 import struct
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
-Compression = Literal["gzip", "zlib", "none"]
-
+from beam_pipelines.core.compression import Compression
 
 # isal has levels up to 3; zlib-ng does the others, in two thirds of zlib's time for the same size
 # (docs/decisions.md).

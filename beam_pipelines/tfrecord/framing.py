@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Generator, Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import google_crc32c
 import numpy as np
@@ -28,13 +28,6 @@ from beam_pipelines.core.errors import DataError
 from beam_pipelines.core.limits import Limits, exceeded
 from beam_pipelines.tfrecord.record_block import FOOTER_BYTES, HEADER_BYTES, RecordBlock
 
-Compression = Literal["gzip", "zlib", "none"]
-
-SUFFIX_FOR_COMPRESSION: dict[str, str] = {
-    "gzip": ".tfrecord.gz",
-    "zlib": ".tfrecord.zlib",
-    "none": ".tfrecord",
-}
 READ_BYTES = 4 << 20
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 _SMALL_BYTES = 64 << 10
@@ -60,13 +53,6 @@ def _framed(record: bytes) -> bytes:
 def _masked_crc(data: bytes) -> bytes:
     crc = google_crc32c.value(data)
     return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def compression_of(path: str) -> Compression:
-    """Returns the compression for a file's suffix."""
-    if path.endswith(".gz"):
-        return "gzip"
-    return "zlib" if path.endswith(".zlib") else "none"
 
 
 def read_chunks(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:

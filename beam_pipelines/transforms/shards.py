@@ -15,10 +15,10 @@ from apache_beam.utils.shared import Shared
 
 from beam_pipelines.core import files
 from beam_pipelines.core.chunks import ChunkCounts
+from beam_pipelines.core.compression import SUFFIX_FOR_COMPRESSION, Compression
 from beam_pipelines.core.dataset_layout import EXAMPLES, split_folder
 from beam_pipelines.core.ipc import bytes_to_batches
 from beam_pipelines.recipe.model import Output
-from beam_pipelines.tfrecord.framing import SUFFIX_FOR_COMPRESSION
 
 # A shard is permuted and compressed in partitions of about this many bytes of framed examples, so
 # that a writer's memory depends on neither the shard's size nor how well it compresses.
@@ -216,7 +216,7 @@ def count_shards(output: Output, split_bytes: float) -> int:
     return -(-count // multiple) * multiple
 
 
-def shard_path(name: str, split: str, number: int, count: int, compression: str) -> str:
+def shard_path(name: str, split: str, number: int, count: int, compression: Compression) -> str:
     """Returns a shard's path within the dataset.
 
     It is ``examples/Split-train/flights-00000-of-00008.tfrecord.gz``, say.

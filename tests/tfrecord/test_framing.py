@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.core.binary_arrays import data_of
+from beam_pipelines.core.compression import Compression
 from beam_pipelines.core.errors import DataError
-from beam_pipelines.recipe.model import Compression
 from beam_pipelines.tfrecord import compression as compression_module
 from beam_pipelines.tfrecord import framing
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 from beam_pipelines.core import _native, files
+from beam_pipelines.core.compression import compression_of
 from beam_pipelines.recipe.model import Source
 from beam_pipelines.sources import planner
 from beam_pipelines.tfrecord import framing
@@ -121,7 +122,7 @@ def read_records(
         with files.open_read(path) as file:
             return [
                 record
-                for block in framing.read_record_blocks(file, path, framing.compression_of(name))
+                for block in framing.read_record_blocks(file, path, compression_of(name))
                 for record in block
             ]
 
